@@ -26,6 +26,7 @@ from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
 from state.query.observing.metrics import make_registry
 from state.query.observing.scrapes import Scrapes
+from state.query.observing.spans import Spans, TracingVariables, tracer
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.traffic import Traffic
 from state.query.reads.cursor import CursorCodec
@@ -72,6 +73,7 @@ class Node:
         )
         self._index_budget = IndexBudget(settings.ranked_memory_mib << 20)
         self._schema_rows = schema_rows(settings)
+        self._tracer = tracer(TracingVariables())
         self._stop = asyncio.Event()
         self._name_taken = False
         self._runtime = node_runtime(
@@ -184,12 +186,13 @@ class Node:
         self._name_taken = True
         self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _guard(self, app: Any, traffic: Traffic) -> Guard:
+    def _guard(self, app: Any, traffic: Traffic) -> Guard | Spans:
         settings, security = self._settings, self._security
         limits = GuardLimits(max_requests=settings.max_requests)
-        return Guard(
+        node = self._catalog.node
+        guard = Guard(
             app,
-            self._catalog.node,
+            node,
             limits=limits,
             authenticator=security.authenticator,
             hops=security.hops,
@@ -197,6 +200,7 @@ class Node:
             clock=self._clock,
             traffic=traffic,
         )
+        return guard if self._tracer is None else Spans(guard, node, self._tracer)
 
     def _streams(self, gatherer: Gatherer) -> Streams:
         limits = PageLimits(_STREAM_PAGE_ROWS, _STREAM_PAGE_BYTES, self._settings.max_examined_rows)

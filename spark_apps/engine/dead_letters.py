@@ -9,6 +9,7 @@
 | `dlq.app`           | the app that reports it                                   |
 | `dlq.error.class`   | the kind of error                                         |
 | `dlq.error.message` | the reason, without any of the record's content           |
+| `traceparent`       | the record's own, if it has one                           |
 
 A record that the app made and that its topic would refuse has no offset yet: its dead letter lacks partition, offset
 and timestamp.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from state.stores.record_context import Header
 from state.topology.records import DeadLetter, Output
+from state.trace_context import TRACEPARENT, trace_in
 
 
 def dead_letter(letter: DeadLetter, *, app: str) -> Output:
@@ -34,6 +36,9 @@ def dead_letter(letter: DeadLetter, *, app: str) -> Output:
         ("dlq.timestamp", b"%d" % record.timestamp_ms),
     ]
     headers = [*reason_headers(app, record.topic, letter.error_class, letter.reason), *place]
+    trace = trace_in(record.headers)
+    if trace is not None:
+        headers.append((TRACEPARENT, trace))
     return record.key, record.value, max(record.timestamp_ms, 0), headers
 
 

@@ -23,6 +23,7 @@ from state.kafka.clients import CONNECT_AT_ONCE, new_producer
 from state.kafka.connection import Kafka
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
+from state.trace_context import TRACEPARENT
 
 MAX_REQUEST_BYTES = 17 << 20
 """One MiB more than the largest batch that topics take, so that the broker decides."""
@@ -144,9 +145,12 @@ class Transaction:
         self._produce_all(topic, outputs, BY_KEY)
 
     def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
-        """Writes changes of a store to its changelog; returns how many there were."""
+        """Writes changes of a store to its changelog, each with its trace; returns how many there were."""
         before = self.records
-        records = ((key, value, timestamp_ms, headers) for _, key, value, timestamp_ms in changes)
+        records = (
+            (key, value, timestamp_ms, headers if trace is None else [*headers, (TRACEPARENT, trace)])
+            for _, key, value, timestamp_ms, trace in changes
+        )
         self._produce_all(topic, records, self._slot.partition)
         return self.records - before
 

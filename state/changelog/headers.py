@@ -7,6 +7,7 @@
 | `generation`      | generation of the app's compute state, from 1                                    |
 | `batch-id`        | the app's micro-batch                                                            |
 | `source-position` | JSON, source offsets of the batch, end exclusive: `{"pos": {"0": [100, 200]}}`   |
+| `traceparent`     | W3C trace of the record that made the change; only if that record had one        |
 
 A replayed batch writes the same headers again, byte for byte.
 """

@@ -20,14 +20,16 @@ class RecordContext:
     Attributes:
         timestamp_ms: the record's timestamp, epoch milliseconds; -1 if unknown. Changelog records get it.
         headers: headers for changelog records.
+        trace: the `traceparent` of the record, None if it has none.
         moves: how often `move_to` was called, so that a store sees that its position is out of date.
     """
 
-    __slots__ = ("headers", "moves", "offset", "partition", "timestamp_ms", "topic")
+    __slots__ = ("headers", "moves", "offset", "partition", "timestamp_ms", "topic", "trace")
 
     def __init__(self) -> None:
         self.timestamp_ms = NO_TIMESTAMP_MS
         self.headers: Sequence[Header] = ()
+        self.trace: bytes | None = None
         self.topic = ""
         self.partition = 0
         self.offset = -1

@@ -34,13 +34,15 @@ RecordFields = tuple[str, int, int, int, bytes | None, bytes | None, Sequence[He
 class StoreChange(NamedTuple):
     """The last change of one row in a batch: what goes to the store's changelog. A None value is a tombstone.
 
-    The value has no timestamp in front: that is the changelog record's own.
+    The value has no timestamp in front: that is the changelog record's own. `trace` is the `traceparent` of the record
+    that made the change.
     """
 
     store: str
     key: bytes
     value: bytes | None
     timestamp_ms: int
+    trace: bytes | None = None
 
 
 class DeadLetter(NamedTuple):

@@ -27,6 +27,7 @@ from state.topology.stream_time import StreamTime
 from state.topology.table import TableStore
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
+from state.trace_context import trace_in
 
 if TYPE_CHECKING:
     from state.topology.plan import SubTopology
@@ -95,7 +96,8 @@ class Task:
 
     def advance(self, now_ms: int) -> None:
         """Fires the timers that are due by the wall clock."""
-        self._wiring.context.timestamp_ms = max(self._stream_time.now_ms, 0)
+        context = self._wiring.context
+        context.timestamp_ms, context.headers, context.trace = max(self._stream_time.now_ms, 0), (), None
         self._wiring.timers.advance(TimeKind.WALL_CLOCK, now_ms)
 
     def take_outputs(self) -> Outputs:
@@ -158,6 +160,7 @@ class Task:
                     continue
                 context.topic, context.partition, context.offset = topic, partition, offset
                 context.timestamp_ms, context.headers = timestamp_ms, headers
+                context.trace = trace_in(headers) if headers else None
                 try:
                     push(key, value, timestamp_ms)
                 except Exception as error:

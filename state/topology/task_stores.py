@@ -46,6 +46,7 @@ class TableRows(Generic[V]):
         self._last_key: Any = None
         self._last_data = b""
         self._changed: dict[bytes, int] = {}
+        self._traces: dict[bytes, bytes] = {}
         self._pending: list[Entry] = []
 
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
@@ -64,6 +65,9 @@ class TableRows(Generic[V]):
         data = self._last_data if key is self._last_key else self._encode_key(key)
         self._rows[data] = row
         self._changed[data] = self._context.timestamp_ms if row is None else row.timestamp_ms
+        trace = self._context.trace
+        if trace is not None or self._traces:
+            note_trace(self._traces, data, trace)
 
     def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""
@@ -74,22 +78,22 @@ class TableRows(Generic[V]):
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
-        encode, rows, name = self._encode, self._rows, self.spec.name
+        encode, rows, name, trace_of = self._encode, self._rows, self.spec.name, self._traces.get
         for key, timestamp_ms in self._changed.items():
             row = rows[key]
             if row is None:
                 self._pending.append((key, None))
-                yield StoreChange(name, key, None, timestamp_ms)
+                yield StoreChange(name, key, None, timestamp_ms, trace_of(key))
             else:
                 data = encode(row)
                 self._pending.append((key, data))
-                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms)
+                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms, trace_of(key))
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below."""
         if self._pending or metadata:
             self._inner.write(self._pending, metadata)
-        self._rows, self._changed, self._pending = {}, {}, []
+        self._rows, self._changed, self._traces, self._pending = {}, {}, {}, []
 
     def metadata(self, key: bytes) -> bytes | None:
         """What was applied with the rows."""
@@ -107,6 +111,7 @@ class StampedTransaction(TransactionStore):
         super().__init__(inner)
         self._context = context
         self._stamps: dict[bytes, int] = {}
+        self.traces: dict[bytes, bytes] = {}
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Adds writes."""
@@ -115,6 +120,10 @@ class StampedTransaction(TransactionStore):
         stamps, timestamp_ms = self._stamps, self._context.timestamp_ms
         for key, _ in rows:
             stamps[key] = timestamp_ms
+        trace = self._context.trace
+        if trace is not None or self.traces:
+            for key, _ in rows:
+                note_trace(self.traces, key, trace)
 
     def changes(self) -> Iterable[tuple[bytes, bytes | None, int]]:
         """The last change of each row, and when it was made."""
@@ -123,7 +132,7 @@ class StampedTransaction(TransactionStore):
     def abort(self) -> None:
         """Forgets the writes since the last commit."""
         super().abort()
-        self._stamps = {}
+        self._stamps, self.traces = {}, {}
 
 
 class TypedStore:
@@ -146,16 +155,16 @@ class TypedStore:
 
         A row that the batch has written and that expires with it is no change: it must not outlive the batch.
         """
-        name, is_stamped = self.spec.name, self.spec.timestamped
+        name, is_stamped, trace_of = self.spec.name, self.spec.timestamped, self._transaction.traces.get
         changed = self._transaction.changes()
         if self._segments is not None:
             is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
             changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
         for key, value, timestamp_ms in changed:
             if is_stamped and value is not None:
-                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value))
+                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value), trace_of(key))
             else:
-                yield StoreChange(name, key, value, timestamp_ms)
+                yield StoreChange(name, key, value, timestamp_ms, trace_of(key))
         if self._segments is not None:
             written = {key for key, _, _ in changed}
             for key in self._segments.expired_before(self._horizon_ms):
@@ -181,6 +190,14 @@ class TypedStore:
     def close(self) -> None:
         """Closes the store below. Writes that were not applied are lost."""
         self.store.close()
+
+
+def note_trace(traces: dict[bytes, bytes], key: bytes, trace: bytes | None) -> None:
+    """Notes the trace of a row's last change in a batch; one without a trace forgets an earlier one's."""
+    if trace is None:
+        traces.pop(key, None)
+    else:
+        traces[key] = trace
 
 
 def opened(spec: TopologyStore, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:

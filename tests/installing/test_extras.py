@@ -92,7 +92,7 @@ def test_the_wheel_holds_the_licence_the_poms_and_nothing_of_the_tests(install: 
     assert not (site / "tests").exists()
 
 
-@pytest.mark.parametrize("extra", ["none", "quality", "redis", "registry", "test"])
+@pytest.mark.parametrize("extra", ["none", "quality", "redis", "registry", "test", "tracing"])
 def test_the_line_of_an_extra_runs(install: Install, extra: str, tmp_path: Path) -> None:
     for command in TRIES[extra]:
         done = call(command, tmp_path, environment(install(extra), tmp_path))

@@ -14,6 +14,7 @@ from state.clock import Clock
 from state.errors import StoreUnavailableError
 from state.query.answers.answer import Answer
 from state.security.hop import HOP
+from state.trace_context import TRACEPARENT, current_trace
 
 _SAMPLES = 64
 _FIRST_PAUSE_S = 0.5
@@ -212,6 +213,9 @@ class Peers:
         """A response whose body has not been read yet."""
         # Uncompressed: a small answer must not expand to a large one here.
         headers = {HOP: self._node, "accept-encoding": "identity"}
+        trace = current_trace.get()
+        if trace is not None:
+            headers[TRACEPARENT] = trace
         asked = httpx2.Request(request.method, address + request.path, content=request.body or None, headers=headers)
         # The target is signed as it is sent: the path may have been rewritten.
         target = asked.url.raw_path.decode("ascii")

@@ -42,14 +42,17 @@ from state.security.access import (
 from state.security.authenticator import Authenticator
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
 from state.security.host_rule import HostRule
+from state.trace_context import TRACEPARENT, current_trace, trace_of
 
 log = structlog.get_logger(__name__)
 
 _HOP, _DEADLINE = HOP.encode(), DEADLINE.encode()
 _HOST, _LENGTH, _CHUNKED, _AUTHORIZATION = b"host", b"content-length", b"transfer-encoding", b"authorization"
+_TRACEPARENT = TRACEPARENT.encode()
 _SITE, _MODE, _ORIGIN = b"sec-fetch-site", b"sec-fetch-mode", b"origin"
 _WATCHED = frozenset(
     {_HOP, _DEADLINE, CALLER.encode(), SIGNATURE.encode(), _LENGTH, _CHUNKED, _AUTHORIZATION, _SITE, _MODE, _ORIGIN}
+    | {_TRACEPARENT}
 )
 _BODILESS = frozenset({"GET", "HEAD"})
 _INTERNAL = INTERNAL_PREFIX.decode()
@@ -201,6 +204,8 @@ class Guard:
             scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
         current_caller.set(caller)
+        trace = trace_of(watched.get(_TRACEPARENT))
+        current_trace.set(None if trace is None else trace.decode())
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
 
     async def _body(self, receive: Any, watched: Watched) -> bytes:

@@ -17,6 +17,8 @@ from spark_apps.errors import BrokerRefusedError, FencedWriterError, PartitionsC
 from spark_apps.runtime.topics import Topics
 from state.changelog.bounded_reader import read_topic
 from state.topology.records import Output, StoreChange
+from state.trace_context import TRACEPARENT
+from tests.state.test_trace_context import TRACE
 
 pytestmark = pytest.mark.broker
 
@@ -246,3 +248,18 @@ def test_a_record_of_1970_keeps_its_time(app: App) -> None:
     transaction.commit(3, b"{}")
     # To Kafka's C client 0 means now: a millisecond later is nearer the truth.
     assert [message.timestamp()[1] for message in app.committed("dlq")] == [5, 1, 1]
+
+
+def test_each_change_carries_its_own_trace(app: App) -> None:
+    topic = f"{app.plan.app}-dlq"
+    transaction = app.transaction(0)
+    changes = [
+        StoreChange("s", b"a", b"1", 1, TRACE),
+        StoreChange("s", b"b", None, 2, TRACE),
+        StoreChange("s", b"c", b"3", 3),
+    ]
+    transaction.change(topic, [("app", b"writer")], changes)
+    transaction.commit(3, b"{}")
+    found = {message.key(): message.headers() for message in app.committed("dlq")}
+    with_trace = [("app", b"writer"), (TRACEPARENT, TRACE)]
+    assert found == {b"a": with_trace, b"b": with_trace, b"c": [("app", b"writer")]}

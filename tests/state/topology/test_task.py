@@ -8,11 +8,15 @@ from itertools import chain
 from pathlib import Path
 
 from state.stores.bytes_store import BytesStore
-from state.stores.suppliers import RocksDBSupplier
+from state.stores.suppliers import MemorySupplier, RocksDBSupplier
 from state.topology import JoinWindows, Store, StreamsBuilder, SubTopology, sessions, tumbling, until_limit
+from state.topology.operators.process import ProcessorContext
 from state.topology.records import Batch, Record
 from state.topology.task import Task
 from state.topology.task_stores import restore
+from state.topology.timers import TimeKind
+from state.trace_context import TRACEPARENT
+from tests.state.test_trace_context import TRACE
 
 MS = timedelta(milliseconds=1)
 
@@ -124,3 +128,51 @@ def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
     assert sorted(one.changes, key=repr) == sorted(other.changes, key=repr)
     task.close()
     restored.close()
+
+
+class Ticking:
+    """Forwards each record, and one more each second."""
+
+    def init(self, context: ProcessorContext[object, object]) -> None:
+        self._context = context
+        context.schedule(1000, TimeKind.WALL_CLOCK, lambda now_ms: context.forward("timer", now_ms, now_ms))
+
+    def process(self, key: object, value: object, timestamp_ms: int) -> None:
+        self._context.forward(key, value, timestamp_ms)
+
+
+def traced(offset: int, key: bytes, trace: bytes | None = TRACE) -> Record:
+    return Record("one", 0, offset, offset, key, b"1", () if trace is None else [("x", b"y"), (TRACEPARENT, trace)])
+
+
+def changed(task: Task) -> dict[tuple[str, bytes], bytes | None]:
+    """The trace of each change of a batch, by its store and the beginning of its key."""
+    ended = task.end_batch()
+    task.apply()
+    return {(change.store, change.key[:2]): change.trace for change in ended.changes if change.store != "newest"}
+
+
+def test_a_change_has_the_trace_of_the_record_that_made_it_last() -> None:
+    other = TRACE[:-1] + b"0"
+    task = Task(everything(), 0, MemorySupplier())
+    task.process(
+        [traced(1, b"k1"), traced(2, b"k2"), traced(3, b"k2", other), traced(4, b"k3"), traced(5, b"k3", None)]
+    )
+    found = changed(task)
+    for store in ("counts", "windows", "sessions"):
+        assert [found[store, key] for key in (b"k1", b"k2", b"k3")] == [TRACE, other, None], store
+    task.process([traced(6, b"k1", None), traced(7, b"k2", b"no traceparent")])
+    assert set(changed(task).values()) == {None}
+
+
+def test_an_output_has_the_trace_of_its_record_and_a_timer_has_none() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("one", int).process(Ticking, values=int).to("out")
+    (sub_topology,) = streams.build().sub_topologies
+    task = Task(sub_topology, 0, MemorySupplier())
+    task.process([traced(1, b"k1")])
+    for now_ms in (0, 10_000):
+        task.advance(now_ms)
+    by_record, by_timer = task.end_batch().outputs["out"]
+    assert (TRACEPARENT, TRACE) in by_record[3]
+    assert by_timer[3] == ()

@@ -10,6 +10,8 @@ import pytest
 
 from state.clock import SystemClock
 from state.query.forwarding.peers import PeerRequest, Peers, PeerUnavailableError
+from state.trace_context import current_trace
+from tests.state.test_trace_context import TRACE
 
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nset-cookie: a=b\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -80,3 +82,14 @@ def test_a_redirect_is_an_answer_and_nothing_more() -> None:
     node = ClosingNode(answers=2, answer=redirect)
     assert asyncio.run(statuses(node, times=1)) == [302]
     assert len(node.heads) == 1
+
+
+def test_the_trace_of_the_request_goes_to_the_other_node() -> None:
+    async def scenario(trace: str | None) -> bytes:
+        current_trace.set(trace)
+        node = ClosingNode(answers=1)
+        await statuses(node, times=1)
+        return node.heads[0]
+
+    assert b"\r\ntraceparent: " + TRACE + b"\r\n" in asyncio.run(scenario(TRACE.decode()))
+    assert b"traceparent" not in asyncio.run(scenario(None))

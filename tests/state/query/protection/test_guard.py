@@ -13,12 +13,14 @@ import pytest
 from state.clock import ManualClock, SystemClock
 from state.query.protection.connection_places import PROVEN
 from state.query.protection.guard import Guard, GuardLimits
-from state.query.protection.hot_requests import HotAnswers
+from state.query.protection.hot_requests import HotAnswers, HotRequests
 from state.security.access import Caller, Role
 from state.security.authenticator import Authenticator
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
 from state.security.host_rule import HostRule
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.trace_context import current_trace
+from tests.state.test_trace_context import TRACE
 
 SECRET = b"s" * 32
 LIMITS = GuardLimits(
@@ -301,3 +303,25 @@ def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may
     ):
         assert not proves(guard, target, headers)
     assert proves(guarded(Echo()), "/livez"), "where nobody is asked who they are"
+
+
+@pytest.mark.parametrize(("given", "kept"), [(TRACE, TRACE.decode()), (b"nonsense", None), (None, None)])
+def test_the_trace_of_a_request_is_kept_for_what_it_asks_others(given: bytes | None, kept: str | None) -> None:
+    seen: list[str | None] = []
+
+    async def note() -> None:
+        seen.append(current_trace.get())
+
+    async def two() -> None:
+        guard = guarded(Echo(note))
+        await ask(guard, "/x", [HOST, (b"traceparent", TRACE)])
+        await ask(guard, "/x", [HOST] if given is None else [HOST, (b"traceparent", given)])
+
+    asyncio.run(two())
+    assert seen == [TRACE.decode(), kept]
+
+
+def test_a_request_with_a_trace_is_no_hot_request() -> None:
+    hot = HotRequests(HotAnswers(b"/", lambda _: b"answer"))
+    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n") == b"answer"
+    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\ntraceparent: %b\r\n\r\n" % TRACE) is None
