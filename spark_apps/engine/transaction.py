@@ -148,7 +148,7 @@ class Transaction:
         """Writes changes of a store to its changelog, each with its trace; returns how many there were."""
         before = self.records
         records = (
-            (key, value, timestamp_ms, headers if trace is None else [*headers, (TRACEPARENT, trace)])
+            (key, value, timestamp_ms, [*headers, (TRACEPARENT, trace)] if trace else headers)
             for _, key, value, timestamp_ms, trace in changes
         )
         self._produce_all(topic, records, self._slot.partition)

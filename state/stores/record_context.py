@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
+from state.trace_context import trace_in
+
 Header = tuple[str, bytes]
 InputPosition = dict[str, dict[str, int]]
 """By topic and partition (as text) the offset of the last record that wrote to the store."""
@@ -20,16 +22,18 @@ class RecordContext:
     Attributes:
         timestamp_ms: the record's timestamp, epoch milliseconds; -1 if unknown. Changelog records get it.
         headers: headers for changelog records.
-        trace: the `traceparent` of the record, None if it has none.
+        trace: the `traceparent` of the record; `untraced` if it has none.
+        untraced: None, or empty if a record of the batch had a trace: then it takes the place of that one.
         moves: how often `move_to` was called, so that a store sees that its position is out of date.
     """
 
-    __slots__ = ("headers", "moves", "offset", "partition", "timestamp_ms", "topic", "trace")
+    __slots__ = ("headers", "moves", "offset", "partition", "timestamp_ms", "topic", "trace", "untraced")
 
     def __init__(self) -> None:
         self.timestamp_ms = NO_TIMESTAMP_MS
         self.headers: Sequence[Header] = ()
         self.trace: bytes | None = None
+        self.untraced: bytes | None = None
         self.topic = ""
         self.partition = 0
         self.offset = -1
@@ -43,6 +47,17 @@ class RecordContext:
         if timestamp_ms is not None:
             self.timestamp_ms = timestamp_ms
         self.moves += 1
+
+    def trace_in(self, headers: Sequence[Header]) -> bytes | None:
+        """The `trace` of a record with these headers."""
+        found = trace_in(headers)
+        if found is not None:
+            self.untraced = b""
+        return found or self.untraced
+
+    def forget_traces(self) -> None:
+        """Begins a batch: none of its records had a trace yet."""
+        self.trace = self.untraced = None
 
     def advanced(self, position: Mapping[str, Mapping[str, int]]) -> InputPosition:
         """A copy of `position` that includes the current record; no partition ever moves back."""

@@ -27,7 +27,6 @@ from state.topology.stream_time import StreamTime
 from state.topology.table import TableStore
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
-from state.trace_context import trace_in
 
 if TYPE_CHECKING:
     from state.topology.plan import SubTopology
@@ -97,7 +96,8 @@ class Task:
     def advance(self, now_ms: int) -> None:
         """Fires the timers that are due by the wall clock."""
         context = self._wiring.context
-        context.timestamp_ms, context.headers, context.trace = max(self._stream_time.now_ms, 0), (), None
+        context.timestamp_ms, context.headers = max(self._stream_time.now_ms, 0), ()
+        context.trace = context.untraced
         self._wiring.timers.advance(TimeKind.WALL_CLOCK, now_ms)
 
     def take_outputs(self) -> Outputs:
@@ -122,6 +122,7 @@ class Task:
         Args:
             metadata: by a store's name, what is written with its rows in the same step.
         """
+        self._wiring.context.forget_traces()
         for name, store in self._wiring.stores.items():
             store.apply(metadata(name))
 
@@ -160,7 +161,7 @@ class Task:
                     continue
                 context.topic, context.partition, context.offset = topic, partition, offset
                 context.timestamp_ms, context.headers = timestamp_ms, headers
-                context.trace = trace_in(headers) if headers else None
+                context.trace = context.trace_in(headers) if headers else context.untraced
                 try:
                     push(key, value, timestamp_ms)
                 except Exception as error:

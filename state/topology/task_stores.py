@@ -66,8 +66,8 @@ class TableRows(Generic[V]):
         self._rows[data] = row
         self._changed[data] = self._context.timestamp_ms if row is None else row.timestamp_ms
         trace = self._context.trace
-        if trace is not None or self._traces:
-            note_trace(self._traces, data, trace)
+        if trace is not None:
+            self._traces[data] = trace
 
     def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""
@@ -78,16 +78,16 @@ class TableRows(Generic[V]):
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
-        encode, rows, name, trace_of = self._encode, self._rows, self.spec.name, self._traces.get
+        encode, rows, name, traces = self._encode, self._rows, self.spec.name, self._traces
         for key, timestamp_ms in self._changed.items():
             row = rows[key]
             if row is None:
                 self._pending.append((key, None))
-                yield StoreChange(name, key, None, timestamp_ms, trace_of(key))
+                yield StoreChange(name, key, None, timestamp_ms, traces.get(key) or None)
             else:
                 data = encode(row)
                 self._pending.append((key, data))
-                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms, trace_of(key))
+                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms, traces.get(key) or None)
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below."""
@@ -121,9 +121,8 @@ class StampedTransaction(TransactionStore):
         for key, _ in rows:
             stamps[key] = timestamp_ms
         trace = self._context.trace
-        if trace is not None or self.traces:
-            for key, _ in rows:
-                note_trace(self.traces, key, trace)
+        if trace is not None:
+            self.traces.update((key, trace) for key, _ in rows)
 
     def changes(self) -> Iterable[tuple[bytes, bytes | None, int]]:
         """The last change of each row, and when it was made."""
@@ -155,16 +154,16 @@ class TypedStore:
 
         A row that the batch has written and that expires with it is no change: it must not outlive the batch.
         """
-        name, is_stamped, trace_of = self.spec.name, self.spec.timestamped, self._transaction.traces.get
+        name, is_stamped, traces = self.spec.name, self.spec.timestamped, self._transaction.traces
         changed = self._transaction.changes()
         if self._segments is not None:
             is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
             changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
         for key, value, timestamp_ms in changed:
             if is_stamped and value is not None:
-                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value), trace_of(key))
+                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value), traces.get(key) or None)
             else:
-                yield StoreChange(name, key, value, timestamp_ms, trace_of(key))
+                yield StoreChange(name, key, value, timestamp_ms, traces.get(key) or None)
         if self._segments is not None:
             written = {key for key, _, _ in changed}
             for key in self._segments.expired_before(self._horizon_ms):
@@ -190,14 +189,6 @@ class TypedStore:
     def close(self) -> None:
         """Closes the store below. Writes that were not applied are lost."""
         self.store.close()
-
-
-def note_trace(traces: dict[bytes, bytes], key: bytes, trace: bytes | None) -> None:
-    """Notes the trace of a row's last change in a batch; one without a trace forgets an earlier one's."""
-    if trace is None:
-        traces.pop(key, None)
-    else:
-        traces[key] = trace
 
 
 def opened(spec: TopologyStore, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:
