@@ -254,6 +254,26 @@ def metrics(
     serve_metrics(registry, host, port, SystemClock())
 
 
+def control(
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to listen on; not given, STOREKEEPER_CONTROL_PORT of 127.0.0.1.")
+    ] = None,
+) -> None:
+    """Run the control API in the foreground until TERM. Example: storekeeper control.
+
+    It starts jobs, and shows how the platform is. It needs a token, on loopback, too. Jobs go on when it ends.
+    """
+    from deploy.control.server import run_control  # noqa: PLC0415
+    from state.clock import SystemClock  # noqa: PLC0415
+
+    platform = PlatformSettings.load()
+    platform.make_run_dir()
+    host, _, port = (listen or f"127.0.0.1:{platform.control_port}").rpartition(":")
+    if not port.isdigit():
+        raise typer.BadParameter("give HOST:PORT, such as 127.0.0.1:18091", param_hint="--listen")
+    run_control(platform, host.strip("[]"), int(port), SystemClock())
+
+
 airflow_commands = typer.Typer(rich_markup_mode=None)
 
 

@@ -20,6 +20,8 @@ KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 METRICS = "metrics"
 """The process that exports metrics of apps, snapshots and the quality gate to Prometheus."""
+CONTROL = "control"
+"""The process of the control API."""
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
@@ -69,14 +71,8 @@ def platform_programs(
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),
-        Program(
-            name=METRICS,
-            command=_paced(layout, METRICS, "metrics", "--port", str(settings.metrics_port)),
-            start_s=0,
-            stop_s=STOP_TIMEOUT_S,
-            group_stop=False,
-            restart_always=True,
-        ),
+        _server_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port)),
+        _server_program(CONTROL, layout, "control", "--listen", f"127.0.0.1:{settings.control_port}"),
     )
     _check_distinct(programs)
     return programs
@@ -139,6 +135,17 @@ def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> P
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
         restart_always=False,
+    )
+
+
+def _server_program(name: str, layout: RunLayout, *command: str) -> Program:
+    return Program(
+        name=name,
+        command=_paced(layout, name, *command),
+        start_s=0,
+        stop_s=STOP_TIMEOUT_S,
+        group_stop=False,
+        restart_always=True,
     )
 
 

@@ -23,7 +23,7 @@ from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
 from deploy.overview.status import collect_status
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
@@ -162,7 +162,7 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
         made = ensure_topics(settings.kafka, all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
-    for program in (*map(node_program, settings.node_names), METRICS):
+    for program in (CONTROL, *map(node_program, settings.node_names), METRICS):
         client.start(program)
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)

@@ -173,6 +173,22 @@ class AppControl:
         self.start()
         return True
 
+    def upgrade(self) -> bool:
+        """Drains the app and starts it, and waits until it reads on from where it was drained. Returns True.
+
+        Raises what `stop` and `has_gone_on` raise.
+
+        Raises:
+            AppTimeoutError: it didn't read on in time.
+        """
+        self.stop()
+        beat = self.heartbeat()
+        drained = {} if beat is None else beat.offsets
+        self.begin_start()
+        late = f"doesn't run and read on after {self._patience.start_s:.0f} s"
+        self._await(lambda: self.has_gone_on(drained), self._patience.start_s, late)
+        return True
+
     def start(self) -> bool:
         """Starts the app unless it runs, and waits until it does. Returns whether it had to be started.
 
@@ -226,7 +242,7 @@ def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings) -> AppControl:
+def app_control(app: str, settings: OperationsSettings, supervisor: ProcessSupervisor | None = None) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`.
 
     Raises:
@@ -234,7 +250,7 @@ def app_control(app: str, settings: OperationsSettings) -> AppControl:
     """
     return AppControl(
         app,
-        supervisor=SupervisorRpc.from_secret(settings.supervisor_secret),
+        supervisor=supervisor or SupervisorRpc.from_secret(settings.supervisor_secret),
         heartbeat=lambda: _heartbeat(app, settings),
         patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S, settings.watch_stale_s),
         clock=SystemClock(),

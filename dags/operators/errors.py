@@ -8,14 +8,14 @@ StateError
 
 from __future__ import annotations
 
-from state.errors import RetriableError, StateError
+from state.errors import ConfigurationError, RetriableError
 
 
 class SupervisorUnreachableError(RetriableError):
     """The supervisor doesn't answer or refuses the call. Start the platform, or look into its log."""
 
 
-class AppFailedError(StateError):
+class AppFailedError(ConfigurationError):
     """An app ended while it was to start. The message has its last heartbeat's error and the end of its log."""
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
@@ -12,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_app import AppAction
 from dags.operators.supervisor_rpc import SupervisorRpc
-from spark_apps.generations.desired_state import Role, desired_state_of
-from spark_apps.generations.journal import JournalFile
-from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
+from dags.operators.watched import watched_programs
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,21 +24,6 @@ PROGRAMS = {
     SHARED_DRIVER: "The smaller apps, which share a driver",
 }
 """The titles of the processes, by name."""
-
-
-def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
-    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
-
-    Args:
-        known: the supervisor's programs: those of the apps that this platform runs.
-        run_dir: holds the generations' journals: a generation that isn't live has a process of its own.
-    """
-    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
-    for app in [app for apps in found.values() for app in apps]:
-        journal = JournalFile(run_dir, app).read()
-        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
-            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
-    return found
 
 
 class ChooseProgramsOperator(BaseBranchOperator):

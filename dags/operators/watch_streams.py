@@ -11,10 +11,10 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags.operators.app_control import app_control
-from dags.operators.programs import watched_programs
 from dags.operators.settings import OperationsSettings
 from dags.operators.supervisor_rpc import SupervisorRpc
 from dags.operators.watch_rules import Judgement, WatchAction, WatchHistory, WatchLimits, judge, sickest
+from dags.operators.watched import watched_programs
 from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import SystemClock
 from state.errors import StateError

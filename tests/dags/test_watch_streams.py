@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.programs import watched_programs
+from dags.operators.watched import watched_programs
 from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS

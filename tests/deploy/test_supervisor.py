@@ -68,7 +68,7 @@ def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
     assert stop_all(client, ["pos"], 20)
     assert not client.stop("pos")
     client.start("pos")
-    assert shut_down(client, 20)
+    assert shut_down(client, platform.layout, 20)
     assert running_supervisor(platform.layout) is None
     assert find_orphans(platform.layout.root) == []
 
@@ -125,6 +125,6 @@ def test_no_argv_holds_the_password(platform: Platform) -> None:
 
 def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
     client = platform.start(pos=_WAIT)
-    shut_down(client, 20)
+    shut_down(client, platform.layout, 20)
     with pytest.raises(SupervisorUnreachableError, match="storekeeper status"):
         client.processes()

@@ -38,7 +38,7 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
         "kafka",
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
         *("pos", "hadoop_export", "pos-next"),
-        *("node-a", "node-b", "metrics"),
+        *("node-a", "node-b", "metrics", "control"),
     ]
 
 

@@ -28,7 +28,7 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor, metrics = free_ports(5)
+        kafka, controller, airflow, supervisor, metrics, control = free_ports(6)
         first_node, _ = next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)
         own = {
             "run_dir": str(run_dir),
@@ -37,6 +37,7 @@ class PlatformProcess:
             "airflow_port": str(airflow),
             "supervisor_port": str(supervisor),
             "metrics_port": str(metrics),
+            "control_port": str(control),
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",
