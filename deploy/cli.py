@@ -47,14 +47,16 @@ def dashboard(
     show_dashboard(view, interval_s=interval, count=count, as_json=output is AnswerOutput.JSON)
 
 
-def supervise() -> None:
+def supervise(
+    control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
+) -> None:
     """Supervise the stream apps alone, in the foreground. Example: storekeeper supervise.
 
-    Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
+    With them the control API. Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
     """
     from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
 
-    supervise_apps(PlatformSettings.load())
+    supervise_apps(PlatformSettings.load(), control)
 
 
 def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
@@ -282,7 +284,7 @@ def airflow(
     arguments: Annotated[list[str], typer.Argument(help="The component and its options, as of Airflow's own command.")],
 ) -> None:
     """Run a component of Airflow whose children end with it. Example: storekeeper airflow scheduler."""
-    from dags.operators.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
+    from deploy.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
 
     have_forks_end_with_parent()
     from airflow.__main__ import main  # noqa: PLC0415 (it reads its configuration when it is imported)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.broker import platform_broker
@@ -35,6 +35,7 @@ class Program:
     exit code decides, and `paced_exec` backs off.
     `group_stop`: TERM goes to the whole process group (Airflow's children don't end with their parent) and not to the
     process alone (a Spark driver needs its JVM to finish the batch). KILL always goes to the group.
+    `starts_itself`: with the supervisor; others are started by `storekeeper up` or the control API.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Program:
     stop_s: int
     group_stop: bool
     restart_always: bool
+    starts_itself: bool = False
 
 
 def node_program(node: str) -> str:
@@ -72,7 +74,7 @@ def platform_programs(
         *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),
         _server_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port)),
-        _server_program(CONTROL, layout, "control", "--listen", f"127.0.0.1:{settings.control_port}"),
+        control_program(layout, f"127.0.0.1:{settings.control_port}"),
     )
     _check_distinct(programs)
     return programs
@@ -84,6 +86,11 @@ def _check_distinct(programs: Sequence[Program]) -> None:
         if names.count(name) > 1:
             msg = f"STOREKEEPER_OWN_APPS has an app that needs the name {name} of another process: rename yours"
             raise ConfigurationError(msg)
+
+
+def control_program(layout: RunLayout, listen: str) -> Program:
+    """The process of the control API, which starts with the supervisor: whatever starts other processes needs it."""
+    return replace(_server_program(CONTROL, layout, "control", "--listen", listen), starts_itself=True)
 
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import psutil
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
 from deploy.control.job_files import end_job_processes
+from deploy.control.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.credentials import make_supervisor_credentials
 from deploy.errors import StartError
 from deploy.layout import RunLayout
@@ -169,8 +169,8 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
     options = {
         "command": shlex.join(program.command),
         "directory": str(layout.root),
-        # `storekeeper up` and Airflow start programs, in their order; the supervisor only restarts them.
-        "autostart": "false",
+        # `storekeeper up` and the control API start programs, in their order; the supervisor only restarts them.
+        "autostart": "true" if program.starts_itself else "false",
         "autorestart": "true" if program.restart_always else "unexpected",
         "exitcodes": ",".join(map(str, sorted({0, *NO_RESTART}))),
         "startsecs": str(program.start_s),

@@ -6,10 +6,10 @@ import importlib.metadata
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import answers, prepare_broker
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
@@ -21,6 +21,7 @@ from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
+from deploy.overview.processes import Probes
 from deploy.overview.status import collect_status
 from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
@@ -155,18 +156,20 @@ def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
 def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> None:
     settings = instance.settings
     report(f"starting Kafka at {settings.kafka_bootstrap}")
-    client.start(KAFKA)
+    for program in (KAFKA, CONTROL):  # healed, if need be: the latter starts with the supervisor
+        client.start(program)
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
         _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
         made = ensure_topics(settings.kafka, all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
-    for program in (CONTROL, *map(node_program, settings.node_names), METRICS):
+    for program in (*map(node_program, settings.node_names), METRICS):
         client.start(program)
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
         _await_dag(instance, client, airflow)
+        _await(instance, client, (CONTROL,), lambda: Probes(settings).problem(CONTROL) is None)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:

@@ -85,6 +85,7 @@ class ControlServices:
         clock: for their times.
         status: what `storekeeper status --output json` prints.
         programs: the processes of apps that must run here, and the apps of each.
+        stores: the stores that there are snapshots of, with their apps, and whether these have ever run here.
         generations: what `storekeeper generation status APP` prints.
     """
 
@@ -92,6 +93,7 @@ class ControlServices:
     clock: Clock
     status: Callable[[], Mapping[str, Any]]
     programs: Callable[[], Mapping[str, list[str]]]
+    stores: Callable[[], list[dict[str, Any]]]
     generations: Callable[[str], Mapping[str, Any]]
 
 
@@ -148,6 +150,11 @@ def _views(services: ControlServices) -> APIRouter:
     def programs() -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
         return dict(services.programs())
+
+    @router.get("/stores")
+    def stores() -> list[dict[str, Any]]:
+        """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
+        return services.stores()
 
     @router.get("/generations/{app}", responses={404: _PROBLEMS[404]})
     def generations(app: str) -> dict[str, Any]:

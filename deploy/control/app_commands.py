@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from dags.operators.app_control import AppControl, app_control
-from dags.operators.node_roll import NodeRoll
-from dags.operators.settings import OperationsSettings
-from dags.operators.watched import watched_programs
 from deploy.control.app_changes import AppChanges
+from deploy.control.app_control import AppControl, app_control
 from deploy.control.keeper import keeper_of
+from deploy.control.node_roll import NodeRoll
 from deploy.control.node_views import HttpViews, node_client
+from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher
+from deploy.control.watched import watched_programs
 from spark_apps.priority import begin_job
 from spark_apps.registry import app_named, apps_of
 from spark_apps.settings import AppSettings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from dags.operators.app_control import ProcessSupervisor
-from dags.operators.settings import OperationsSettings
-from dags.operators.supervisor_rpc import ProcessInfo, SupervisorRpc
+from deploy.control.app_control import ProcessSupervisor
+from deploy.control.settings import OperationsSettings
+from deploy.control.supervisor_rpc import ProcessInfo, SupervisorRpc
 from spark_apps.registry import apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from state.errors import RefusedError

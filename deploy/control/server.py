@@ -10,19 +10,19 @@ from typing import Any
 
 import structlog
 
-from dags.operators.settings import OperationsSettings
-from dags.operators.watched import watched_programs
 from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import ControlServices, UnknownAppError, make_app
 from deploy.control.jobs import Jobs
 from deploy.control.keeper import keeper_of
+from deploy.control.settings import OperationsSettings
+from deploy.control.watched import watched_programs
 from deploy.environment import inherited_environment
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.overview.status import collect_status, status_json
 from deploy.settings import PlatformSettings
 from spark_apps.generations.commands import generation_status
-from spark_apps.registry import APPS
+from spark_apps.registry import APPS, stores
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
@@ -61,6 +61,7 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
             clock=clock,
             status=lambda: status_json(collect_status(platform), platform),
             programs=lambda: _programs(layout),
+            stores=_stores,
             generations=_generations,
         )
         gate = Gate(make_app(services), _callers(layout, nodes, clock))
@@ -102,6 +103,14 @@ def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:
 def _programs(layout: RunLayout) -> Mapping[str, list[str]]:
     known = keeper_of(OperationsSettings()).names()  # type: ignore[call-arg]
     return {program: list(apps) for program, apps in watched_programs(known, layout.root).items()}
+
+
+def _stores() -> list[dict[str, Any]]:
+    settings = OperationsSettings()  # type: ignore[call-arg]
+    return [
+        {"store": name, "app": spec.app, "has_run": settings.checkpoint_dir(spec.app).parent.exists()}
+        for name, spec in stores().items()
+    ]
 
 
 def _generations(app: str) -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import structlog
 
-from dags.operators.app_control import ProcessSupervisor, app_control
-from dags.operators.settings import OperationsSettings
-from dags.operators.watch_rules import Judgement, WatchAction, WatchHistory, WatchLimits, judge, sickest
+from deploy.control.app_control import ProcessSupervisor, app_control
+from deploy.control.settings import OperationsSettings
+from deploy.control.watch_rules import Judgement, WatchAction, WatchHistory, WatchLimits, judge, sickest
 from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import Clock
 from state.errors import StateError

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import httpx2
 import psutil
 
-from dags.operators.supervisor_rpc import ProcessInfo
 from deploy.airflow_client import AirflowClient
 from deploy.broker import answers
+from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.credentials import AIRFLOW_USER
 from deploy.overview.model import FROZEN, RUNNING, App, Process
 from deploy.overview.run_files import Exits

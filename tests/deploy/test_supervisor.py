@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.layout import RunLayout
 from harness.ports import free_ports
 

@@ -41,6 +41,7 @@ def services(folder: Path) -> ControlServices:
         clock=CLOCK,
         status=lambda: {"healthy": True},
         programs=lambda: {"pos": ["pos"]},
+        stores=lambda: [{"store": "rewards", "app": "pos", "has_run": True}],
         generations=generations,
     )
 
@@ -146,7 +147,7 @@ def test_no_request_brings_it_to_a_server_error(gate: Gate, tmp_path: Path) -> N
         "/openapi.json", gate, headers={"Authorization": f"Bearer {own_token(tmp_path / 'control.token')}"}
     )
     operations = list(document.get_all_operations())
-    assert len(operations) == 9
+    assert len(operations) == 10
     for operation in operations:
         _ask(operation, ["verify", str(tmp_path / "a")])
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.errors import AppFailedError
 from deploy.control.app_changes import AppChanges, scale_after
+from deploy.control.errors import AppFailedError
 from spark_apps.runtime.heartbeat import AppState
 from spark_apps.runtime.scale import AppScale, read_scale, write_scale
 from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode, exit_code_of
-from tests.dags.test_app_control import Bench, FakeSupervisor
+from tests.deploy.control.test_app_control import Bench, FakeSupervisor
 
 
 class Changed:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.app_control import app_control
-from dags.operators.settings import OperationsSettings
+from deploy.control.app_control import app_control
 from deploy.control.keeper import Elsewhere, keeper_of
+from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import SystemClock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -58,7 +59,10 @@ class ControlProcess:
     """A real process of the control API on a run directory."""
 
     run_dir: Path
+    commands: str = "toy"
+    """`toy`; `real` for the real ones; or a folder that has others, ahead of the project's."""
     port: int = field(default_factory=lambda: free_ports(1)[0])
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -75,8 +79,8 @@ class ControlProcess:
         """Starts it, and waits until it answers."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.deploy.control.toys", str(self.port)],
-            env={**os.environ, "STOREKEEPER_RUN_DIR": str(self.run_dir)},  # noqa: TID251 (handed on to a child)
+            [sys.executable, "-m", "tests.deploy.control.toys", str(self.port), self.commands],
+            env={**os.environ, "STOREKEEPER_RUN_DIR": str(self.run_dir), **self.variables},  # noqa: TID251 (handed on)
             cwd=_PROJECT,
         )
         eventually(self._answers, WAIT_S, "the control API answers")
@@ -123,17 +127,35 @@ class ControlProcess:
             return False
 
 
-def main(port: str) -> None:
-    """Runs the control API with the toy in place of the program."""
+def main(port: str, commands: str) -> None:
+    """Runs the control API, with other commands in place of the program's where that was asked for."""
     from functools import partial
 
     from deploy.control import server
     from deploy.control.jobs import Jobs
     from deploy.settings import PlatformSettings
 
-    server.Jobs = partial(Jobs, command=toy)  # type: ignore[attr-defined, assignment]
+    if commands == "toy":
+        server.Jobs = partial(Jobs, command=toy)  # type: ignore[attr-defined, assignment]
+    elif commands != "real":
+        server.Jobs = partial(Jobs, command=partial(_others, commands))  # type: ignore[attr-defined, assignment]
+        server._generations = partial(_other_generations, commands)
     server.run_control(PlatformSettings.load(), "127.0.0.1", int(port), SystemClock())
 
 
+def _others(folder: str, *words: str) -> list[str]:
+    """The command line of the entry in another folder; of the real one for `app`, which talks to the supervisor."""
+    first = [] if words[0] == "app" else [folder]
+    paths = ":".join([*first, str(_PROJECT)])
+    return ["env", f"PYTHONPATH={paths}", "PYTHONSAFEPATH=1", sys.executable, "-m", "deploy.entry", *words]
+
+
+def _other_generations(folder: str, app: str) -> dict[str, Any]:
+    command = _others(folder, "generation", "status", app, "--output", "json")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.watch_rules import WatchHistory
-from dags.operators.watch_streams import read_history, write_history
+from deploy.control.watch import read_history, write_history
+from deploy.control.watch_rules import WatchHistory
 
 
 def test_what_was_written_is_remembered(tmp_path: Path) -> None:

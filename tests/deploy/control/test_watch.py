@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from dags.operators.watched import watched_programs
+from deploy.control.keeper import keeper_of
+from deploy.control.settings import OperationsSettings
+from deploy.control.watch import AppWatcher, Watched
+from deploy.control.watched import watched_programs
 from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
@@ -14,13 +15,18 @@ from spark_apps.generations.steps import planned, retired, started
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import SystemClock
-from tests.dags.conftest import RunDag
-from tests.dags.supervised import Supervised
-
-pytestmark = pytest.mark.airflow
+from tests.deploy.control.supervised import Supervised
 
 SILENT_MS = 3_000
-QUICK = {"STOREKEEPER_WATCH_STALE_S": "2", "STOREKEEPER_WATCH_START_S": "2"}
+QUICK = {"watch_stale_s": 2, "watch_start_s": 2}
+
+
+def look(supervised: Supervised, **settings: object) -> Watched:
+    """What `storekeeper app watch` does."""
+    made = OperationsSettings(run_dir=supervised.run_dir, **settings)  # type: ignore[arg-type]
+    keeper = keeper_of(made)
+    programs = watched_programs(keeper.names(), made.run_dir)
+    return AppWatcher(keeper, made, SystemClock()).look(programs)
 
 
 def await_silence(supervised: Supervised, app: str) -> None:
@@ -34,7 +40,7 @@ def await_silence(supervised: Supervised, app: str) -> None:
 
 
 def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_then_reported(
-    run_dag: RunDag, supervised: Supervised
+    supervised: Supervised,
 ) -> None:
     supervised.behave("pos", "silent")
     for app in (*POS_APPS, "shared_driver"):
@@ -44,9 +50,9 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     supervised.await_state("hadoop_export", "STOPPED")
     before = {app: supervised.rpc.process(app).pid for app in POS_APPS}
     await_silence(supervised, "pos")
-    run = run_dag("watch_streams", **QUICK)
-    assert run.state == "success", run.log
-    looked = run.results["watch"]
+    found = look(supervised, **QUICK)
+    assert found.alerts == []
+    looked = found.actions
     assert [looked[app]["action"] for app in POS_APPS] == ["restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
     assert looked["shared_driver"] == {"action": "none", "reason": "running"}
@@ -54,16 +60,15 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     assert after["pos"] not in {0, before["pos"]}
     assert after == {**before, "pos": after["pos"]}
     await_silence(supervised, "pos")
-    run = run_dag("watch_streams", STOREKEEPER_WATCH_RESTARTS="1", **QUICK)
-    assert run.state == "failed"
-    assert "pos needs attention: the last heartbeat is" in run.log
-    assert "1 restarts did not help" in run.log
-    assert "toy pos is in the mood to silent" in run.log
+    (alert,) = look(supervised, watch_restarts=1, **QUICK).alerts
+    assert "pos needs attention: the last heartbeat is" in alert
+    assert "1 restarts did not help" in alert
+    assert "toy pos is in the mood to silent" in alert
     assert supervised.rpc.process("pos").pid == after["pos"]
 
 
 def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported(
-    run_dag: RunDag, supervised: Supervised
+    supervised: Supervised,
 ) -> None:
     supervised.behave("hadoop_export", "crash")
     supervised.behave("pos", "misconfigured")
@@ -71,15 +76,14 @@ def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported
         supervised.rpc.start(app)
         supervised.await_state(app, "EXITED")
     supervised.behave("hadoop_export", "run")
-    run = run_dag("watch_streams")
-    assert run.state == "failed"
-    assert "pos needs attention: ended because of its configuration (topic pos is missing: create it)" in run.log
+    (alert,) = look(supervised).alerts
+    assert "pos needs attention: ended because of its configuration (topic pos is missing: create it)" in alert
     assert supervised.rpc.process("hadoop_export").state == "RUNNING"
     assert supervised.rpc.process("pos").state == "EXITED"
 
 
 def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_too(
-    run_dag: RunDag, supervised: Supervised
+    supervised: Supervised,
 ) -> None:
     journal = planned(first_journal(POS), POS, ())
     JournalFile(supervised.run_dir, "pos").write(started(journal, 2))
@@ -87,9 +91,9 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
     supervised.rpc.start("shared_driver")
     supervised.await_state("shared_driver", "EXITED")
     supervised.behave("shared_driver", "run")
-    run = run_dag("watch_streams")
-    assert run.state == "success", run.log
-    looked = run.results["watch"]
+    found = look(supervised)
+    assert found.alerts == []
+    looked = found.actions
     assert looked["shared_driver"]["reason"].startswith("ended with exit code 3")
     # Nobody has started them since the supervisor began.
     assert looked["pos-next"] == {"action": "restart", "reason": "not started since the supervisor began"}

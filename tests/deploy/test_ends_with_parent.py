@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dags.operators import ends_with_parent
+from deploy import ends_with_parent
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 _SLEEP = "import time; time.sleep(600)"
 _FORKING = """
 import os, pathlib, sys, time
-from dags.operators.ends_with_parent import have_forks_end_with_parent
+from deploy.ends_with_parent import have_forks_end_with_parent
 have_forks_end_with_parent()
 if os.fork() == 0:
     if os.fork() == 0:

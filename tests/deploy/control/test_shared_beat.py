@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dags.operators.app_control import shared_beat
+from deploy.control.app_control import shared_beat
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 TICKS = Heartbeat(

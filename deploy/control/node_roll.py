@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dags.operators.app_control import ProcessSupervisor
-from dags.operators.errors import AppFailedError
-from dags.operators.supervisor_rpc import ENDED_STATES
+from deploy.control.app_control import ProcessSupervisor
+from deploy.control.errors import AppFailedError
+from deploy.control.supervisor_rpc import ENDED_STATES
 from state.program import NO_RESTART
 
 _LOG_BYTES = 2000

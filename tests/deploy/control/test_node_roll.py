@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dags.operators.errors import AppFailedError
-from dags.operators.node_roll import NodeRoll, held_alone
-from dags.operators.supervisor_rpc import ProcessInfo
+from deploy.control.errors import AppFailedError
+from deploy.control.node_roll import NodeRoll, held_alone
+from deploy.control.supervisor_rpc import ProcessInfo
 
 BEGAN_S = 1000
 

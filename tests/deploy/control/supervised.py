@@ -12,13 +12,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import SupervisorRpc
 from harness.waiting import eventually
 
 APPS = ("pos", "hadoop_export", "pos-next", "shared_driver", "ticks-next")
 _START_S = 120
-_PROJECT = Path(__file__).parents[2]
+_PROJECT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def environment(run_dir: Path, **more: str) -> dict[str, str]:
 def _program(app: str, run_dir: Path) -> str:
     return f"""
 [program:{app}]
-command={sys.executable} -m tests.dags.toy_app {app} {run_dir}
+command={sys.executable} -m tests.deploy.control.toy_app {app} {run_dir}
 directory={_PROJECT}
 autostart=false
 autorestart=unexpected

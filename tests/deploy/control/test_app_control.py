@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dags.operators.app_control import AppControl, Patience
-from dags.operators.errors import AppFailedError, AppTimeoutError
-from dags.operators.supervisor_rpc import ProcessInfo
+from deploy.control.app_control import AppControl, Patience
+from deploy.control.errors import AppFailedError, AppTimeoutError
+from deploy.control.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
-from tests.dags.supervised import Supervised
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import SupervisorRpc
+from tests.deploy.control.supervised import Supervised
 
 
 def test_a_process_is_started_described_and_stopped_once(supervised: Supervised) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dags.operators.supervisor_rpc import ProcessInfo
-from dags.operators.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
+from deploy.control.supervisor_rpc import ProcessInfo
+from deploy.control.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000
