@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from deploy.airflow_plugin import provider_info
 from storekeeper_provider import get_provider_info
 from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
 
@@ -52,7 +55,17 @@ def test_a_connection_that_cannot_be_used_says_why(
 def test_airflow_takes_what_the_provider_says_of_itself() -> None:
     from airflow.providers_manager import _create_provider_info_schema_validator
 
-    info = get_provider_info()
-    _create_provider_info_schema_validator().validate(info)
-    (connection,) = info["connection-types"]
-    assert connection["connection-type"] == StorekeeperHook.conn_type
+    for info in (get_provider_info(), provider_info.get_provider_info()):
+        _create_provider_info_schema_validator().validate(info)
+        (connection,) = info["connection-types"]
+        assert connection["connection-type"] == StorekeeperHook.conn_type
+
+
+def test_a_provider_bears_the_name_of_the_distribution_that_it_comes_with() -> None:
+    """Airflow doesn't start otherwise."""
+    project = Path(__file__).parents[2]
+    for folder, found in (("", provider_info.get_provider_info), ("storekeeper_provider", get_provider_info)):
+        described = tomllib.loads((project / folder / "pyproject.toml").read_text())["project"]
+        module = f"{found.__module__}:{found.__name__}"
+        assert described["entry-points"]["apache_airflow_provider"] == {"provider_info": module}
+        assert found()["package-name"] == described["name"]
