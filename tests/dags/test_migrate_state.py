@@ -78,6 +78,7 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert (run.tasks["keep"], run.tasks["roll_back"]) == ("skipped", "skipped")
 
 
+@pytest.mark.long("test_migrate_state.py")
 def test_a_backfill_begins_where_it_is_told_and_may_hold_something_else(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
@@ -101,6 +102,7 @@ def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
     assert _toy(supervised.run_dir)["live"] == 1
 
 
+@pytest.mark.long("test_migrate_state.py")
 def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     run_dag: RunDag, supervised: Supervised
 ) -> None:

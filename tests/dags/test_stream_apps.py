@@ -44,6 +44,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     assert pids(supervised) == before
 
 
+@pytest.mark.long("test_app_control.py")
 def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
