@@ -258,7 +258,7 @@ def metrics(
 
 def control(
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on; not given, STOREKEEPER_CONTROL_PORT of 127.0.0.1.")
+        str | None, typer.Option(help="HOST:PORT to listen on; else 127.0.0.1, next port to the metrics.")
     ] = None,
 ) -> None:
     """Run the control API in the foreground until TERM. Example: storekeeper control.

@@ -22,7 +22,7 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
 
 
 def test_airflow_reaches_the_control_api_by_a_connection_that_holds_no_secret(tmp_path: Path) -> None:
-    settings = PlatformSettings.load(run_dir=tmp_path, control_port=20001)
+    settings = PlatformSettings.load(run_dir=tmp_path, metrics_port=20000)
     connection = json.loads(child_environment(settings, {})["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
     assert (connection["conn_type"], connection["host"]) == ("storekeeper", "http://127.0.0.1:20001")
     assert connection["extra"] == {

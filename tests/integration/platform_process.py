@@ -28,8 +28,11 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor, metrics, control = free_ports(6)
-        first_node, _ = next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)
+        kafka, controller, airflow, supervisor = free_ports(4)
+        # Each has the next port, too: of the second node, and of the control API.
+        first_node, metrics = (
+            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(2)
+        )
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),
@@ -37,7 +40,6 @@ class PlatformProcess:
             "airflow_port": str(airflow),
             "supervisor_port": str(supervisor),
             "metrics_port": str(metrics),
-            "control_port": str(control),
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",
