@@ -1,4 +1,4 @@
-"""Errors of the operators, on top of the library's tree.
+"""Errors of starting, stopping and watching apps, on top of the library's tree.
 
 StateError
 ├── SupervisorUnreachableError    the supervisor doesn't answer (retriable)

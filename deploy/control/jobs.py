@@ -26,6 +26,10 @@ KEPT_MS = 7 * 24 * 3600 * 1000
 _log = structlog.get_logger(__name__)
 
 
+_URGENT = "app"
+"""The command of changes of apps: they are short, and a person or the watcher waits for them."""
+
+
 class UnknownJobError(StateError):
     """There is no job of that id. It was never asked for, or somebody has collected it."""
 
@@ -38,7 +42,7 @@ class Jobs:
     """Starts jobs in the order in which they were asked for. Thread-safe; one at a time for a folder.
 
     All that it knows is in files. So another one that takes over goes on with the same jobs: it finds running ones, and
-    starts those that are queued.
+    starts those that are queued. Jobs that change apps never wait.
 
     Args:
         root: the folder of all jobs, made if it is not there.
@@ -136,10 +140,11 @@ class Jobs:
         """Starts queued jobs as long as there is room."""
         with self._lock:
             self._open = [folder for folder in self._open if not self._is_over(folder)]
-            running = sum(self._is_running(folder) for folder in self._open)
-            waiting = [folder for folder in self._open if not self._is_running(folder)]
-            for folder in waiting[: max(0, self._at_once - running)]:
-                self._start(folder)
+            room = self._at_once - sum(not _is_urgent(folder) and self._is_running(folder) for folder in self._open)
+            for folder in [folder for folder in self._open if not self._is_running(folder)]:
+                if _is_urgent(folder) or room > 0:
+                    self._start(folder)
+                    room -= not _is_urgent(folder)
 
     def forget_old(self) -> None:
         """Removes jobs that ended more than a week ago."""
@@ -183,3 +188,7 @@ class Jobs:
             start_new_session=True,  # whatever ends this process leaves the job alone
         )
         _log.info("job_started", job=folder.path.name)
+
+
+def _is_urgent(folder: JobFolder) -> bool:
+    return folder.request.arguments[0] == _URGENT

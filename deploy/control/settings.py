@@ -1,4 +1,4 @@
-"""The settings of the DAGs' operators. Read when a task runs, never while a DAG is parsed."""
+"""The settings of commands that start, stop and watch apps."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.job_files import JOB_MARKER
 from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
@@ -71,6 +73,14 @@ def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
     assert shut_down(client, platform.layout, 20)
     assert running_supervisor(platform.layout) is None
     assert find_orphans(platform.layout.root) == []
+
+
+def test_it_ends_jobs_before_the_apps_that_they_work_with(platform: Platform) -> None:
+    client = platform.start(pos=_WAIT)
+    marked = {**os.environ, JOB_MARKER: str(platform.layout.jobs / "one")}  # noqa: TID251 (handed on to a child)
+    with subprocess.Popen([sys.executable, "-c", _WAIT], env=marked) as job:
+        assert shut_down(client, platform.layout, 20)
+        job.wait(60)
 
 
 def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:

@@ -126,6 +126,15 @@ def test_others_wait_until_there_is_room(root: Path, tmp_path: Path) -> None:
     assert not began(tmp_path / "second")
 
 
+def test_a_change_of_an_app_does_not_wait(root: Path, tmp_path: Path) -> None:
+    jobs = made(root, at_once=1)
+    jobs.put("first", request(tmp_path / "first"))
+    await_begin(tmp_path / "first")
+    jobs.put("stop", JobRequest(("app", str(tmp_path / "stop")), 600, "somebody", CLOCK.now_ms()))
+    await_begin(tmp_path / "stop")
+    assert jobs.put("second", request(tmp_path / "second"))[0].state() is JobState.QUEUED
+
+
 @pytest.mark.parametrize("grumbling", [False, True], ids=["willing", "grumbling"])
 def test_a_cancelled_job_ends_with_its_children(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grumbling: bool
