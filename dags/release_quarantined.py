@@ -35,9 +35,9 @@ from dags.operators.deadlines import done_within
 from dags.operators.params import TEXT_END, task_defaults
 from dags.operators.per_store import EVERY_STORE
 from dags.operators.per_table import TableOperator, table_param
-from storekeeper_provider.operators import StorekeeperJobOperator
 from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES
 from quality.verdict import WAIVABLE
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
 

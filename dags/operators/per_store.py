@@ -116,7 +116,6 @@ class ChooseStoresOperator(BaseOperator):
         self.log.info("stores: %s", ", ".join(chosen) or "none, as no app has run here yet")
         return [[*self.command, store] for store in chosen]
 
-
     def _chosen(self) -> list[str]:
         """The stores that the run is for: "all" leaves out those whose apps have never run."""
         if self.selected != ALL_STORES:
