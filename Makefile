@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
 DOCS := .venv-docs
-PACKAGES := state spark_apps quality dags deploy
+PACKAGES := state spark_apps quality storekeeper_provider dags deploy
 
 .PHONY: help setup lock docs clients demo up down status test check lint types clean
 

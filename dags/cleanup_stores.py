@@ -38,8 +38,8 @@ from airflow.sdk import DAG, Param
 from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within
 from dags.operators.params import number_param, task_defaults
-from dags.operators.storekeeper import StorekeeperOperator
 from spark_apps.maintenance.cleanable import cleanable_stores
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 _STORES = list(cleanable_stores())
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
@@ -98,7 +98,7 @@ with DAG(
         ),
     },
 ):
-    preview = StorekeeperOperator(
+    preview = StorekeeperJobOperator(
         task_id="preview",
         task_display_name="Preview",
         arguments=[
@@ -118,7 +118,7 @@ with DAG(
         response_timeout=timedelta(days=6),
         retries=0,
     )
-    canary = StorekeeperOperator(
+    canary = StorekeeperJobOperator(
         task_id="canary",
         task_display_name="Archive all, delete the canary",
         arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED, "--only-canary"],
@@ -130,13 +130,13 @@ with DAG(
         minutes="{{ params.canary_wait_minutes }}",
         execution_timeout=timedelta(days=8),
     )
-    delete = StorekeeperOperator(
+    delete = StorekeeperJobOperator(
         task_id="delete",
         task_display_name="Delete the rest and prove it",
         arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED],
         execution_timeout=timedelta(hours=6),
     )
-    forget = StorekeeperOperator(
+    forget = StorekeeperJobOperator(
         task_id="forget",
         task_display_name="Forget old archives",
         arguments=["cleanup", "forget", "{{ params.store }}"],

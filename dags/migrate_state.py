@@ -58,17 +58,15 @@ from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within
 from dags.operators.generation import (
     ASK,
-    CaughtUpSensor,
     DecideOperator,
     GenerationOperator,
-    GenerationProcessOperator,
     HealthyAfterwardsOperator,
     changeable_app,
     snapshot_after,
 )
 from dags.operators.params import TEXT_END, number_param, task_defaults
-from dags.operators.stream_app import AppAction
 from spark_apps.generations.catalog import registered_migrations
+from storekeeper_provider.sensors import CaughtUpSensor
 
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
@@ -182,11 +180,10 @@ with DAG(
         arguments=["generation seed", _APP, _CHANGES, _PARTITIONS, _SINCE],
         execution_timeout=timedelta(hours=2),
     )
-    start = GenerationProcessOperator(
+    start = GenerationOperator(
         task_id="start",
         task_display_name="Start it beside the old one",
-        app="{{ params.app }}-next",
-        action=AppAction.ENSURE,
+        arguments=["app ensure {{ params.app }}-next"],
         execution_timeout=timedelta(minutes=15),
     )
     catch_up = CaughtUpSensor(
@@ -194,8 +191,7 @@ with DAG(
         task_display_name="Wait until it has caught up",
         app=_APP,
         max_behind="{{ params.max_behind }}",
-        poke_interval=15,
-        timeout=timedelta(hours=12).total_seconds(),
+        patience=timedelta(hours=12),
         execution_timeout=timedelta(minutes=10),
     )
     hand_over = GenerationOperator(

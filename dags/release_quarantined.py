@@ -35,9 +35,9 @@ from dags.operators.deadlines import done_within
 from dags.operators.params import TEXT_END, task_defaults
 from dags.operators.per_store import EVERY_STORE
 from dags.operators.per_table import TableOperator, table_param
-from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES
 from quality.verdict import WAIVABLE
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
 
@@ -86,7 +86,7 @@ with DAG(
         ),
     },
 ):
-    explain = StorekeeperOperator(
+    explain = StorekeeperJobOperator(
         task_id="explain",
         task_display_name="Check again and explain",
         arguments=["quarantine", "show", "{{ params.table }}", "{{ params.batch }}", "--check-again"],

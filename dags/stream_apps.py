@@ -1,7 +1,7 @@
 """Start, stop, restart, scale and upgrade the stream apps.
 
-**What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG asks supervisor for the wanted state
-and succeeds when the app's heartbeat confirms it. It never hosts a stream, so stopping a run harms nothing.
+**What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG asks the platform's control API for
+the wanted state and succeeds when the app's heartbeat confirms it. It never hosts a stream.
 
 **When to run it.** On demand. The default, `ensure` for `all`, is always safe: apps that run are left alone.
 
@@ -36,9 +36,15 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
-from dags.operators.stream_app import AppAction, StreamAppOperator
+from dags.operators.programs import ACTIONS, ALL_APPS, PROGRAMS, SCALE, ChooseProgramsOperator
 from spark_apps.runtime.scale import AppScale
+from storekeeper_provider.operators import StorekeeperJobOperator
+
+
+def _scale_option(name: str) -> str:
+    """The option of `storekeeper app scale` for a field of `AppScale`; empty where it doesn't apply."""
+    wanted = f"params.action == '{SCALE}' and params.{name} is not none"
+    return f"{{{{ '--{name.replace('_', '-')}=%d' | format(params.{name}) if {wanted} else '' }}}}"
 
 
 def _scale_param(title: str, meaning: str, *, maximum: int) -> Param:
@@ -67,9 +73,9 @@ with DAG(
             description="One process, or `all` that this platform runs.",
         ),
         "action": Param(
-            AppAction.ENSURE.value,
+            ACTIONS[0],
             type="string",
-            enum=[action.value for action in AppAction],
+            enum=[*ACTIONS],
             title="Action",
             description="What to do. `ensure` leaves running apps alone, and is always safe.",
         ),
@@ -88,11 +94,9 @@ with DAG(
         execution_timeout=timedelta(minutes=5),
     )
     for program, title in PROGRAMS.items():
-        choose >> StreamAppOperator(
+        choose >> StorekeeperJobOperator(
             task_id=program,
             task_display_name=title,
-            app=program,
-            action="{{ params.action }}",
-            scale={name: f"{{{{ params.{name} }}}}" for name in AppScale.model_fields},
+            arguments=["app", "{{ params.action }}", program, *map(_scale_option, AppScale.model_fields)],
             execution_timeout=timedelta(minutes=10),
         )

@@ -22,8 +22,8 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import TEXT_END, task_defaults
-from dags.operators.storekeeper import StorekeeperOperator
 from spark_apps.maintenance.cleanable import cleanable_stores
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 _STORES = list(cleanable_stores())
 
@@ -51,7 +51,7 @@ with DAG(
         ),
     },
 ):
-    StorekeeperOperator(
+    StorekeeperJobOperator(
         task_id="undo",
         task_display_name="Bring the rows back",
         arguments=["cleanup", "undo", "{{ params.store }}", "{{ params.cleanup_id }}"],

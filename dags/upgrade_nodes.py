@@ -26,7 +26,7 @@ from airflow.sdk import DAG
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.roll_nodes import RollNodesSensor
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(
     "upgrade_nodes",
@@ -41,10 +41,10 @@ with DAG(
     dagrun_timeout=timedelta(hours=3),
     deadline=done_within(timedelta(minutes=30)),
 ):
-    RollNodesSensor(
+    StorekeeperJobOperator(
         task_id="restart",
         task_display_name="Restart, wait until warm, next",
-        poke_interval=15,
-        timeout=timedelta(hours=2).total_seconds(),
-        execution_timeout=timedelta(minutes=5),
+        # A retry leaves the nodes alone that the try before it has restarted.
+        arguments=["upgrade-nodes", "--since", "{{ dag_run.start_date.timestamp() }}"],
+        execution_timeout=timedelta(hours=2),
     )

@@ -30,7 +30,7 @@ from airflow.sdk import DAG
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.watch_streams import WatchStreamsOperator
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(
     "watch_streams",
@@ -46,8 +46,10 @@ with DAG(
     dagrun_timeout=timedelta(minutes=15),
     deadline=done_within(timedelta(minutes=5)),
 ):
-    WatchStreamsOperator(
+    StorekeeperJobOperator(
         task_id="watch",
         task_display_name="Watch all apps",
+        arguments=["app", "watch"],
+        finding="apps need attention",
         execution_timeout=timedelta(minutes=10),
     )

@@ -47,14 +47,16 @@ def dashboard(
     show_dashboard(view, interval_s=interval, count=count, as_json=output is AnswerOutput.JSON)
 
 
-def supervise() -> None:
+def supervise(
+    control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
+) -> None:
     """Supervise the stream apps alone, in the foreground. Example: storekeeper supervise.
 
-    Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
+    With them the control API. Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
     """
     from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
 
-    supervise_apps(PlatformSettings.load())
+    supervise_apps(PlatformSettings.load(), control)
 
 
 def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
@@ -269,6 +271,26 @@ def metrics(
     serve_metrics(registry, host, port, SystemClock())
 
 
+def control(
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to listen on; else 127.0.0.1, next port to the metrics.")
+    ] = None,
+) -> None:
+    """Run the control API in the foreground until TERM. Example: storekeeper control.
+
+    It starts jobs, and shows how the platform is. It needs a token, on loopback, too. Jobs go on when it ends.
+    """
+    from deploy.control.server import run_control  # noqa: PLC0415
+    from state.clock import SystemClock  # noqa: PLC0415
+
+    platform = PlatformSettings.load()
+    platform.make_run_dir()
+    host, _, port = (listen or f"127.0.0.1:{platform.control_port}").rpartition(":")
+    if not port.isdigit():
+        raise typer.BadParameter("give HOST:PORT, such as 127.0.0.1:18091", param_hint="--listen")
+    run_control(platform, host.strip("[]"), int(port), SystemClock())
+
+
 airflow_commands = typer.Typer(rich_markup_mode=None)
 
 
@@ -277,7 +299,7 @@ def airflow(
     arguments: Annotated[list[str], typer.Argument(help="The component and its options, as of Airflow's own command.")],
 ) -> None:
     """Run a component of Airflow whose children end with it. Example: storekeeper airflow scheduler."""
-    from dags.operators.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
+    from deploy.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
 
     have_forks_end_with_parent()
     from airflow.__main__ import main  # noqa: PLC0415 (it reads its configuration when it is imported)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorCredentials
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import SupervisorCredentials
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from state.private_files import read_secret

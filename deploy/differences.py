@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass
 
-from dags.operators.supervisor_rpc import SupervisorCredentials
+from deploy.control.supervisor_rpc import SupervisorCredentials
 from deploy.effective import Effective, effective, shown
 from deploy.instance import Instance
 from deploy.layout import RunLayout

@@ -35,7 +35,7 @@ def stop_everything(layout: RunLayout, timeout_s: float) -> bool:
     """Stops what runs in a run directory; the caller holds its lock. Returns whether anything did."""
     client = running_supervisor(layout)
     if client is not None:
-        shut_down(client, timeout_s + 5)
+        shut_down(client, layout, timeout_s + 5)
     stopped = end_orphans(layout.root) > 0 or client is not None
     layout.started_with.unlink(missing_ok=True)
     return stopped

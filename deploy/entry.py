@@ -81,6 +81,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "cleanup": "spark_apps.maintenance.cleanup_commands:commands",
     },
     "Change apps and stores": {
+        "app": "deploy.control.app_commands:app_commands",
+        "upgrade-nodes": "deploy.control.app_commands:upgrade_nodes",
         "new-app": "deploy.cli:new_app",
         "create-topics": "deploy.cli:create_topics",
         "topology": "deploy.cli:topology",
@@ -90,6 +92,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Processes, in the foreground": {
         "run": "spark_apps.cli:run",
         "node": "state.cli.node:node",
+        "control": "deploy.cli:control",
         "metrics": "deploy.cli:metrics",
         "airflow": "deploy.cli:airflow_commands",
         "supervise": "deploy.cli:supervise",
@@ -101,7 +104,7 @@ _CHECKS = {
     "upgrade": "spark_apps.cli:check_upgrade",
 }
 
-_PROCESSES = frozenset({"run", "node", "metrics", "airflow", "generation"})
+_PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generation"})
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "dashboard", "settings", "--help"})
 """Commands that go on without the user's own apps if one of these can't be loaded."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import store_definitions
+from spark_apps.settings import AppSettings
 from state.configuration import is_setting
 from state.run_dir import STARTED_WITH
 from state.settings import load_node_settings
@@ -39,6 +42,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         PLATFORM_MARKER: str(settings.run_dir),
         "STOREKEEPER_CONFIG": str(settings.run_dir / STARTED_WITH),
         "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
+        "AIRFLOW_CONN_STOREKEEPER_DEFAULT": airflow_connection(settings),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
         "SPT_NOENV": "1",  # Airflow's process titles would otherwise be written over the environment, and the mark
@@ -47,6 +51,17 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "no_proxy": _LOOPBACK,
     }
     return base | own
+
+
+def airflow_connection(settings: PlatformSettings) -> str:
+    """Airflow's connection to the control API of this platform. It names the file of the token, not the token."""
+    spark_ui = AppSettings().spark_ui_port
+    extra = {
+        "token_file": str(RunLayout(settings.run_dir).control_token),
+        "query_page": next(iter(settings.node_urls.values())),
+        "spark_ui": f"http://127.0.0.1:{spark_ui}" if spark_ui else "",
+    }
+    return json.dumps({"conn_type": "storekeeper", "host": settings.control_url, "extra": extra})
 
 
 def derived_settings(settings: PlatformSettings) -> dict[str, str]:

@@ -10,6 +10,7 @@ logs/          one rotated log per process
 supervisor/    supervisord.conf, its pid file and log
 heartbeats/    one JSON file per app
 leases/        one lock per app
+jobs/          a folder for each job of the control API
 quality/       verdicts and data docs
 secrets/       generated passwords
 settings.toml  the settings that the platform was started with
@@ -82,6 +83,16 @@ class RunLayout:
     def supervisor_secret(self) -> Path:
         """JSON `{"url","username","password"}` of the supervisor's XML-RPC."""
         return self.secrets / "supervisor.json"
+
+    @property
+    def jobs(self) -> Path:
+        """The jobs of the control API."""
+        return self.root / "jobs"
+
+    @property
+    def control_token(self) -> Path:
+        """The token of this run directory for its control API."""
+        return self.secrets / "control.token"
 
     @property
     def airflow_passwords(self) -> Path:

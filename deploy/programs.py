@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.broker import platform_broker
@@ -20,6 +20,8 @@ KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 METRICS = "metrics"
 """The process that exports metrics of apps, snapshots and the quality gate to Prometheus."""
+CONTROL = "control"
+"""The process of the control API."""
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
@@ -33,6 +35,7 @@ class Program:
     exit code decides, and `paced_exec` backs off.
     `group_stop`: TERM goes to the whole process group (Airflow's children don't end with their parent) and not to the
     process alone (a Spark driver needs its JVM to finish the batch). KILL always goes to the group.
+    `starts_itself`: with the supervisor; others are started by `storekeeper up` or the control API.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Program:
     stop_s: int
     group_stop: bool
     restart_always: bool
+    starts_itself: bool = False
 
 
 def node_program(node: str) -> str:
@@ -69,14 +73,8 @@ def platform_programs(
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),
-        Program(
-            name=METRICS,
-            command=_paced(layout, METRICS, "metrics", "--port", str(settings.metrics_port)),
-            start_s=0,
-            stop_s=STOP_TIMEOUT_S,
-            group_stop=False,
-            restart_always=True,
-        ),
+        _server_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port)),
+        control_program(layout, f"127.0.0.1:{settings.control_port}"),
     )
     _check_distinct(programs)
     return programs
@@ -88,6 +86,11 @@ def _check_distinct(programs: Sequence[Program]) -> None:
         if names.count(name) > 1:
             msg = f"STOREKEEPER_OWN_APPS has an app that needs the name {name} of another process: rename yours"
             raise ConfigurationError(msg)
+
+
+def control_program(layout: RunLayout, listen: str) -> Program:
+    """The process of the control API, which starts with the supervisor: whatever starts other processes needs it."""
+    return replace(_server_program(CONTROL, layout, "control", "--listen", listen), starts_itself=True)
 
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
@@ -139,6 +142,17 @@ def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> P
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
         restart_always=False,
+    )
+
+
+def _server_program(name: str, layout: RunLayout, *command: str) -> Program:
+    return Program(
+        name=name,
+        command=_paced(layout, name, *command),
+        start_s=0,
+        stop_s=STOP_TIMEOUT_S,
+        group_stop=False,
+        restart_always=True,
     )
 
 

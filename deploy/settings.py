@@ -38,7 +38,10 @@ class PlatformSettings(KafkaSettings):
         ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
     )
     node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
-    metrics_port: _Port = Field(18090, description="Port of the metrics of apps, snapshots and the quality gate.")
+    metrics_port: _Port = Field(
+        18090,
+        description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
+    )
 
     apps: Literal["own", "pos", "all"] = Field(
         "pos",
@@ -54,8 +57,11 @@ class PlatformSettings(KafkaSettings):
             "change": f"{IMPOSSIBLE} for topics that are there: begin in another run directory",
         },
     )
-    airflow_parallelism: int = Field(
-        4, ge=2, description="Tasks that Airflow runs at once.", json_schema_extra={"unit": "tasks"}
+    jobs_at_once: int = Field(
+        4,
+        ge=1,
+        description="Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more.",
+        json_schema_extra={"unit": "jobs"},
     )
 
     tables_group: str | None = Field(None, description="Group of the operating system that may read the Delta tables.")
@@ -115,6 +121,16 @@ class PlatformSettings(KafkaSettings):
         return f"http://127.0.0.1:{self.metrics_port}/metrics"
 
     @property
+    def control_port(self) -> int:
+        """Port of the control API."""
+        return self.metrics_port + 1
+
+    @property
+    def control_url(self) -> str:
+        """Base address of the control API, without a trailing slash."""
+        return f"http://127.0.0.1:{self.control_port}"
+
+    @property
     def node_ports(self) -> dict[str, int]:
         """Each query node's port, in the order of `node_names`."""
         return {name: self.node_port + index for index, name in enumerate(self.node_names)}
@@ -135,6 +151,7 @@ class PlatformSettings(KafkaSettings):
             "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
             "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
             "STOREKEEPER_METRICS_PORT": self.metrics_port,
+            "STOREKEEPER_METRICS_PORT (+1)": self.control_port,
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
         return (broker if self.starts_broker else {}) | named | nodes

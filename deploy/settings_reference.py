@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
-from dags.operators.settings import OperationsSettings
+from deploy.control.settings import OperationsSettings
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from spark_apps.client_settings import ClientSettings

@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import psutil
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.job_files import end_job_processes
+from deploy.control.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.credentials import make_supervisor_credentials
 from deploy.errors import StartError
 from deploy.layout import RunLayout
-from deploy.programs import Program
+from deploy.programs import CONTROL, Program
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
 from state.program import NO_RESTART
@@ -85,8 +86,8 @@ def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, program
         state_file.unlink()
 
 
-def shut_down(client: SupervisorRpc, timeout_s: float) -> bool:
-    """Stops everything and the supervisor: Airflow first, so that it restarts no app, the broker last.
+def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> bool:
+    """Stops everything and the supervisor: what begins jobs first, then the jobs, and the broker last.
 
     `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
     """
@@ -96,6 +97,8 @@ def shut_down(client: SupervisorRpc, timeout_s: float) -> bool:
         for rank in range(3):
             names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
             stop_all(client, names, timeout_s)
+            if rank == 0:
+                end_job_processes(layout.jobs)
         client.shutdown()
     except SupervisorUnreachableError as error:
         _log.debug("the supervisor went away while it was shut down: %s", error)
@@ -117,7 +120,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def _stop_rank(name: str) -> int:
-    if name.startswith("airflow-"):
+    if name.startswith("airflow-") or name == CONTROL:
         return 0
     return 2 if name == "kafka" else 1
 
@@ -166,8 +169,8 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
     options = {
         "command": shlex.join(program.command),
         "directory": str(layout.root),
-        # `storekeeper up` and Airflow start programs, in their order; the supervisor only restarts them.
-        "autostart": "false",
+        # `storekeeper up` and the control API start programs, in their order; the supervisor only restarts them.
+        "autostart": "true" if program.starts_itself else "false",
         "autorestart": "true" if program.restart_always else "unexpected",
         "exitcodes": ",".join(map(str, sorted({0, *NO_RESTART}))),
         "startsecs": str(program.start_s),

@@ -6,10 +6,10 @@ import importlib.metadata
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import answers, prepare_broker
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
@@ -22,9 +22,10 @@ from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
+from deploy.overview.processes import Probes
 from deploy.overview.status import collect_status
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
@@ -171,6 +172,7 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
     if settings.starts_broker:
         report(f"starting Kafka at {settings.kafka_bootstrap}")
         client.start(KAFKA)
+    client.start(CONTROL)  # healed, if need be: it starts with the supervisor
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
         if settings.starts_broker:
@@ -183,6 +185,7 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
         _await_dag(instance, client, airflow)
+        _await(instance, client, (CONTROL,), lambda: Probes(settings).problem(CONTROL) is None)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:

@@ -13,6 +13,7 @@ from spark_apps.generations.live import live_store
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.priority import begin_job, begin_stream
 from spark_apps.registry import app_named
+from spark_apps.runtime.health_server import health_served
 from spark_apps.settings import AppSettings
 from state.cli.output import AnswerOption, AnswerOutput, write_answer
 from state.clock import SystemClock
@@ -30,6 +31,9 @@ Stores = Annotated[list[str], typer.Argument(help="The stores' names.")]
 
 def run(
     apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
+    health_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; else none.")
+    ] = None,
 ) -> None:
     """Run an app in the foreground until TERM. Example: storekeeper run ticks.
 
@@ -38,9 +42,11 @@ def run(
     begin_stream()
     specs = [app_named(app) for app in apps]
     settings, stop = run_settings(), stop_on_signals()
-    from spark_apps.runtime.driver import run_apps  # noqa: PLC0415 (loads Spark)
+    beats = [settings.heartbeat_file(spec.name) for spec in specs]
+    with health_served(health_port, beats, SystemClock()):
+        from spark_apps.runtime.driver import run_apps  # noqa: PLC0415 (loads Spark)
 
-    run_apps(specs, settings, SystemClock(), stop)
+        run_apps(specs, settings, SystemClock(), stop)
 
 
 def check_upgrade(

@@ -22,20 +22,20 @@ from state.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_di
 
 PREFIX = "STOREKEEPER_"
 KEYS = frozenset({
-    "acceptable_staleness_ms", "advertised_address", "airflow_parallelism", "airflow_port", "aliases_topic",
-    "allowed_hosts", "apps", "backend", "client_ca_file", "client_certificate_file", "client_key_file",
-    "client_token_file", "cluster_secret_file", "driver_host", "driver_java_options", "driver_memory",
-    "executor_memory", "executor_state_dir", "generation", "growth_bytes_per_day", "growth_rows_per_day",
-    "jars_dir", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port", "kafka_port", "kafka_properties",
-    "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics", "max_client_connections",
-    "max_connections", "max_cores", "max_dead_letter_share", "max_examined_rows", "max_offsets_per_trigger",
-    "max_record_bytes", "max_requests", "max_scans", "max_streams", "members_topic", "memory_mib", "metrics_port",
-    "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers", "quality_drift_limit",
-    "quality_reconcile", "rack", "ranked_memory_mib", "replicas", "row_cache_mib", "run_dir", "spark_master",
-    "spark_ui_port", "start_timeout_s", "state_memory_mb", "store_replicas", "stores", "supervisor_port",
-    "table_history_days", "tables_group", "tls_certificate", "tls_client_ca", "tls_key", "tls_peer_ca",
-    "tokens_file", "topic_config", "topic_partitions", "transaction_timeout_ms", "trigger_interval_ms",
-    "watch_progress_s", "watch_restarts", "watch_stale_s", "watch_start_s",
+    "acceptable_staleness_ms", "advertised_address", "airflow_port", "aliases_topic", "allowed_hosts", "apps",
+    "backend", "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file",
+    "cluster_secret_file", "driver_host", "driver_java_options", "driver_memory", "executor_memory",
+    "executor_state_dir", "generation", "growth_bytes_per_day", "growth_rows_per_day", "jars_dir", "jobs_at_once",
+    "join_delay_ms", "kafka_bootstrap", "kafka_controller_port", "kafka_port", "kafka_properties", "keep_dropped_s",
+    "listen_host", "listen_port", "log_max_mb", "make_topics", "max_client_connections", "max_connections", "max_cores",
+    "max_dead_letter_share", "max_examined_rows", "max_offsets_per_trigger", "max_record_bytes", "max_requests",
+    "max_scans", "max_streams", "members_topic", "memory_mib", "metrics_port", "node_names", "node_port", "own_apps",
+    "own_apps_dir", "peer_networks", "peers", "quality_drift_limit", "quality_reconcile", "rack", "ranked_memory_mib",
+    "replicas", "row_cache_mib", "run_dir", "spark_master", "spark_ui_port", "start_timeout_s", "state_memory_mb",
+    "store_replicas", "stores", "supervisor_port", "table_history_days", "tables_group", "tls_certificate",
+    "tls_client_ca", "tls_key", "tls_peer_ca", "tokens_file", "topic_config", "topic_partitions",
+    "transaction_timeout_ms", "trigger_interval_ms", "watch_progress_s", "watch_restarts", "watch_stale_s",
+    "watch_start_s",
 })  # fmt: skip
 """All settings. A process knows only some of the classes, and refuses a key that no class has."""
 

@@ -12,6 +12,7 @@ OPTIONAL = {
     "redis-server": {"redis-server", "redis-cli"},
     "chromium": {"chromium"},
     "prometheus": {"prometheus", "promtool"},
+    "systemd": {"systemd-analyze"},
     "postgresql": {"psql", "postgres", "initdb", "pg_ctl"},
 }
 """The programs that tests look for, by Debian's name of the package."""

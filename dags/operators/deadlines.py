@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
+
+from storekeeper_provider.notifications import notify_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from airflow.sdk import Context
     from sqlalchemy.orm import Session
 
 log = logging.getLogger(__name__)
@@ -40,7 +43,8 @@ def done_within(interval: timedelta) -> DeadlineAlert:
 
 
 def report_missed_deadline(context: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Logs in the scheduler's log which run is late. Add a notifier here to alert elsewhere."""
+    """Logs in the scheduler's log which run is late, and tells the notifiers."""
     run = (context or {}).get("dag_run") or {}
     named = run if isinstance(run, dict) else {"dag_id": run.dag_id, "run_id": run.run_id}
     log.error("run %s of DAG %s missed its deadline", named.get("run_id"), named.get("dag_id"))
+    notify_all(cast("Context", dict(context or {})))

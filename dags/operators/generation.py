@@ -7,19 +7,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLBranchOperator
-from airflow.sdk import BaseOperator, BaseSensorOperator, Param
+from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dags.operators.storekeeper import StorekeeperOperator, answer_of
-from dags.operators.stream_app import StreamAppOperator
 from spark_apps.registry import APPS
+from storekeeper_provider import CONNECTION
+from storekeeper_provider.hook import StorekeeperHook
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ASK = "ask"
 _APPS = [app.name for app in APPS.values() if app.has_generations]
-_STATUS_S = 120
 
 
 def changeable_app(description: str) -> Param:
@@ -27,13 +27,13 @@ def changeable_app(description: str) -> Param:
     return Param(_APPS[0], type="string", enum=_APPS, title="App", description=description)
 
 
-class GenerationOperator(StorekeeperOperator):
-    """As `StorekeeperOperator`, but each argument is split at blanks after rendering. Repeating it is harmless."""
+class GenerationOperator(StorekeeperJobOperator):
+    """As `StorekeeperJobOperator`, but each argument is split at blanks after rendering. Repeating it is harmless."""
 
     ui_color = "#e6dff5"
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Runs the command; raises what `StorekeeperOperator` raises."""
+        """Runs the command; raises what `StorekeeperJobOperator` raises."""
         self.arguments = [word for argument in self.arguments for word in argument.split()]
         return super().execute(context)
 
@@ -54,62 +54,24 @@ def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> Genera
     )
 
 
-class GenerationProcessOperator(StreamAppOperator):
-    """As `StreamAppOperator`, for the process of one of an app's generations. `app` is templated, too."""
-
-    template_fields: Sequence[str] = ("app", "action")
-
-
-class CaughtUpSensor(BaseSensorOperator):
-    """Waits until the candidate generation is at most `max_behind` input records behind the live one.
-
-    Args:
-        app: the app. Templated.
-        max_behind: records of the app's input. Templated.
-        **kwargs: those of every sensor.
-    """
-
-    template_fields: Sequence[str] = ("app", "max_behind")
-    ui_color = "#e6dff5"
-
-    def __init__(self, *, app: str, max_behind: str, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", **kwargs)
-        self.app = app
-        self.max_behind = max_behind
-
-    def poke(self, context: Context) -> bool:
-        """Checks once.
-
-        Raises:
-            AirflowFailException: there is no candidate generation, or its process has failed.
-        """
-        del context
-        status = generation_status(self.app)
-        if status["candidate"] is None:
-            msg = f"{self.app} has no generation on its way: run this DAG from its task *seed* on"
-            raise AirflowFailException(msg)
-        check_process(status, f"{self.app}-next")
-        candidate = next(found for found in status["generations"] if found["generation"] == status["candidate"])
-        behind = candidate["records_behind_live"]
-        self.log.info("generation %s is %s records behind the live one", status["candidate"], behind)
-        return behind is not None and int(behind) <= int(self.max_behind)
-
-
-class HealthyAfterwardsOperator(GenerationOperator):
+class HealthyAfterwardsOperator(BaseOperator):
     """Checks after a hand-over that the expected generation is live, and that its process runs.
 
     Args:
         app: the app. Templated.
         live: the generation that should be live. Templated.
+        storekeeper_conn_id: the connection.
         **kwargs: those of every operator.
     """
 
-    template_fields: Sequence[str] = ("arguments", "app", "live")
+    template_fields: Sequence[str] = ("app", "live")
+    ui_color = "#e6dff5"
 
-    def __init__(self, *, app: str, live: str, **kwargs: Any) -> None:
-        super().__init__(arguments=["generation", "status", app], **kwargs)
+    def __init__(self, *, app: str, live: str, storekeeper_conn_id: str = CONNECTION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.app = app
         self.live = live
+        self.storekeeper_conn_id = storekeeper_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Checks once.
@@ -117,11 +79,12 @@ class HealthyAfterwardsOperator(GenerationOperator):
         Raises:
             AirflowFailException: another generation is live, or the process doesn't run.
         """
-        status = super().execute(context)
+        del context
+        status = StorekeeperHook(self.storekeeper_conn_id).generations(self.app)
         if str(status["live"]) != self.live:
             msg = f"generation {status['live']} is live and not {self.live}: somebody has gone back meanwhile"
             raise AirflowFailException(msg)
-        check_process(status, self.app, must_run=True)
+        check_process(status, self.app)
         return status
 
 
@@ -172,21 +135,13 @@ class SkipUnlessOperator(BaseOperator):
             raise AirflowSkipException("the params of this run don't want it")
 
 
-def generation_status(app: str) -> Mapping[str, Any]:
-    """The JSON object that `generation status` prints for an app; raises what `answer_of` raises."""
-    return answer_of("generation", "status", app, timeout_s=_STATUS_S)
-
-
-def check_process(status: Mapping[str, Any], program: str, *, must_run: bool = False) -> None:
-    """Checks a process of an app by its heartbeat.
+def check_process(status: Mapping[str, Any], program: str) -> None:
+    """Checks by its heartbeat that a process of an app is healthy.
 
     Raises:
-        AirflowFailException: it has failed; or `must_run`, and it isn't healthy.
+        AirflowFailException: it isn't.
     """
     process = status["processes"].get(program)
-    if process is not None and process["state"] == "FAILED":
-        msg = f"{program} has failed: {process['error']}"
-        raise AirflowFailException(msg)
-    if must_run and (process is None or process["problem"] is not None):
+    if process is None or process["problem"] is not None:
         msg = f"{program} doesn't run: {process}. Run the DAG `rollback_state`, or see to the app and clear this task"
         raise AirflowFailException(msg)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from storekeeper_provider.notifications import notify_all
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -33,6 +35,7 @@ def task_defaults(retries: int, retry_delay: timedelta = timedelta(seconds=30)) 
         "retries": retries,
         "retry_delay": retry_delay,
         "pre_execute": refuse_unknown_params,
+        "on_failure_callback": notify_all,
     }
 
 

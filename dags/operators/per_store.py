@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,11 @@ from airflow.sdk import BaseOperator, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.settings import OperationsSettings
-from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import table_asset
-from spark_apps.registry import store_named, stores
+from spark_apps.registry import stores
+from storekeeper_provider import CONNECTION
+from storekeeper_provider.hook import StorekeeperHook
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,7 +51,7 @@ def for_each_store(
     *command: str,
     task_id: str,
     display_name: str,
-    operator: type[StorekeeperOperator] = StorekeeperOperator,
+    operator: type[StorekeeperJobOperator] = StorekeeperJobOperator,
     **options: Any,
 ) -> None:
     """Adds the choice of stores to the current DAG, and a mapped task that runs a command for each chosen store.
@@ -82,13 +83,21 @@ class ChooseStoresOperator(BaseOperator):
     Args:
         command: the words in front of the store's name.
         selected: the store that the run is for, or "all". Templated.
+        storekeeper_conn_id: the connection.
         **kwargs: those of every operator.
     """
 
     template_fields: Sequence[str] = ("selected",)
     ui_color = "#e8e8e8"
 
-    def __init__(self, *, command: Sequence[str], selected: str = "{{ params.store }}", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        command: Sequence[str],
+        selected: str = "{{ params.store }}",
+        storekeeper_conn_id: str = CONNECTION,
+        **kwargs: Any,
+    ) -> None:
         kwargs = {
             "task_id": "choose",
             "task_display_name": "Choose stores",
@@ -98,21 +107,18 @@ class ChooseStoresOperator(BaseOperator):
         super().__init__(**kwargs)
         self.command = list(command)
         self.selected = selected
+        self.storekeeper_conn_id = storekeeper_conn_id
 
     def execute(self, context: Context) -> list[list[str]]:
         """The arguments by store."""
         updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
-        if updated:
-            chosen = [store for store in EVERY_STORE if table_asset(store).name in updated]
-        else:
-            chosen = chosen_stores(EVERY_STORE, self.selected)
+        chosen = [store for store in EVERY_STORE if table_asset(store).name in updated] if updated else self._chosen()
         self.log.info("stores: %s", ", ".join(chosen) or "none, as no app has run here yet")
         return [[*self.command, store] for store in chosen]
 
-
-def chosen_stores(names: Iterable[str], selected: str) -> list[str]:
-    """The stores that a run for `selected` is for: "all" leaves out those whose apps have never run."""
-    if selected != ALL_STORES:
-        return [store for store in names if store == selected]
-    settings = OperationsSettings()  # type: ignore[call-arg]
-    return [store for store in names if settings.checkpoint_dir(store_named(store).app).parent.exists()]
+    def _chosen(self) -> list[str]:
+        """The stores that the run is for: "all" leaves out those whose apps have never run."""
+        if self.selected != ALL_STORES:
+            return [store for store in EVERY_STORE if store == self.selected]
+        there = StorekeeperHook(self.storekeeper_conn_id).stores()
+        return [store["store"] for store in there if store["has_run"]]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, BaseOperator, Param
 
-from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import EVERY_TABLE, table_asset
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,23 +52,23 @@ class ChooseTablesOperator(BaseOperator):
         return [[*self.command, table] for table in EVERY_TABLE if self.selected in {ALL_TABLES, table}]
 
 
-class TableOperator(StorekeeperOperator):
+class TableOperator(StorekeeperJobOperator):
     """Runs a command that writes a Delta table, and updates the table's asset through the alias among its outlets.
 
     Args:
         table: the table; by default the last of `arguments`. Templated.
-        **kwargs: those of `StorekeeperOperator`.
+        **kwargs: those of `StorekeeperJobOperator`.
     """
 
-    template_fields: Sequence[str] = (*StorekeeperOperator.template_fields, "table")
+    template_fields: Sequence[str] = (*StorekeeperJobOperator.template_fields, "table")
 
     def __init__(self, *, table: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.table = table
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Runs the command; raises what `StorekeeperOperator` raises."""
-        summary = super().execute(context)
+    def on_over(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Called when the job is over; raises what `StorekeeperJobOperator` raises."""
+        summary = super().on_over(context, event)
         if summary.get("published", True):  # a repeated verdict, for one, wrote nothing
             for alias in self.outlets:
                 if isinstance(alias, AssetAlias):

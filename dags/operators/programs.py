@@ -1,26 +1,25 @@
-"""The processes of apps: which must run now, and which a run is for."""
+"""The processes of apps: which a run is for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.settings import OperationsSettings
-from dags.operators.stream_app import AppAction
-from dags.operators.supervisor_rpc import SupervisorRpc
-from spark_apps.generations.desired_state import Role, desired_state_of
-from spark_apps.generations.journal import JournalFile
-from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER
+from storekeeper_provider import CONNECTION
+from storekeeper_provider.hook import StorekeeperHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
 ALL_APPS = "all"
+SCALE = "scale"
+ACTIONS = ("ensure", "start", "stop", "restart", SCALE, "upgrade")
+"""The subcommands of `storekeeper app` that change one process."""
 PROGRAMS = {
     **{app.name: app.title for app in KEPT_APPS.values()},
     SHARED_DRIVER: "The smaller apps, which share a driver",
@@ -28,53 +27,38 @@ PROGRAMS = {
 """The titles of the processes, by name."""
 
 
-def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
-    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
-
-    Args:
-        known: the supervisor's programs: those of the apps that this platform runs.
-        run_dir: holds the generations' journals: a generation that isn't live has a process of its own.
-    """
-    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
-    for app in [app for apps in found.values() for app in apps]:
-        journal = JournalFile(run_dir, app).read()
-        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
-            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
-    return found
-
-
 class ChooseProgramsOperator(BaseBranchOperator):
     """Lets the tasks of some processes run, and skips the others. Tasks are named after their processes.
 
     Args:
-        selected: the process that the run is for, or "all": each that must run here. Templated.
-        action: an `AppAction`. Templated.
+        selected: the process that the run is for, or "all": each that must run on the platform. Templated.
+        action: one of `ACTIONS`. Templated.
+        storekeeper_conn_id: the connection.
         **kwargs: those of every operator.
     """
 
     template_fields: Sequence[str] = ("selected", "action")
     ui_color = "#e8e8e8"
 
-    def __init__(self, *, selected: str, action: str, **kwargs: object) -> None:
+    def __init__(self, *, selected: str, action: str, storekeeper_conn_id: str = CONNECTION, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.selected = selected
         self.action = action
+        self.storekeeper_conn_id = storekeeper_conn_id
 
     def choose_branch(self, context: Context) -> list[str]:
         """The processes' names.
 
         Raises:
-            AirflowFailException: this platform lacks the process, or `scale` was selected for all. Nothing was changed.
-            SupervisorUnreachableError: the supervisor doesn't answer.
+            AirflowFailException: the platform lacks the process, or `scale` was selected for all. Nothing was changed.
+            NoAnswerError: the platform doesn't answer.
         """
         del context
-        settings = OperationsSettings()  # type: ignore[call-arg]
-        if self.action == AppAction.SCALE and self.selected == ALL_APPS:
+        if self.action == SCALE and self.selected == ALL_APPS:
             raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
-        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret)
-        known = supervisor.names()
+        known = StorekeeperHook(self.storekeeper_conn_id).programs()
         if self.selected == ALL_APPS:
-            return [program for program in watched_programs(known, settings.run_dir) if program in PROGRAMS]
+            return [program for program in known if program in PROGRAMS]
         if self.selected not in known:
             msg = f"{self.selected} is no part of this platform: `storekeeper up --apps all` has every app"
             raise AirflowFailException(msg)

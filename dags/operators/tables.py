@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Asset, AssetAlias
 
 from spark_apps.registry import gated_tables
+from storekeeper_provider.assets import delta_table
 
 EVERY_TABLE = tuple(gated_tables())
 """The names of all tables that the quality gate publishes."""
@@ -16,7 +17,7 @@ UPDATED_TABLES = AssetAlias("delta_published", group="delta")
 
 def table_asset(name: str) -> Asset:
     """A Delta table, such as that of a store's snapshots, which has the store's name."""
-    return Asset(f"delta_{name}", group="delta")
+    return delta_table(name)
 
 
 def staged(table: str) -> Asset:

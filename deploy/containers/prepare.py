@@ -26,6 +26,10 @@ NODES = ("node-a", "node-b", "node-c")
 """The query nodes of the compose file, by their host names."""
 METRICS = "metrics"
 """The process that exports metrics of apps, snapshots and verdicts, by its host name."""
+STREAM_APPS = "stream-apps"
+"""The container of the apps and the control API, by its host name."""
+SERVERS = (*NODES, METRICS, STREAM_APPS)
+"""The hosts that have a certificate."""
 FOLDERS = ("run", "run/secrets", "run/delta", "prometheus", "grafana")
 
 
@@ -78,7 +82,7 @@ def _passwords(made: _Made) -> None:
 
 def _certificates(made: _Made) -> None:
     folder = made.folder / "secrets"
-    missing = [host for host in (*NODES, METRICS) if not _is_pair(folder, host)]
+    missing = [host for host in SERVERS if not _is_pair(folder, host)]
     if not missing:
         return
     now = dt.datetime.now(dt.UTC)
@@ -121,7 +125,11 @@ def _tokens(made: _Made) -> None:
     path = made.folder / "secrets/tokens"
     if path.exists():
         return
-    tokens = {"reader": (Role.READER, new_token()), "prometheus": (Role.MONITOR, new_token())}
+    tokens = {
+        "reader": (Role.READER, new_token()),
+        "prometheus": (Role.MONITOR, new_token()),
+        "airflow": (Role.OPERATOR, new_token()),
+    }
     records = [
         TokenRecord(Caller(name, frozenset({role})), token_digest(token.encode()))
         for name, (role, token) in tokens.items()

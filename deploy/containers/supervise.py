@@ -1,7 +1,6 @@
 """The supervisor of the stream apps alone, in the foreground: broker, Airflow and nodes are elsewhere.
 
-It listens on loopback, as in the embedded platform. Airflow's tasks reach it because the containers share a network
-namespace; its password is in the run directory, which they share too.
+It listens on loopback, as in the embedded platform. Airflow reaches it by the control API, which it keeps alive, too.
 """
 
 from __future__ import annotations
@@ -15,19 +14,25 @@ from typing import NoReturn
 from deploy.environment import FOREIGN_PREFIXES, inherited_environment
 from deploy.extras import require_platform
 from deploy.layout import RunLayout
-from deploy.programs import Program, app_programs
+from deploy.programs import Program, app_programs, control_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import supervisor_command, write_supervisor_conf
 from state.configuration import own_file
 from state.run_dir import make_private
 
 
-def supervise_apps(settings: PlatformSettings) -> NoReturn:
-    """Replaces this process with the supervisor. Airflow starts the apps. On TERM it stops the apps, then ends."""
+def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
+    """Replaces this process with the supervisor. Airflow starts the apps. On TERM it stops the apps, then ends.
+
+    Args:
+        settings: the platform's.
+        control: `HOST:PORT` of the control API, which is started at once.
+    """
     layout = RunLayout(settings.run_dir)
     require_platform()
     make_private(layout.root)
-    command = prepare_supervisor(layout, settings, app_programs(layout, settings))
+    programs = (control_program(layout, control), *app_programs(layout, settings))
+    command = prepare_supervisor(layout, settings, programs)
     environment = app_environment(settings, inherited_environment())
     os.chdir(layout.root)
     os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)

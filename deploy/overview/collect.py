@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
 from deploy.layout import RunLayout
 from deploy.overview import run_files
 from deploy.overview.model import App, Overview, Placement, nodes_of, stores_of

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import httpx2
 import psutil
 
-from dags.operators.supervisor_rpc import ProcessInfo
 from deploy.airflow_client import AirflowClient
 from deploy.broker import answers
+from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.credentials import AIRFLOW_USER
 from deploy.overview.model import FROZEN, RUNNING, App, Process
 from deploy.overview.run_files import Exits
-from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
 from deploy.settings import PlatformSettings
 from spark_apps.generations.desired_state import Role
 from spark_apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER, apps_of
@@ -31,7 +31,8 @@ def addresses(settings: PlatformSettings) -> dict[str, str]:
     """Where the processes of the platform itself answer, by name. None of them runs an app."""
     airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
     nodes = {node_program(name): url for name, url in settings.node_urls.items()}
-    return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, METRICS: settings.metrics_url}
+    own = {METRICS: settings.metrics_url, CONTROL: settings.control_url}
+    return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, **own}
 
 
 def app_processes(infos: Sequence[ProcessInfo], settings: PlatformSettings) -> dict[str, ProcessInfo]:
@@ -65,6 +66,7 @@ class Probes:
 
     def __init__(self, settings: PlatformSettings) -> None:
         self._settings = settings
+        self._urls = {METRICS: settings.metrics_url, CONTROL: f"{settings.control_url}/livez"}
         self._nodes = {node_program(name): url for name, url in settings.node_urls.items()}
         self._airflow: dict[str, str] | None = None
 
@@ -74,8 +76,8 @@ class Probes:
             return None if answers(self._settings.kafka) else "does not answer"
         if name in _AIRFLOW_COMPONENTS:
             return self._of_airflow(_AIRFLOW_COMPONENTS[name])
-        if name == METRICS:
-            return None if _status(self._settings.metrics_url) == httpx2.codes.OK else "does not answer"
+        if name in self._urls:
+            return None if _status(self._urls[name]) == httpx2.codes.OK else "does not answer"
         if name in self._nodes:
             return node_problem(self._nodes[name])
         return None

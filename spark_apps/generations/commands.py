@@ -125,7 +125,17 @@ def seed(
 def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Show which generations there are and how far they are. Example: storekeeper generation status pos."""
     begin_job()
-    _answered(app, lambda taken: taken.read(), output)
+    write_answer(generation_status(app), output)
+
+
+def generation_status(app: str) -> dict[str, Any]:
+    """The generations of an app and how far they are.
+
+    Raises:
+        ConfigurationError: there is no such app, or it can't have generations.
+    """
+    taken = _steps(app, 0, 0, accepts_differences=False)
+    return _described(taken, taken.read())
 
 
 @generation_commands.command()

@@ -27,7 +27,9 @@ token_commands = typer.Typer(
 @token_commands.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="A name for the caller that will use it.")],
-    role: Annotated[Role, typer.Option(help="reader: everything; monitor: health, metrics, lists.")] = Role.READER,
+    role: Annotated[
+        Role, typer.Option(help="reader: everything; monitor: health, metrics, lists; operator: the control API.")
+    ] = Role.READER,
     store: Annotated[list[str] | None, typer.Option(help="Only this store; may be there several times.")] = None,
     file: FileOption = None,
 ) -> None:

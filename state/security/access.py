@@ -18,6 +18,8 @@ class Role(StrEnum):
     """Read stores, and everything that a monitor may."""
     MONITOR = "monitor"
     """Health, metrics, and the lists of nodes and stores; no rows."""
+    OPERATOR = "operator"
+    """Run jobs and change apps through the control API, and see their state there. Reads no store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.dags.supervised import Supervised, environment, start_supervised
+from deploy.control.job_files import end_job_processes
+from tests.deploy.control.conftest import supervised  # noqa: F401 (a fixture)
+from tests.deploy.control.supervised import environment
+from tests.deploy.control.toys import ControlProcess
 
 DAGS = Path(__file__).parents[2] / "dags"
 _PROJECT = Path(__file__).parents[2]
@@ -96,25 +99,39 @@ RunDag = Callable[..., DagRun]
 
 
 @pytest.fixture
-def run_dag(dag_server: DagServer, airflow_home: dict[str, str], tmp_path: Path) -> RunDag:
-    """Runs a DAG: `run_dag("stream_apps", {"app": "pos"}, STOREKEEPER_WATCH_STALE_S="1")`."""
+def control(tmp_path: Path) -> Iterator[ControlProcess]:
+    """The control API of the run directory, with the real commands; it is started by the first run of a DAG."""
+    running = ControlProcess(tmp_path / "run", "real")
+    yield running
+    if running.process is not None:
+        end_job_processes(tmp_path / "run" / "jobs")
+        running.stop()
+
+
+def connection_to(control: ControlProcess) -> str:
+    """Airflow's connection."""
+    extra = {"token_file": str(control.run_dir / "secrets" / "control.token"), "query_page": "http://127.0.0.1:1"}
+    return json.dumps({"conn_type": "storekeeper", "host": control.address, "extra": extra})
+
+
+@pytest.fixture
+def run_dag(dag_server: DagServer, airflow_home: dict[str, str], control: ControlProcess, tmp_path: Path) -> RunDag:
+    """Runs a DAG: `run_dag("stream_apps", {"app": "pos"})`. `control.variables` are those of its jobs."""
     outputs = (tmp_path / f"run-{number}.log" for number in count())
 
     def run(dag_id: str, conf: dict[str, Any] | None = None, **settings: str) -> DagRun:
         output = next(outputs)
         # A run writes every DAG of the folder to the database before it begins.
-        chosen = {**airflow_home, "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS / f"{dag_id}.py"), **settings}
+        if control.process is None:
+            control.start()
+        own = {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS / f"{dag_id}.py"),
+            "AIRFLOW_CONN_STOREKEEPER_DEFAULT": connection_to(control),
+        }
+        chosen = {**airflow_home, **own, **settings}
         code = dag_server.run(dag_id, conf or {}, environment(tmp_path / "run", **chosen), output)
         said = output.read_text()
         assert code == 0, said
         return DagRun(**json.loads(said.splitlines()[-1]), log=said)
 
     return run
-
-
-@pytest.fixture
-def supervised(tmp_path: Path) -> Iterator[Supervised]:
-    """A supervisor whose apps are stopped."""
-    running = start_supervised(tmp_path / "run")
-    yield running
-    running.end()

@@ -10,6 +10,7 @@ from harness.broker import Broker
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
 from tests.dags.conftest import RunDag
+from tests.deploy.control.toys import ControlProcess
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker]
@@ -28,11 +29,14 @@ def changelog(broker: Broker) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("changelog")
-def test_old_rows_are_previewed_deleted_and_brought_back(run_dag: RunDag, broker: Broker) -> None:
+def test_old_rows_are_previewed_deleted_and_brought_back(
+    run_dag: RunDag, control: ControlProcess, broker: Broker
+) -> None:
+    control.variables["STOREKEEPER_KAFKA_BOOTSTRAP"] = broker.bootstrap
     fill(broker, TOPIC, range(100), b"old", 100)
     fill(broker, TOPIC, range(100, 300), b"young", 1)
     conf = {"store": "prices", "ttl_days": 30, "approval": False, "canary_share": 0.2, "canary_wait_minutes": 0.01}
-    run = run_dag("cleanup_stores", conf, STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap)
+    run = run_dag("cleanup_stores", conf)
     assert run.state == "success", run.log
     plan, report = run.results["preview"], run.results["delete"]
     assert (plan["rows"], plan["expired_rows"]) == (300, 100)
@@ -42,6 +46,6 @@ def test_old_rows_are_previewed_deleted_and_brought_back(run_dag: RunDag, broker
     assert set(content(broker, TOPIC).values()) == {b"young"}
 
     undo = {"store": "prices", "cleanup_id": plan["cleanup_id"]}
-    back = run_dag("undo_cleanup", undo, STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap)
+    back = run_dag("undo_cleanup", undo)
     assert back.results["undo"]["restored"] == 100
     assert len(content(broker, TOPIC)) == 300

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.dags.conftest import DagServer
-from tests.dags.supervised import environment
+from tests.deploy.control.supervised import environment
 
 pytestmark = pytest.mark.airflow
 

@@ -13,7 +13,8 @@ import pytest
 
 from state.program import ExitCode
 from tests.dags.conftest import RunDag
-from tests.dags.supervised import Supervised
+from tests.deploy.control.supervised import Supervised
+from tests.deploy.control.toys import ControlProcess
 
 pytestmark = pytest.mark.airflow
 
@@ -21,6 +22,12 @@ PROJECT = Path(__file__).parents[2]
 # Safe path: else the working directory, and with it the real package, would come before the toys.
 TOYS = {"PYTHONPATH": f"{PROJECT}/tests/dags/toy_path:{PROJECT}", "PYTHONSAFEPATH": "1"}
 CONF = {"app": "pos", "approval": False, "watch_minutes": 0, "max_behind": 5}
+
+
+@pytest.fixture(autouse=True)
+def _toys(control: ControlProcess) -> None:
+    """Jobs are steps of the toy."""
+    control.commands = f"{PROJECT}/tests/dags/toy_path"
 
 
 def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
@@ -54,7 +61,7 @@ def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
 def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: RunDag, supervised: Supervised) -> None:
     changes = ["rewards-tier", "rewards-by-region"]
     conf = {**CONF, "migrations": changes, "partitions": 12, "afterwards": "retire", "delete": True}
-    run = run_dag("migrate_state", conf, **TOYS)
+    run = run_dag("migrate_state", conf)
     assert run.state == "success", run.log
     named = ["--migration", "rewards-tier", "--migration", "rewards-by-region", "--partitions", "12"]
     assert run.results["plan"] == {"text": "a plan", "asked": ["pos", *named]}
@@ -71,11 +78,12 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert (run.tasks["keep"], run.tasks["roll_back"]) == ("skipped", "skipped")
 
 
+@pytest.mark.long("test_migrate_state.py")
 def test_a_backfill_begins_where_it_is_told_and_may_hold_something_else(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     conf = {**CONF, "since": "2026-01-31T00:00:00Z", "accept_differences": True, "afterwards": "keep"}
-    run = run_dag("migrate_state", conf, **TOYS)
+    run = run_dag("migrate_state", conf)
     assert run.state == "success", run.log
     assert run.results["plan"]["asked"] == ["pos", "--copy"]
     calls = _toy(supervised.run_dir)["calls"]
@@ -87,18 +95,19 @@ def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     _toy(supervised.run_dir, refuse="handover")
-    run = run_dag("migrate_state", {**CONF, "afterwards": "retire"}, **TOYS)
+    run = run_dag("migrate_state", {**CONF, "afterwards": "retire"})
     assert run.state == "failed"
     assert ExitCode.REFUSED.meaning in run.log
     assert run.tasks["retire"] == "upstream_failed"
     assert _toy(supervised.run_dir)["live"] == 1
 
 
+@pytest.mark.long("test_migrate_state.py")
 def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     _toy(supervised.run_dir, candidate=2, calls=["generation seed ticks"])
-    run = run_dag("migrate_state", {**CONF, "app": "ticks", "copy": True, "afterwards": "roll back"}, **TOYS)
+    run = run_dag("migrate_state", {**CONF, "app": "ticks", "copy": True, "afterwards": "roll back"})
     assert run.state == "success", run.log
     assert run.results["plan"]["asked"] == ["ticks", "--copy"]
     assert _toy(supervised.run_dir)["calls"][1] == "generation seed ticks"
@@ -113,13 +122,13 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
 
 def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: RunDag, tmp_path: Path) -> None:
     _toy(tmp_path / "run", live=2, standby=1)
-    run = run_dag("rollback_state", {"app": "pos"}, **TOYS)
+    run = run_dag("rollback_state", {"app": "pos"})
     assert run.state == "success", run.log
     assert _toy(tmp_path / "run")["live"] == 1
     assert _toy(tmp_path / "run")["calls"] == ["generation rollback pos", "snapshot create rewards"]
     assert run.tasks["discard"] == "skipped"
     _toy(tmp_path / "run", live=2, standby=1)
-    run_dag("rollback_state", {"app": "pos", "discard": True}, **TOYS)
+    run_dag("rollback_state", {"app": "pos", "discard": True})
     assert _toy(tmp_path / "run")["calls"] == [
         "generation rollback pos",
         "snapshot create rewards",

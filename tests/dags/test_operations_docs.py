@@ -21,7 +21,8 @@ def test_every_dag_and_param_is_documented() -> None:
 
 
 def test_every_quoted_message_is_one_of_the_operators() -> None:
-    sources = "".join(path.read_text("utf-8") for path in (PROJECT / "dags").rglob("*.py"))
+    folders = ("dags", "deploy/control", "storekeeper_provider")
+    sources = "".join(path.read_text("utf-8") for name in folders for path in (PROJECT / name).rglob("*.py"))
     sources += "".join(code.meaning for code in ExitCode)
     quoted = [part.strip() for text in re.findall(r"\*([a-z][^*]+)\*", TROUBLESHOOTING) for part in text.split("...")]
     assert len(quoted) > 5

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -14,6 +13,7 @@ from airflow.serialization.encoders import encode_deadline_reference
 from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within, report_missed_deadline
 from dags.operators.per_store import ChooseStoresOperator
+from storekeeper_provider.hook import StorekeeperHook
 
 pytestmark = pytest.mark.airflow
 
@@ -24,13 +24,10 @@ def chosen(selected: str, *updated: str) -> list[list[str]]:
     return choose.execute(cast("Context", {"triggering_asset_events": events}))
 
 
-def test_a_run_is_for_the_store_of_its_params_or_for_those_whose_apps_have_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+def test_a_run_is_for_the_store_of_its_params_or_for_those_whose_apps_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [{"store": "prices", "has_run": True}, {"store": "orders", "has_run": False}]
+    monkeypatch.setattr(StorekeeperHook, "stores", lambda _: there)
     assert chosen("orders") == [["verify", "orders"]]
-    assert chosen("all") == []
-    (tmp_path / "checkpoints" / "ticks" / "gen-2").mkdir(parents=True)
     assert chosen("all") == [["verify", "prices"]]
 
 

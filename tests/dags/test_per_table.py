@@ -7,8 +7,9 @@ import pytest
 from airflow.sdk import Asset, Context
 
 from dags.operators.per_table import ChooseTablesOperator, TableOperator
-from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import UPDATED_TABLES, staged
+from storekeeper_provider.assets import delta_table
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 pytestmark = pytest.mark.airflow
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.airflow
 def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
     choose = ChooseTablesOperator(command=["check", "table"], selected=selected)
     assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
-    assert staged("hadoop_export") == Asset("delta_hadoop_export_staged", group="delta")
+    assert staged("hadoop_export") == delta_table("hadoop_export_staged")
 
 
 class Events:
@@ -42,10 +43,10 @@ class Events:
 def test_the_asset_is_updated_if_the_table_was(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], table: str, updated: list[str]
 ) -> None:
-    monkeypatch.setattr(StorekeeperOperator, "execute", lambda *_: answer)
+    monkeypatch.setattr(StorekeeperJobOperator, "on_over", lambda *_: answer)
     events: defaultdict[Any, Events] = defaultdict(Events)
     operator = TableOperator(
         task_id="check", arguments=["check", "table", "orders"], table=table, outlets=[UPDATED_TABLES]
     )
-    assert operator.execute(cast("Context", {"outlet_events": events})) == answer
+    assert operator.on_over(cast("Context", {"outlet_events": events}), {"job": "one"}) == answer
     assert [asset.name for asset in events[UPDATED_TABLES].added] == updated

@@ -21,7 +21,7 @@ from harness.ports import free_ports
 from harness.waiting import eventually
 from spark_apps.registry import POS_APPS
 from tests.dags.conftest import RunDag
-from tests.dags.supervised import Supervised, environment
+from tests.deploy.control.supervised import Supervised, environment
 
 pytestmark = pytest.mark.airflow
 

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from harness.broker import Broker
 from harness.node_process import COMPACTED, write
 from tests.dags.conftest import RunDag
+from tests.deploy.control.toys import ControlProcess
 from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker]
@@ -29,18 +30,19 @@ def store(broker: Broker) -> Iterator[Broker]:
 
 
 def test_the_chosen_store_is_verified_and_a_difference_fails_the_run(
-    run_dag: RunDag, store: Broker, tmp_path: Path
+    run_dag: RunDag, control: ControlProcess, store: Broker, tmp_path: Path
 ) -> None:
+    control.variables["STOREKEEPER_KAFKA_BOOTSTRAP"] = store.bootstrap
     run_dir = tmp_path / "run"
     snapshot(store, run_dir, ROWS)
-    good = run_dag("verify_stores", {"store": "prices"}, STOREKEEPER_KAFKA_BOOTSTRAP=store.bootstrap)
+    good = run_dag("verify_stores", {"store": "prices"})
     assert good.state == "success", good.log
     assert good.results["choose"] == [["verify", "prices"]]
     assert good.results["verify"]["details"]["compared"] == {"snapshot 0": PARTITIONS}
     assert good.tasks == {"choose": "success", "verify": "success"}
 
     snapshot(store, run_dir, {**ROWS, b"SYMBOL-OF-NONE": b"{}"})
-    bad = run_dag("verify_stores", {"store": "prices"}, STOREKEEPER_KAFKA_BOOTSTRAP=store.bootstrap)
+    bad = run_dag("verify_stores", {"store": "prices"})
     assert bad.state == "failed"
     assert "copies differ: " in bad.log
     assert "surplus" in bad.log

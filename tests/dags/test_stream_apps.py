@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
+import json
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from dags.operators.programs import ChooseProgramsOperator
-from dags.operators.supervisor_rpc import SupervisorRpc
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.runtime.scale import AppScale, read_scale
+from storekeeper_provider.hook import StorekeeperHook
 from tests.dags.conftest import DagRun, RunDag
-from tests.dags.supervised import Supervised
-from tests.dags.test_migrate_state import TOYS
+from tests.deploy.control.supervised import Supervised
 
 pytestmark = pytest.mark.airflow
 
@@ -46,6 +44,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     assert pids(supervised) == before
 
 
+@pytest.mark.long("test_app_control.py")
 def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
@@ -77,6 +76,7 @@ def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDa
     assert "toy pos is in the mood to misconfigured" in run.log
 
 
+@pytest.mark.long("test_app_changes.py")
 def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_with_the_new_one(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
@@ -99,44 +99,41 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
     assert pids(supervised)["pos"] not in {0, after["pos"]}
 
 
+@pytest.mark.long("test_app_changes.py")
 def test_the_smaller_apps_are_acted_on_all_at_once(run_dag: RunDag, supervised: Supervised) -> None:
     run = run_dag("stream_apps", {"app": "shared_driver", "action": "scale", "memory_mb": 2048})
     assert taken(run) == {"shared_driver": "success"}, run.log
     assert read_scale(supervised.run_dir / "scale" / "shared_driver.json") == AppScale(memory_mb=2048)
     supervised.await_state("shared_driver", "RUNNING")
-    run = run_dag("stream_apps", {"app": "all", "action": "scale", "cores": 2})
-    assert "`scale` is for one app" in run.log
 
 
-def test_an_app_that_the_platform_does_not_have_says_what_to_do_instead(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr(SupervisorRpc, "from_secret", lambda *_, **__: SimpleNamespace(names=lambda: ["pos"]))
+def test_an_app_that_the_platform_does_not_have_says_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StorekeeperHook, "programs", lambda _: {"pos": ["pos"]})
     choose = ChooseProgramsOperator(task_id="choose", selected="shared_driver", action="start")
     with pytest.raises(AirflowFailException, match="up --apps all"):
         choose.choose_branch({})
+    everything = ChooseProgramsOperator(task_id="choose", selected="all", action="scale")
+    with pytest.raises(AirflowFailException, match="`scale` is for one app"):
+        everything.choose_branch({})
 
 
-@pytest.mark.long("test_running_code.py asks the code, test_stream_apps.py restarts an app")
-def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag, supervised: Supervised) -> None:
-    run_dag("stream_apps")
-    before = pids(supervised)
-    (supervised.run_dir / "toy.json").write_text('{"refuse": "hadoop_export"}')
-    supervised.behave("pos", "rewind")
-    run = run_dag("stream_apps", {"action": "upgrade"}, **TOYS)
-    upgraded = {"pos": "failed", "hadoop_export": "failed", "shared_driver": "success"}
-    assert taken(run) == upgraded, run.log
-    after = pids(supervised)
-    assert "pos was drained at offset 10 of pos partition 0, but goes on at 0" in run.log
-    assert after["pos"] not in {0, before["pos"]}, "it is restarted all the same"
-    assert "hadoop_export runs on as it was" in run.log
-    assert "a module is missing" in run.log
-    assert after["hadoop_export"] == before["hadoop_export"]
+def test_the_watcher_restarts_what_has_ended_and_its_alert_fails_the_run(
+    run_dag: RunDag, supervised: Supervised
+) -> None:
+    supervised.behave("hadoop_export", "misconfigured")
+    supervised.rpc.start("hadoop_export")
+    supervised.await_state("hadoop_export", "EXITED")
+    run = run_dag("watch_streams")
+    assert run.state == "failed"
+    assert "apps need attention: hadoop_export needs attention: ended because of its configuration" in run.log
+    assert "toy hadoop_export is in the mood to misconfigured" in run.log
+    supervised.await_state("pos", "RUNNING")  # nobody had started it since the supervisor began
 
 
-def test_without_a_platform_the_message_says_how_to_start_one(run_dag: RunDag) -> None:
-    run = run_dag("stream_apps", {"app": "pos"})
+def test_without_a_platform_the_message_says_what_is_missing(run_dag: RunDag) -> None:
+    nowhere = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
+    run = run_dag("stream_apps", {"app": "pos"}, AIRFLOW_CONN_STOREKEEPER_DEFAULT=nowhere)
     assert run.state == "failed"
     assert run.tasks["pos"] == "upstream_failed"
-    assert "start the platform with `storekeeper up`" in run.log
+    assert "the control API at http://127.0.0.1:9 doesn't answer" in run.log
+    assert "skt_x" not in run.log

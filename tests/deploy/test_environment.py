@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from deploy.environment import PLATFORM_MARKER, child_environment, derived_settings, java_command
@@ -18,6 +19,17 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
     assert derived["kafka_bootstrap"] == "127.0.0.1:20000"
     assert derived["peers"] == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
     assert environment["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+
+
+def test_airflow_reaches_the_control_api_by_a_connection_that_holds_no_secret(tmp_path: Path) -> None:
+    settings = PlatformSettings.load(run_dir=tmp_path, metrics_port=20000)
+    connection = json.loads(child_environment(settings, {})["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
+    assert (connection["conn_type"], connection["host"]) == ("storekeeper", "http://127.0.0.1:20001")
+    assert connection["extra"] == {
+        "token_file": str(tmp_path / "secrets" / "control.token"),
+        "query_page": "http://127.0.0.1:18101",
+        "spark_ui": "",
+    }
 
 
 def test_settings_and_foreign_installations_are_not_handed_on() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.job_files import JOB_MARKER
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
@@ -68,9 +70,17 @@ def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
     assert stop_all(client, ["pos"], 20)
     assert not client.stop("pos")
     client.start("pos")
-    assert shut_down(client, 20)
+    assert shut_down(client, platform.layout, 20)
     assert running_supervisor(platform.layout) is None
     assert find_orphans(platform.layout.root) == []
+
+
+def test_it_ends_jobs_before_the_apps_that_they_work_with(platform: Platform) -> None:
+    client = platform.start(pos=_WAIT)
+    marked = {**os.environ, JOB_MARKER: str(platform.layout.jobs / "one")}  # noqa: TID251 (handed on to a child)
+    with subprocess.Popen([sys.executable, "-c", _WAIT], env=marked) as job:
+        assert shut_down(client, platform.layout, 20)
+        job.wait(60)
 
 
 def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:
@@ -125,6 +135,6 @@ def test_no_argv_holds_the_password(platform: Platform) -> None:
 
 def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
     client = platform.start(pos=_WAIT)
-    shut_down(client, 20)
+    shut_down(client, platform.layout, 20)
     with pytest.raises(SupervisorUnreachableError, match="storekeeper status"):
         client.processes()

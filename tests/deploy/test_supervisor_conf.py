@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dags.operators.supervisor_rpc import SupervisorCredentials
+from deploy.control.supervisor_rpc import SupervisorCredentials
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
@@ -38,7 +38,7 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
         "kafka",
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
         *("pos", "hadoop_export", "pos-next"),
-        *("node-a", "node-b", "metrics"),
+        *("node-a", "node-b", "metrics", "control"),
     ]
 
 
@@ -69,11 +69,11 @@ def test_a_node_is_told_its_name(conf: configparser.RawConfigParser) -> None:
     assert conf["program:node-b"]["command"].endswith("-m deploy.entry node b")
 
 
-def test_every_log_rotates_and_nothing_starts_by_itself(conf: configparser.RawConfigParser) -> None:
+def test_every_log_rotates_and_only_the_control_api_starts_by_itself(conf: configparser.RawConfigParser) -> None:
     for name in conf.sections():
         if name.startswith("program:"):
             assert conf[name]["stdout_logfile_maxbytes"] != "0"
-            assert conf[name]["autostart"] == "false"
+            assert conf[name]["autostart"] == ("true" if name == "program:control" else "false")
             assert conf[name]["killasgroup"] == "true"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from dags.operators.errors import SupervisorUnreachableError
 from deploy.airflow_client import AirflowClient
+from deploy.control.errors import SupervisorUnreachableError
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.down import find_orphans
 from deploy.errors import StartError

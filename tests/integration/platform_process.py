@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.layout import RunLayout
 from harness.ports import free_ports
 
@@ -28,8 +28,11 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor, metrics = free_ports(5)
-        first_node, _ = next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)
+        kafka, controller, airflow, supervisor = free_ports(4)
+        # Each has the next port, too: of the second node, and of the control API.
+        first_node, metrics = (
+            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(2)
+        )
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),

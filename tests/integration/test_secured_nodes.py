@@ -15,8 +15,8 @@ import httpx2
 import psutil
 import pytest
 
-from dags.operators.roll_nodes import HttpViews, node_client
-from dags.operators.settings import OperationsSettings
+from deploy.control.node_views import HttpViews, node_client
+from deploy.control.settings import OperationsSettings
 from harness.broker import Broker
 from harness.certificates import Authority, make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write

@@ -22,8 +22,8 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.control.errors import SupervisorUnreachableError
+from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from deploy.environment import inherited_environment
 from deploy.layout import RunLayout

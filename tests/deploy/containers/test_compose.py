@@ -16,8 +16,8 @@ import pyspark
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from dags.operators.settings import OperationsSettings
-from deploy.containers.prepare import METRICS, NODES, prepare_containers
+from deploy.containers.prepare import METRICS, NODES, SERVERS, STREAM_APPS, prepare_containers
+from deploy.control.settings import OperationsSettings
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from spark_apps.registry import store_definitions
@@ -73,7 +73,7 @@ def test_whoever_listens_beyond_loopback_has_an_address_that_nobody_else_is_give
         if address is not None:
             assert any(argument.partition(":")[0] == address for argument in service["command"]), name
             fixed[name] = ipaddress.ip_address(address)
-    assert set(fixed) == {*NODES, METRICS}
+    assert set(fixed) == set(SERVERS)
     assert len(set(fixed.values())) == len(fixed)
     assert all(address in ipaddress.ip_network(pool["subnet"]) for address in fixed.values())
     assert not any(address in ipaddress.ip_network(pool["ip_range"]) for address in fixed.values())
@@ -177,6 +177,16 @@ def test_prometheus_asks_every_node_and_the_metrics_of_apps_with_what_it_is_give
     assert told[told.index("--port") + 1] == "18090"
     for path in re.findall(r"/run/secrets/([a-z_]+)", json.dumps(config)):
         assert path in services()["prometheus"]["secrets"]
+
+
+def test_airflow_reaches_the_control_api_by_its_name_with_a_token_and_the_authority() -> None:
+    connection = json.loads(services()["airflow-scheduler"]["environment"]["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
+    told = services()[STREAM_APPS]["command"]
+    port = told[told.index("--control") + 1].rpartition(":")[2]
+    assert (connection["conn_type"], connection["host"]) == ("storekeeper", f"https://{STREAM_APPS}:{port}")
+    assert services()[STREAM_APPS]["hostname"] == STREAM_APPS
+    assert connection["extra"]["token_file"] == "/run/secrets/airflow_token"
+    assert connection["extra"]["ca_file"] == "/run/secrets/ca"
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

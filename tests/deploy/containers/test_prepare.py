@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.containers.authority import authority_pems, issue, new_authority
-from deploy.containers.prepare import METRICS, NODES, prepare_containers
+from deploy.containers.prepare import METRICS, SERVERS, prepare_containers
 from state.errors import ConfigurationError
 from state.security.tokens import read_tokens, token_digest
 
@@ -61,11 +61,11 @@ def test_two_projects_share_no_secret(tmp_path: Path) -> None:
 def test_the_tokens_are_those_that_nodes_take(tmp_path: Path) -> None:
     prepare_containers(tmp_path)
     known = {record.caller.name: record.digest for record in read_tokens(tmp_path / "secrets/tokens")}
-    for name in ("reader", "prometheus"):
+    for name in ("reader", "prometheus", "airflow"):
         assert known[name] == token_digest((tmp_path / f"secrets/{name}-token").read_bytes())
 
 
-@pytest.mark.parametrize("node", [*NODES, METRICS])
+@pytest.mark.parametrize("node", SERVERS)
 def test_a_node_proves_its_name_to_whoever_trusts_the_authority(tmp_path: Path, node: str) -> None:
     prepare_containers(tmp_path)
     secrets = tmp_path / "secrets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dags.operators.supervisor_rpc import ProcessInfo
+from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.overview.model import App, LastVerdict, Node, Overview, Process, Store
 from quality.resolution import Action, Resolution
 from quality.verdict import Status, Verdict

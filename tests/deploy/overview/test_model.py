@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dags.operators.supervisor_rpc import ProcessInfo
+from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.overview.model import App, LastVerdict, Overview, Placement, Process, Snapshot, nodes_of, stores_of
 from quality.resolution import Action
 from quality.verdict import Status

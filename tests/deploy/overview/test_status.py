@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from dags.operators.supervisor_rpc import ProcessInfo
 from deploy import entry
+from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.overview.model import App, Overview, Process
 from deploy.overview.processes import Probes, app_processes, node_problem, processes_of
 from deploy.overview.status import collect_status, status_table

@@ -133,11 +133,11 @@ def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
 class Ticking:
     """Forwards each record, and one more each second."""
 
-    def init(self, context: ProcessorContext[object, object]) -> None:
+    def init(self, context: ProcessorContext[str, int]) -> None:
         self._context = context
         context.schedule(1000, TimeKind.WALL_CLOCK, lambda now_ms: context.forward("timer", now_ms, now_ms))
 
-    def process(self, key: object, value: object, timestamp_ms: int) -> None:
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
         self._context.forward(key, value, timestamp_ms)
 
 

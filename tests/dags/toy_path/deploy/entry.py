@@ -1,7 +1,6 @@
 """The commands of generations, on a file in the run directory instead of an app: `toy.json`.
 
-`refuse` in it names a step that is refused; `calls` are the steps that were taken. `check upgrade` is refused if
-`refuse` names the app. A plan says what it was asked for.
+`refuse` in it names a step that is refused; `calls` are the steps that were taken. A plan says what it was asked for.
 """
 
 from __future__ import annotations
@@ -22,12 +21,6 @@ def main(arguments: list[str]) -> int:
     assert arguments[-2:] == ["--output", "json"]
     arguments = arguments[:-2]
     step = "snapshot" if arguments[0] == "snapshot" else arguments[1]
-    if arguments[0] == "check":
-        if arguments[2] == state["refuse"]:
-            sys.stderr.write("storekeeper: a module is missing\n")
-            return 78
-        sys.stdout.write("{}\n")
-        return 0
     if step == "plan":
         sys.stdout.write(json.dumps({"text": "a plan", "asked": arguments[2:]}) + "\n")
         return 0
@@ -82,6 +75,7 @@ _STEPS = {
 def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
     beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None, "problem": None}
     return {
+        "app": app,
         **{name: state[name] for name in ("live", "candidate", "standby")},
         "stores": ["prices", "more-prices"] if app == "ticks" else ["rewards"],
         "generations": [{"generation": 2, "records_behind_live": state["behind"], "last_batch": 0}],

@@ -1,0 +1,12 @@
+"""The provider as a part of this package: Airflow wants it to bear the name of the distribution that it came with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import storekeeper_provider
+
+
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow wants to know of a provider."""
+    return {**storekeeper_provider.get_provider_info(), "package-name": "storekeeper"}

@@ -1,0 +1,274 @@
+"""The routes of the control API. Put `Gate` in front of it: it trusts that the caller is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import structlog
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from deploy.control.access import caller_of
+from deploy.control.allowed import check_allowed
+from deploy.control.job_files import JobFolder, JobRequest, JobState
+from deploy.control.jobs import JobConflictError, Jobs, UnknownJobError
+from state.clock import Clock
+from state.errors import ConfigurationError, InvalidArgumentError, StateError
+from state.query.answers.problems import MEDIA_TYPE, Problem, problem_of
+from state.query.routes.known_parameters import refuse_unknown_parameters
+from state.security.access import Caller, ForbiddenError, Role
+
+_log = structlog.get_logger(__name__)
+_LONGEST_JOB_S = 7 * 24 * 3600
+_HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": why, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
+    for status, why in (
+        (400, "an argument can't be used"),
+        (401, "no valid token"),
+        (403, "the token lacks the role"),
+        (404, "there is no such thing"),
+        (409, "the job is not as the request needs it"),
+        (503, "not now: ask again"),
+    )
+}
+JobId = Annotated[
+    str, Path(description="The job's id, which the caller chooses.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+]
+
+
+class UnknownAppError(StateError):
+    """There is no app of that name."""
+
+
+class JobOrder(BaseModel, extra="forbid"):
+    """What to run."""
+
+    arguments: list[str] = Field(
+        description="The command line behind `storekeeper`, such as `snapshot create rewards`.",
+        examples=[["snapshot", "create", "rewards"]],
+    )
+    timeout_s: float = Field(
+        3600, gt=0, le=_LONGEST_JOB_S, description="How long it may run. The time in the queue doesn't count."
+    )
+
+
+class JobView(BaseModel):
+    """A job, and the end of what it wrote."""
+
+    id: str
+    arguments: list[str]
+    state: JobState
+    caller: str = Field(description="The name of the token that it was asked for with.")
+    timeout_s: float
+    created_at_ms: int
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    exit_code: int | None = Field(None, description="Of the command; negative after a signal. None if it is unknown.")
+    result: dict[str, Any] | None = Field(None, description="The JSON object on the last line of its output.")
+    output: str = Field("", description="The end of its standard output.")
+    log: str = Field("", description="A part of its standard error.")
+    log_position: int = Field(0, description="The position behind that part: `log_from` of the next request.")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlServices:
+    """What the routes show and change.
+
+    Attributes:
+        jobs: the jobs.
+        clock: for their times.
+        status: what `storekeeper status --output json` prints.
+        programs: the processes of apps that must run here, and the apps of each.
+        stores: the stores that there are snapshots of, with their apps, and whether these have ever run here.
+        generations: what `storekeeper generation status APP` prints.
+    """
+
+    jobs: Jobs
+    clock: Clock
+    status: Callable[[], Mapping[str, Any]]
+    programs: Callable[[], Mapping[str, list[str]]]
+    stores: Callable[[], list[dict[str, Any]]]
+    generations: Callable[[str], Mapping[str, Any]]
+
+
+def make_app(services: ControlServices) -> FastAPI:
+    """The ASGI application."""
+    app = FastAPI(
+        title="Storekeeper control",
+        summary="Jobs beside a platform, its apps, and what there is to see of it.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    token = Security(HTTPBearer(auto_error=False, description="A token of `storekeeper token add --role operator`."))
+    app.include_router(_health())
+    app.include_router(_views(services), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
+    app.include_router(_jobs(services), dependencies=[token, Depends(_may(Role.OPERATOR))])
+    refuse_unknown_parameters(app)
+    _answer_errors(app)
+    return app
+
+
+def _may(*roles: Role) -> Callable[[Request], None]:
+    """A check that the caller has one of the roles."""
+
+    def check(request: Request) -> None:
+        caller = caller_of(request.scope)
+        if caller.roles.isdisjoint(roles):
+            msg = f"the token {caller.name!r} may not do this: its role is none of {', '.join(sorted(roles))}"
+            raise ForbiddenError(msg)
+
+    return check
+
+
+def _health() -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def live() -> Response:
+        """Whether the process answers. It needs no token."""
+        return Response("alive\n", media_type="text/plain")
+
+    return router
+
+
+def _views(services: ControlServices) -> APIRouter:
+    router = APIRouter(responses={status: _PROBLEMS[status] for status in (400, 401, 403, 503)})
+
+    @router.get("/status")
+    def status() -> dict[str, Any]:
+        """Every process of the platform and its health."""
+        return dict(services.status())
+
+    @router.get("/programs")
+    def programs() -> dict[str, list[str]]:
+        """The processes of apps that must run here, and the apps of each."""
+        return dict(services.programs())
+
+    @router.get("/stores")
+    def stores() -> list[dict[str, Any]]:
+        """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
+        return services.stores()
+
+    @router.get("/generations/{app}", responses={404: _PROBLEMS[404]})
+    def generations(app: str) -> dict[str, Any]:
+        """The generations of an app, and how far a change between them is."""
+        return dict(services.generations(app))
+
+    return router
+
+
+def _jobs(services: ControlServices) -> APIRouter:
+    jobs = services.jobs
+    router = APIRouter(prefix="/jobs", responses={status: _PROBLEMS[status] for status in (400, 401, 403, 404, 409)})
+
+    @router.get("")
+    def all_jobs() -> list[JobView]:
+        """The jobs that are there, the newest first, without what they wrote."""
+        return [_view(folder) for folder in jobs.all()]
+
+    @router.put("/{name}", status_code=200, responses={201: {"model": JobView, "description": "It is new."}})
+    def put(name: JobId, order: JobOrder, request: Request, response: Response) -> JobView:
+        """Start a job, or find it: a job that is there with the same arguments is never started again."""
+        check_allowed(order.arguments)
+        caller: Caller = caller_of(request.scope)
+        wanted = JobRequest(tuple(order.arguments), order.timeout_s, caller.name, services.clock.now_ms())
+        folder, made = jobs.put(name, wanted)
+        response.status_code = 201 if made else 200
+        return _view(folder, log_from=0)
+
+    @router.get("/{name}")
+    def get(
+        name: JobId,
+        log_from: Annotated[
+            int | None, Query(ge=0, le=1 << 62, description="Position in its log; without it, the log's end.")
+        ] = None,
+    ) -> JobView:
+        """A job: its state, its exit code, its result and what it wrote."""
+        return _view(jobs.get(name), log_from=log_from, with_log=True)
+
+    @router.post("/{name}/cancel")
+    def cancel(name: JobId) -> JobView:
+        """Begin to end a job: by TERM if it runs; a queued one never starts. Safe to repeat."""
+        return _view(jobs.cancel(name))
+
+    @router.delete("/{name}", status_code=204)
+    def forget(name: JobId) -> None:
+        """Collect a job that is over, so that its id is free again."""
+        jobs.forget(name)
+
+    return router
+
+
+def _view(folder: JobFolder, *, log_from: int | None = None, with_log: bool = False) -> JobView:
+    try:
+        request, state = folder.request, folder.state()
+    except FileNotFoundError as error:  # somebody has collected it meanwhile
+        msg = f"there is no job {folder.path.name}: it was collected"
+        raise UnknownJobError(msg) from error
+    ended = folder.ended or {}
+    log, position = folder.log_from(log_from) if with_log else ("", 0)
+    return JobView(
+        id=folder.path.name,
+        arguments=list(request.arguments),
+        state=state,
+        caller=request.caller,
+        timeout_s=request.timeout_s,
+        created_at_ms=request.created_at_ms,
+        started_at_ms=(folder.started or {}).get("started_at_ms"),
+        ended_at_ms=ended.get("ended_at_ms"),
+        exit_code=ended.get("exit_code"),
+        result=folder.result() if state.is_over else None,
+        output=folder.output_end() if with_log else "",
+        log=log,
+        log_position=position,
+    )
+
+
+def _answer_errors(app: FastAPI) -> None:
+    async def on_error(request: Request, error: Exception) -> Response:
+        problem = _problem(error)
+        if problem.status == 500:
+            _log.error("request_failed", path=request.url.path, exc_info=error)
+        return _response(problem)
+
+    async def on_http_error(_request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = str(error.detail) if isinstance(error, HTTPException) else "internal"
+        response = _response(Problem(_HTTP_KINDS.get(status, "invalid-argument"), status, detail))
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
+
+    async def on_invalid(_request: Request, error: Exception) -> Response:
+        problems = error.errors() if isinstance(error, RequestValidationError) else []
+        details = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
+        return _response(Problem("invalid-argument", 400, details))
+
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(StateError, on_error)
+    app.add_exception_handler(Exception, on_error)
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, UnknownJobError):
+        return Problem("unknown-job", 404, str(error))
+    if isinstance(error, UnknownAppError):
+        return Problem("unknown-app", 404, str(error))
+    if isinstance(error, JobConflictError):
+        return Problem("job-conflict", 409, str(error))
+    if isinstance(error, ConfigurationError) and not isinstance(error, InvalidArgumentError):
+        return Problem("invalid-argument", 400, str(error))
+    return problem_of(error)
+
+
+def _response(problem: Problem) -> Response:
+    return Response(
+        problem.body(), problem.status, {name.decode(): value.decode() for name, value in problem.headers()}
+    )

@@ -1,0 +1,168 @@
+"""`storekeeper app`: start, stop and change the processes of apps. Repeating a command is harmless.
+
+`storekeeper upgrade-nodes` restarts the query nodes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from deploy.control.app_changes import AppChanges
+from deploy.control.app_control import AppControl, app_control
+from deploy.control.keeper import keeper_of
+from deploy.control.node_roll import NodeRoll
+from deploy.control.node_views import HttpViews, node_client
+from deploy.control.settings import OperationsSettings
+from deploy.control.watch import AppWatcher
+from deploy.control.watched import watched_programs
+from spark_apps.priority import begin_job
+from spark_apps.registry import app_named, apps_of
+from spark_apps.settings import AppSettings
+from state.cli.output import AnswerOption, AnswerOutput, say, write_answer
+from state.clock import SystemClock
+from state.errors import ConfigurationError
+from state.program import ExitCode
+
+app_commands = typer.Typer(
+    help="Start, stop and change the processes of apps.", no_args_is_help=True, rich_markup_mode=None
+)
+_PAUSE_S = 0.5
+_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver: the smaller apps, all of them.")]
+
+
+@app_commands.command()
+def ensure(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Start an app that has ended, restart a stuck one. Example: storekeeper app ensure pos.
+
+    A running one is left alone.
+    """
+    _acted(name, "ensure", AppControl.ensure, output)
+
+
+@app_commands.command()
+def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Start an app unless it runs, and wait until it does. Example: storekeeper app start pos."""
+    _acted(name, "start", AppControl.start, output)
+
+
+@app_commands.command()
+def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Drain an app: it finishes its batch, then ends. Example: storekeeper app stop pos.
+
+    The watcher leaves it stopped.
+    """
+    _acted(name, "stop", AppControl.stop, output)
+
+
+@app_commands.command()
+def restart(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Drain an app, then start it. Example: storekeeper app restart pos."""
+    _acted(name, "restart", AppControl.restart, output)
+
+
+@app_commands.command()
+def scale(
+    name: _Name,
+    cores: Annotated[int | None, typer.Option(min=0, help="Spark's cores.")] = None,
+    memory_mb: Annotated[int | None, typer.Option(min=0, help="Heap of the driver, or of each executor.")] = None,
+    max_offsets_per_trigger: Annotated[int | None, typer.Option(min=0, help="Most input records in a batch.")] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Set the size of an app for good, and restart it. Example: storekeeper app scale pos --cores 4.
+
+    0 unsets a value, so that the platform's setting applies again. If the app doesn't come up, its old size is back.
+    """
+    wanted = {"cores": cores, "memory_mb": memory_mb, "max_offsets_per_trigger": max_offsets_per_trigger}
+    _acted(name, "scale", lambda control: _changes(name, control).scale(wanted), output)
+
+
+@app_commands.command()
+def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Check the installed code, drain the app, start it. Example: storekeeper app upgrade pos.
+
+    The check runs while the app does. It succeeds when the app reads on from where it was drained.
+    """
+    _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
+
+
+@app_commands.command()
+def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Look after all apps that must run, once. Example: storekeeper app watch.
+
+    It restarts those that a restart may heal. Exit code 4: one needs a person.
+    """
+    begin_job()
+    settings = _settings()
+    keeper = keeper_of(settings)
+    programs = watched_programs(keeper.names(), settings.run_dir)
+    found = AppWatcher(keeper, settings, SystemClock()).look(programs)
+    write_answer({"programs": found.actions, "reasons": found.alerts}, output)
+    if found.alerts:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def upgrade_nodes(
+    since: Annotated[
+        float | None, typer.Option(help="Leave nodes alone that were started after this time, in epoch seconds.")
+    ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Restart the query nodes one after the other. Example: storekeeper upgrade-nodes.
+
+    Reads have no gap: a node is stopped only while others can answer for all of its partitions.
+    """
+    begin_job()
+    settings = _settings()
+    addresses = settings.node_addresses
+    with node_client(settings) as http:
+        views = HttpViews(addresses, http)
+        roll = NodeRoll(tuple(addresses), keeper_of(settings), views, int(time.time() if since is None else since))
+        before = None
+        while (waits := roll.step()) is not None:
+            if waits != before:
+                say(waits)
+            before = waits
+            threading.Event().wait(_PAUSE_S)
+    write_answer({"nodes": ",".join(addresses)}, output)
+
+
+def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
+    begin_job(streams_wait=True)
+    settings = _settings()
+    keeper = keeper_of(settings)
+    known = keeper.names()
+    if name not in known:
+        msg = f"{name} is no part of this platform, which has {', '.join(known) or 'none'}: name one of these"
+        raise ConfigurationError(msg)
+    control = app_control(name, settings, keeper)
+    changed = act(control)
+    beat = control.heartbeat()
+    answer = {
+        "app": name,
+        "action": action,
+        "changed": changed,
+        "pid": None if beat is None else beat.pid,
+        "state": None if beat is None else str(beat.state),
+    }
+    write_answer(answer, output)
+
+
+def _changes(name: str, control: AppControl) -> AppChanges:
+    return AppChanges(name, control, _settings().scale_file(name), lambda: _check_code(name))
+
+
+def _check_code(name: str) -> None:
+    from spark_apps.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
+
+    for app in apps_of(name):
+        spec = app_named(app)
+        check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
+
+
+def _settings() -> OperationsSettings:
+    return OperationsSettings()  # type: ignore[call-arg]

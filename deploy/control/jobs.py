@@ -1,0 +1,194 @@
+"""The jobs of a platform: each has an id that its caller chose, runs once, and is found again by that id."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from deploy.control import job_process
+from deploy.control.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, folders
+from deploy.control.job_process import CANCELLED, write_end
+from state.clock import Clock
+from state.errors import StateError
+from state.names import checked_name
+from state.private_files import private_folder
+from state.program import storekeeper_command
+
+KEPT_MS = 7 * 24 * 3600 * 1000
+"""How long an ended job is kept if nobody collects it."""
+_log = structlog.get_logger(__name__)
+
+
+_URGENT = "app"
+"""The command of changes of apps: they are short, and a person or the watcher waits for them."""
+
+
+class UnknownJobError(StateError):
+    """There is no job of that id. It was never asked for, or somebody has collected it."""
+
+
+class JobConflictError(StateError):
+    """The job can't be had like that: it has other arguments, or it isn't over."""
+
+
+class Jobs:
+    """Starts jobs in the order in which they were asked for. Thread-safe; one at a time for a folder.
+
+    All that it knows is in files. So another one that takes over goes on with the same jobs: it finds running ones, and
+    starts those that are queued. Jobs that change apps never wait.
+
+    Args:
+        root: the folder of all jobs, made if it is not there.
+        environment: the variables of the jobs.
+        at_once: how many run at the same time; others wait.
+        clock: for their times.
+        command: the command line of `storekeeper ARGUMENTS`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        at_once: int,
+        clock: Clock,
+        command: Callable[..., Sequence[str]] = storekeeper_command,
+    ) -> None:
+        self._root = root
+        self._environment = environment
+        self._at_once = at_once
+        self._clock = clock
+        self._command = command
+        self._lock = threading.Lock()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        private_folder(root)
+        self._open = [found for found in folders(root) if not found.state().is_over]
+
+    def put(self, name: str, request: JobRequest) -> tuple[JobFolder, bool]:
+        """The job of that id, and whether it is new. A job that is there is never started again.
+
+        Raises:
+            JobConflictError: there is one with other arguments.
+            InvalidNameError: the id can't be one.
+        """
+        folder = JobFolder(self._root / checked_name(name))
+        with self._lock:
+            made = JobFolder.made(folder.path, request)
+            if made:
+                self._open.append(folder)
+                _log.info("job_asked_for", job=name, arguments=request.arguments, caller=request.caller)
+            elif not folder.request.is_like(request):
+                msg = f"job {name} has other arguments: {' '.join(folder.request.arguments)}. Choose another id"
+                raise JobConflictError(msg)
+        self.advance()
+        return folder, made
+
+    def get(self, name: str) -> JobFolder:
+        """The job of that id.
+
+        Raises:
+            UnknownJobError: there is none.
+            InvalidNameError: the id can't be one.
+        """
+        folder = JobFolder(self._root / checked_name(name))
+        if not folder.path.is_dir():
+            msg = f"there is no job {name}: it was never asked for, or it was collected"
+            raise UnknownJobError(msg)
+        return folder
+
+    def all(self) -> list[JobFolder]:
+        """All jobs that are there, the newest first."""
+        return sorted(folders(self._root), key=lambda found: found.request.created_at_ms, reverse=True)
+
+    def cancel(self, name: str) -> JobFolder:
+        """Begins to end a job, and keeps a queued one from starting. Raises what `get` raises."""
+        folder = self.get(name)
+        folder.cancel()
+        _log.info("job_cancelled", job=name)
+        self.advance()
+        return folder
+
+    def forget(self, name: str) -> None:
+        """Removes a job that is over, so that its id is free again. Raises what `get` raises.
+
+        Raises:
+            JobConflictError: it isn't over.
+        """
+        folder = self.get(name)
+        if not folder.state().is_over:
+            msg = f"job {name} is {folder.state()}: cancel it first, or wait for its end"
+            raise JobConflictError(msg)
+        # A half-removed folder must not look like a job.
+        gone = folder.path.with_name(f".{name}.gone")
+        with self._lock:
+            process = self._processes.pop(name, None)
+            if process is not None:
+                process.wait()  # it has recorded its end, and does nothing more
+            self._open = [other for other in self._open if other != folder]
+            with contextlib.suppress(FileNotFoundError):
+                folder.path.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def advance(self) -> None:
+        """Starts queued jobs as long as there is room."""
+        with self._lock:
+            self._open = [folder for folder in self._open if not self._is_over(folder)]
+            room = self._at_once - sum(not _is_urgent(folder) and self._is_running(folder) for folder in self._open)
+            for folder in [folder for folder in self._open if not self._is_running(folder)]:
+                if _is_urgent(folder) or room > 0:
+                    self._start(folder)
+                    room -= not _is_urgent(folder)
+
+    def forget_old(self) -> None:
+        """Removes jobs that ended more than a week ago."""
+        for folder in self.all():
+            ended = folder.ended
+            if ended is not None and ended["ended_at_ms"] < self._clock.now_ms() - KEPT_MS:
+                with contextlib.suppress(StateError):
+                    self.forget(folder.path.name)
+
+    def _is_over(self, folder: JobFolder) -> bool:
+        if not folder.path.is_dir():
+            return True
+        state = folder.state()
+        if state is JobState.QUEUED and folder.is_cancelled and not self._has_process(folder):
+            write_end(folder.path, CANCELLED, None)
+            return True
+        return state.is_over
+
+    def _is_running(self, folder: JobFolder) -> bool:
+        return self._has_process(folder) or folder.state() is JobState.RUNNING
+
+    def _has_process(self, folder: JobFolder) -> bool:
+        """Whether a process that this one has started for the job lives. It is waited for if it has ended."""
+        process = self._processes.get(folder.path.name)
+        if process is None:
+            return False
+        if process.poll() is None:
+            return True
+        del self._processes[folder.path.name]
+        return False
+
+    def _start(self, folder: JobFolder) -> None:
+        request = folder.request
+        command = self._command(*request.arguments, "--output", "json")
+        self._processes[folder.path.name] = subprocess.Popen(
+            [sys.executable, job_process.__file__, str(folder.path), str(request.timeout_s), *command],
+            env={**self._environment, JOB_MARKER: str(folder.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # whatever ends this process leaves the job alone
+        )
+        _log.info("job_started", job=folder.path.name)
+
+
+def _is_urgent(folder: JobFolder) -> bool:
+    return folder.request.arguments[0] == _URGENT

@@ -1,0 +1,70 @@
+"""Who keeps apps and nodes alive: this run directory's supervisor, or something that is asked elsewhere."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from deploy.control.app_control import ProcessSupervisor
+from deploy.control.settings import OperationsSettings
+from deploy.control.supervisor_rpc import ProcessInfo, SupervisorRpc
+from spark_apps.registry import apps_of
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from state.errors import RefusedError
+
+
+class Elsewhere:
+    """Apps as processes in the foreground, which systemd or containers keep alive.
+
+    Their heartbeats say how they are. They can't be started or stopped from here.
+    """
+
+    def __init__(self, settings: OperationsSettings) -> None:
+        self._settings = settings
+
+    def names(self) -> list[str]:
+        """The processes that have ever written a heartbeat here."""
+        return sorted(path.stem for path in (self._settings.run_dir / "heartbeats").glob("*.json"))
+
+    def process(self, name: str) -> ProcessInfo:
+        """A process as its heartbeat has it: RUNNING until it says that it has ended, or STOPPED without any."""
+        beats = [read_heartbeat(self._settings.heartbeat_file(app)) for app in apps_of(name)]
+        beat = min((beat for beat in beats if beat is not None), key=lambda beat: beat.started_at_ms, default=None)
+        if beat is None or beat.state is AppState.STOPPED:
+            return ProcessInfo(name, "STOPPED", 0, 1, 0)
+        if beat.state is AppState.FAILED:
+            return ProcessInfo(name, "EXITED", 0, beat.started_at_ms, 1)
+        return ProcessInfo(name, "RUNNING", beat.pid, beat.started_at_ms, 0)
+
+    def start(self, name: str) -> bool:
+        """Refuses."""
+        self._refuse("started", name)
+
+    def stop(self, name: str) -> bool:
+        """Refuses."""
+        self._refuse("stopped", name)
+
+    def log_end(self, name: str, max_bytes: int) -> str:
+        """Says where the log is."""
+        del max_bytes
+        return f"the log of {name} is where systemd or the container has it"
+
+    def _refuse(self, what: str, name: str) -> NoReturn:
+        msg = (
+            f"{name} can't be {what} from here, as no supervisor runs in {self._settings.run_dir}: use what keeps it "
+            f"alive, such as `systemctl restart storekeeper-run@{name}`, or start the platform with `storekeeper up`"
+        )
+        raise RefusedError(msg)
+
+
+def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
+    """Who keeps the apps of a run directory alive: its supervisor if it has ever had one.
+
+    Raises:
+        SupervisorUnreachableError: its file can't be read.
+    """
+    if settings.supervisor_secret.exists():
+        return SupervisorRpc.from_secret(settings.supervisor_secret)
+    return Elsewhere(settings)
+
+
+_: type[ProcessSupervisor] = Elsewhere

@@ -1,0 +1,152 @@
+"""Operators that run jobs of a platform through its control API, without holding a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from storekeeper_provider import CONNECTION
+from storekeeper_provider.hook import StorekeeperHook
+from storekeeper_provider.links import QueryPageLink, SparkUiLink
+from storekeeper_provider.triggers import OVER, JobTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_FINDING = 4
+_FINAL = {
+    2: "wrong usage: an option or argument can't be used",
+    3: "there is no such key or row",
+    _FINDING: "a check found something",
+    5: "refused: the step isn't safe now, and a person must decide",
+    78: "a setting, a name, an installation or a table must be corrected first",
+}
+"""Exit codes after which a retry would end the same way, and what they mean."""
+_SAYS = "storekeeper: "
+"""How the lines of the program begin that say why it failed."""
+_DEFAULT_LIMIT = timedelta(hours=1)
+_OF_THE_LIMIT = 0.95
+"""The job's share of `execution_timeout`: it ends first, and says why."""
+_LAST_LINES = 20
+_MOST_LOG = 1 << 20
+
+
+class StorekeeperJobOperator(BaseOperator):
+    """Runs `storekeeper ARGUMENTS` as a job of the platform, and returns the JSON object that it prints last.
+
+    The job's id follows from DAG, run, task and map index. So a try whose worker was killed is followed by one that
+    finds the same job, as it runs or as it has ended well; a job that failed or was lost runs again. The job ends by
+    itself at 95 % of the task's `execution_timeout` (an hour without one); time in the platform's queue doesn't count.
+    Its log is in the task's. An exit code of 2, 3, 4, 5 or 78 fails the task for good, others leave it to retries. If
+    somebody ends the task, the job is cancelled.
+
+    Args:
+        arguments: the command and its arguments; empty ones are left out. Templated.
+        finding: what it means if the command ends with exit code 4.
+        storekeeper_conn_id: the connection. Templated.
+        **kwargs: those of every operator.
+    """
+
+    template_fields: Sequence[str] = ("arguments", "storekeeper_conn_id")
+    operator_extra_links = (QueryPageLink(), SparkUiLink())
+    ui_color = "#dfe7f5"
+
+    def __init__(
+        self,
+        *,
+        arguments: list[str],
+        finding: str = _FINAL[_FINDING],
+        storekeeper_conn_id: str = CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.arguments = arguments
+        self.finding = finding
+        self.storekeeper_conn_id = storekeeper_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Starts or finds the job, and waits for its end.
+
+        Raises:
+            AirflowFailException: the platform refuses it; or it failed, and a retry can't help.
+            AirflowException: it failed otherwise; or the platform doesn't answer.
+        """
+        hook, name = StorekeeperHook(self.storekeeper_conn_id), job_id(context)
+        arguments = [argument for argument in self.arguments if argument]
+        self.log.info("storekeeper %s, as job %s", " ".join(arguments), name)
+        limit = self.execution_timeout or _DEFAULT_LIMIT
+        job = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
+        if job["state"] in OVER and job["state"] != "succeeded":
+            # It is of an earlier try, whose task nobody was there to end.
+            self.log.info("an earlier try has left it %s: it runs again", job["state"])
+            hook.collect_job(name)
+            job = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
+        if job["state"] in OVER:
+            return self.on_over(context, {"job": name})
+        self.defer(trigger=JobTrigger(name=name, storekeeper_conn_id=self.storekeeper_conn_id), method_name="on_over")
+        raise AssertionError("unreachable: a deferred task ends by an exception")
+
+    def on_over(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Called when the job is over: shows its log, collects it, and returns its result. Raises as `execute`."""
+        del context
+        if "error" in event:
+            raise AirflowException(event["error"])
+        hook, name = StorekeeperHook(self.storekeeper_conn_id), event["job"]
+        job, log = hook.job(name), self._relayed_log(hook, name)
+        hook.collect_job(name)
+        if job["state"] != "succeeded":
+            raise self._failure(job, log)
+        if job["result"] is None:
+            msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
+            raise AirflowException(msg)
+        result: dict[str, Any] = job["result"]
+        return result
+
+    def _relayed_log(self, hook: StorekeeperHook, name: str) -> list[str]:
+        """Writes the job's log to the task's. Returns its last lines."""
+        position, text = 0, ""
+        while position < _MOST_LOG:
+            part = hook.job(name, position)
+            if part["log_position"] <= position:
+                break
+            position, text = part["log_position"], text + part["log"]
+        lines = [line for line in text.splitlines() if line.strip()]
+        for line in lines:
+            self.log.info("%s", line)
+        return lines[-_LAST_LINES:]
+
+    def _failure(self, job: dict[str, Any], log: list[str]) -> AirflowException:
+        """The error, whose first line has the reason: Airflow shows that line alone."""
+        end = "\nThe end of its log:\n" + "\n".join(log)
+        if job["state"] == "cancelled":
+            return AirflowFailException("somebody has cancelled the job" + end)
+        if job["state"] == "lost":
+            return AirflowException("the job was lost: it was killed, or stopped with the platform" + end)
+        if job["state"] != "failed":
+            return AirflowException(f"the job was ended after {job['timeout_s']:.0f} s" + end)
+        code = job["exit_code"]
+        if code not in _FINAL:
+            said = "; ".join(reasons_in(log)) or "it logged nothing"
+            return AirflowException(f"it failed with exit code {code}: {said}{end}")
+        meaning = self.finding if code == _FINDING else _FINAL[code]
+        reasons = (job["result"] or {}).get("reasons") or reasons_in(log)
+        return AirflowFailException(f"{meaning}: " + "\n".join(map(str, reasons)))
+
+
+def job_id(context: Context) -> str:
+    """The id of a task's job: the same for each try, and for no other task, run or map index."""
+    instance = context["ti"]
+    whole = [instance.dag_id, instance.run_id, instance.task_id, str(instance.map_index)]
+    readable = re.sub(r"[^A-Za-z0-9._-]", "-", f"{instance.dag_id}.{instance.task_id}")[:80].lstrip("._-")
+    return f"{readable or 'task'}.{hashlib.sha256(chr(0).join(whole).encode()).hexdigest()[:32]}"
+
+
+def reasons_in(log: Sequence[str]) -> list[str]:
+    """What the program says in its log about why it failed; the last line if it says nothing."""
+    return [line.removeprefix(_SAYS) for line in log if line.startswith(_SAYS)] or list(log[-1:])

@@ -1,0 +1,18 @@
+"""A supervisor of toy apps for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.control.supervised import Supervised, start_supervised
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
+    """A supervisor whose apps are stopped."""
+    running = start_supervised(tmp_path / "run")
+    yield running
+    running.end()

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+import typer
+
+from deploy.control.allowed import ALLOWED, check_allowed
+from deploy.entry import app
+from state.errors import InvalidArgumentError
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "snapshot create rewards",
+        "verify rewards",
+        "check growth rewards",
+        "check table rewards",
+        "generation seed pos --from 2026-01-31T00:00:00Z",
+        "generation retire pos --delete",
+        "quarantine release 12-14 --by me --reason see:there",
+    ],
+)
+def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
+    check_allowed(words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "this is no job"),
+        (["run", "pos"], "this is no job: 'run'"),
+        (["down"], "this is no job"),
+        (["token", "add", "me"], "this is no job"),
+        (["plan", "--export", "/etc/x"], "this is no job"),
+        (["--help"], "this is no job"),
+        (["generation", "run", "pos"], "`generation` is followed by one of: handover, plan"),
+        (["snapshot"], "`snapshot` is followed by one of"),
+        (["snapshot", "--help", "create"], "`snapshot` is followed by one of"),
+        (["verify", "rewards", "--output", "table"], "leave --output out"),
+        (["verify", "rewards", "--output=table"], "leave --output out"),
+        (["verify", "rewards", "-otable"], "leave --output out"),
+        (["generation", "status", "os:environ"], "without a module"),
+        (["check", "upgrade", "os:environ"], "without a module"),
+        (["verify", "a\0b"], "without NUL"),
+        (["verify", *["a"] * 300], "at most 200 arguments"),
+    ],
+)
+def test_all_else_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        check_allowed(words)
+
+
+def test_every_job_is_a_command_that_there_is() -> None:
+    program = typer.main.get_command(app)
+    for name, subcommands in ALLOWED.items():
+        command = program.get_command(None, name)  # type: ignore[attr-defined]
+        assert command is not None, name
+        if subcommands:
+            assert subcommands <= set(command.list_commands(None))

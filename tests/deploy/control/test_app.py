@@ -1,0 +1,164 @@
+"""The routes, in this process: what they answer, and to whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from starlette.testclient import TestClient
+
+from deploy.control.access import Callers, Gate, own_token
+from deploy.control.app import ControlServices, UnknownAppError, make_app
+from deploy.control.job_files import end_job_processes
+from deploy.control.jobs import Jobs
+from state.clock import SystemClock
+from state.errors import ConfigurationError
+from state.query.answers.problems import MEDIA_TYPE
+from state.security.access import Caller, Role
+from state.security.authenticator import Authenticator
+from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from tests.deploy.control.toys import await_begin, let_end, toy
+
+CLOCK = SystemClock()
+TOKENS = {role: new_token() for role in Role}
+
+
+def services(folder: Path) -> ControlServices:
+    def generations(app: str) -> dict[str, str]:
+        if app != "pos":
+            raise UnknownAppError("there is no such app")
+        return {"app": app}
+
+    return ControlServices(
+        jobs=Jobs(folder / "jobs", dict(os.environ), at_once=2, clock=CLOCK, command=toy),  # noqa: TID251 (handed on)
+        clock=CLOCK,
+        status=lambda: {"healthy": True},
+        programs=lambda: {"pos": ["pos"]},
+        stores=lambda: [{"store": "rewards", "app": "pos", "has_run": True}],
+        generations=generations,
+    )
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    path = tmp_path / "tokens"
+    records = [
+        TokenRecord(Caller(str(role), frozenset({role})), token_digest(token.encode()))
+        for role, token in TOKENS.items()
+    ]
+    write_tokens(path, records)
+    callers = Callers(own_token(tmp_path / "control.token"), Authenticator(TokenBook(path, CLOCK)))
+    found = services(tmp_path)
+    yield Gate(make_app(found), callers)
+    end_job_processes(tmp_path / "jobs")
+    for process in found.jobs._processes.values():
+        process.wait()
+
+
+@pytest.fixture
+def client(gate: Gate, tmp_path: Path) -> TestClient:
+    found = TestClient(gate, raise_server_exceptions=False)
+    found.headers["Authorization"] = f"Bearer {own_token(tmp_path / 'control.token')}"
+    return found
+
+
+def test_nobody_gets_in_without_a_token(gate: Gate) -> None:
+    stranger = TestClient(gate)
+    for path in ("/status", "/programs", "/jobs", "/openapi.json", "/nowhere", "/generations/pos"):
+        answer = stranger.get(path)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
+        assert stranger.get(path, headers={"Authorization": "Bearer skt_wrong"}).status_code == 401
+        assert stranger.get(path, headers={"Authorization": ""}).status_code == 401
+    assert stranger.put("/jobs/one", json={"arguments": ["verify", "rewards"]}).status_code == 401
+    assert stranger.get("/livez").text == "alive\n"
+
+
+def test_without_tokens_of_others_the_own_one_is_still_needed(tmp_path: Path) -> None:
+    token = own_token(tmp_path / "control.token")
+    assert own_token(tmp_path / "control.token") == token
+    client = TestClient(Gate(make_app(services(tmp_path)), Callers(token, Authenticator(None))))
+    assert client.get("/status").status_code == 401
+    assert client.get("/status", headers={"Authorization": f"Bearer {token}"}).json() == {"healthy": True}
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    own_token(tmp_path / "control.token")
+    (tmp_path / "control.token").chmod(0o644)
+    with pytest.raises(ConfigurationError, match="others can read"):
+        own_token(tmp_path / "control.token")
+
+
+@pytest.mark.parametrize("role", Role)
+def test_only_operators_may_run_jobs(gate: Gate, role: Role, tmp_path: Path) -> None:
+    let_end(tmp_path / "one")
+    client = TestClient(gate)
+    client.headers["Authorization"] = f"Bearer {TOKENS[role]}"
+    assert client.get("/status").status_code == 200
+    expected = (201, 200) if role is Role.OPERATOR else (403, 403)
+    order = {"arguments": ["verify", str(tmp_path / "one")]}
+    assert (client.put("/jobs/one", json=order).status_code, client.get("/jobs/one").status_code) == expected
+
+
+def test_a_job_by_its_routes(client: TestClient, tmp_path: Path) -> None:
+    file = tmp_path / "one"
+    order = {"arguments": ["verify", str(file)], "timeout_s": 60}
+    assert client.put("/jobs/one", json=order).status_code == 201
+    await_begin(file)
+    again = client.put("/jobs/one", json=order)
+    assert (again.status_code, again.json()["state"], again.json()["caller"]) == (200, "running", "platform")
+    other = client.put("/jobs/one", json={"arguments": ["verify", "other"]})
+    assert (other.status_code, other.headers["content-type"]) == (409, MEDIA_TYPE)
+    assert client.delete("/jobs/one").status_code == 409
+    assert [job["id"] for job in client.get("/jobs").json()] == ["one"]
+    found = client.get("/jobs/one", params={"log_from": 0}).json()
+    assert found["log"] == "verify begins\n"
+    assert client.get("/jobs/one", params={"log_from": found["log_position"]}).json()["log"] == ""
+    assert client.post("/jobs/one/cancel").status_code == 200
+
+
+def test_bad_requests_have_one_clear_answer(client: TestClient) -> None:
+    for order, why in (
+        ({"arguments": ["down"]}, "this is no job: 'down'"),
+        ({"arguments": []}, "this is no job"),
+        ({}, "arguments: Field required"),
+        ({"arguments": ["verify", "rewards"], "timeout_s": 0}, "timeout_s: Input should be greater than 0"),
+        ({"arguments": ["verify", "rewards"], "shell": True}, "shell: Extra inputs are not permitted"),
+    ):
+        answer = client.put("/jobs/one", json=order)
+        assert answer.status_code == 400
+        assert why in answer.json()["detail"]
+    assert client.put("/jobs/%2e%2e", json={"arguments": ["verify", "rewards"]}).status_code in {400, 404, 405}
+    assert client.get("/jobs/one", params={"logfrom": 1}).status_code == 400
+    assert client.get("/jobs/none").json()["type"].endswith("unknown-job")
+    assert client.put("/jobs/one", content=b"x" * (2 << 20)).status_code == 413
+    assert client.get("/generations/os:path").status_code == 404
+    assert client.get("/jobs").json() == []
+
+
+def test_no_request_brings_it_to_a_server_error(gate: Gate, tmp_path: Path) -> None:
+    document = schemathesis.openapi.from_asgi(
+        "/openapi.json", gate, headers={"Authorization": f"Bearer {own_token(tmp_path / 'control.token')}"}
+    )
+    operations = list(document.get_all_operations())
+    assert len(operations) == 10
+    for operation in operations:
+        _ask(operation, ["verify", str(tmp_path / "a")])
+
+
+def _ask(operation: Any, allowed: list[str]) -> None:
+    @given(case=operation.ok().as_strategy(), words=st.sampled_from([allowed, ["down"], []]))
+    @settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
+    def ask(case: Any, words: list[str]) -> None:
+        if isinstance(case.body, dict) and "arguments" in case.body:
+            case.body["arguments"] = words
+        answer = case.call(headers={"Authorization": f"Bearer {TOKENS[Role.OPERATOR]}"})
+        case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+
+    ask()

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from deploy.airflow_plugin import provider_info
+from storekeeper_provider import get_provider_info
+from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.mark.usefixtures("connection")
+def test_it_sees_the_platform() -> None:
+    hook = StorekeeperHook()
+    assert hook.test_connection() == (True, "The control API answers and knows the token.")
+    assert hook.status()["healthy"] is False
+    assert {store["store"] for store in hook.stores()} > {"rewards", "prices"}
+    assert hook.generations("pos")["live"] == 1
+    with pytest.raises(AirflowFailException, match=r"\(404\): there is no app 'nobody'"):
+        hook.generations("nobody")
+    with pytest.raises(AirflowFailException, match=r"\(400\): this is no job"):
+        hook.put_job("one", ["down"], 60)
+
+
+@pytest.mark.usefixtures("no_connection")
+def test_a_platform_that_does_not_answer_may_do_later() -> None:
+    hook = StorekeeperHook()
+    with pytest.raises(NoAnswerError, match=r"the control API at http://127.0.0.1:9 doesn't answer") as caught:
+        hook.status()
+    assert not isinstance(caught.value, AirflowFailException)
+    assert hook.test_connection()[0] is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"host": "127.0.0.1"}, "the connection has no token"),
+        ({"host": "127.0.0.1", "extra": {"token_file": "/nowhere"}}, "the token can't be read"),
+        ({"host": "https://x", "password": "t", "extra": {"ca_file": "/nowhere"}}, "can't be used"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_says_why(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], message: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps({"conn_type": "storekeeper", **fields}))
+    with pytest.raises(AirflowException, match=message):
+        StorekeeperHook().status()
+
+
+def test_airflow_takes_what_the_provider_says_of_itself() -> None:
+    from airflow.providers_manager import _create_provider_info_schema_validator
+
+    for info in (get_provider_info(), provider_info.get_provider_info()):
+        _create_provider_info_schema_validator().validate(info)
+        (connection,) = info["connection-types"]
+        assert connection["connection-type"] == StorekeeperHook.conn_type
+
+
+def test_a_provider_bears_the_name_of_the_distribution_that_it_comes_with() -> None:
+    """Airflow doesn't start otherwise."""
+    project = Path(__file__).parents[2]
+    for folder, found in (("", provider_info.get_provider_info), ("storekeeper_provider", get_provider_info)):
+        described = tomllib.loads((project / folder / "pyproject.toml").read_text())["project"]
+        module = f"{found.__module__}:{found.__name__}"
+        assert described["entry-points"]["apache_airflow_provider"] == {"provider_info": module}
+        assert found()["package-name"] == described["name"]

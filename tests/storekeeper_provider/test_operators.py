@@ -1,0 +1,169 @@
+"""The job operator against a real control API with toy jobs; the trigger runs here, as the triggerer runs it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.triggers.base import TriggerEvent
+
+from deploy.control.job_files import end_job_processes
+from storekeeper_provider import triggers
+from storekeeper_provider.hook import StorekeeperHook
+from storekeeper_provider.operators import StorekeeperJobOperator, job_id, reasons_in
+from storekeeper_provider.triggers import JobTrigger, progress_of
+from tests.deploy.control.toys import ControlProcess, await_begin, await_end, began, let_end
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("connection")]
+
+
+def context(**more: Any) -> Context:
+    instance = {"dag_id": "a", "run_id": "manual__2026-01-31T00:00:00+00:00", "task_id": "job", "map_index": -1, **more}
+    return cast("Context", {"ti": SimpleNamespace(**instance)})
+
+
+def fired(trigger: JobTrigger) -> Any:
+    async def first() -> TriggerEvent:
+        return await anext(aiter(trigger.run()))
+
+    return asyncio.run(first()).payload
+
+
+def run(operator: StorekeeperJobOperator, here: Context) -> dict[str, Any]:
+    """What a task does in Airflow: it is deferred, and goes on with the event."""
+    try:
+        return operator.execute(here)
+    except TaskDeferred as deferred:
+        return operator.on_over(here, fired(cast("JobTrigger", deferred.trigger)))
+
+
+def operator(file: Path, *more: str, **options: Any) -> StorekeeperJobOperator:
+    return StorekeeperJobOperator(task_id="job", arguments=["verify", "", str(file), *more], **options)
+
+
+def test_the_last_line_of_output_is_the_result_and_the_job_is_collected(tmp_path: Path) -> None:
+    here = context(run_id=str(tmp_path))
+    let_end(tmp_path / "one")
+    assert run(operator(tmp_path / "one"), here) == {"rows": 3}
+    with pytest.raises(AirflowFailException, match=r"\(404\)"):
+        StorekeeperHook().job(job_id(here))
+    assert run(operator(tmp_path / "one"), here) == {"rows": 3}, "a cleared task runs again"
+    assert len(began(tmp_path / "one")) == 2
+
+
+def test_a_try_after_a_killed_worker_finds_the_job(tmp_path: Path) -> None:
+    here = context(run_id=str(tmp_path))
+    for _ in range(2):
+        with pytest.raises(TaskDeferred):
+            operator(tmp_path / "one").execute(here)
+    await_begin(tmp_path / "one")
+    let_end(tmp_path / "one")
+    assert run(operator(tmp_path / "one"), here) == {"rows": 3}
+    assert len(began(tmp_path / "one")) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("75", AirflowException, r"exit code 75: it is done\nThe end of its log:\nverify begins"),
+        ("4", AirflowFailException, "quarantined: it is done"),
+        ("5", AirflowFailException, "refused: .*: it is done"),
+        ("78", AirflowFailException, "must be corrected first: it is done"),
+    ],
+)
+def test_an_exit_code_says_whether_a_retry_can_help(
+    tmp_path: Path, code: str, error: type[AirflowException], message: str
+) -> None:
+    here = context(run_id=str(tmp_path))
+    let_end(tmp_path / "one")
+    with pytest.raises(error, match=message) as caught:
+        run(operator(tmp_path / "one", code, finding="quarantined"), here)
+    assert type(caught.value) is error
+    with pytest.raises(error):
+        run(operator(tmp_path / "one", code, finding="quarantined"), here)
+    assert len(began(tmp_path / "one")) == 2, "a retry of a failed job runs it again"
+
+
+def test_a_lost_job_is_left_to_a_retry_which_runs_it_again(tmp_path: Path, control: ControlProcess) -> None:
+    here = context(run_id=str(tmp_path))
+    with pytest.raises(TaskDeferred) as deferred:
+        operator(tmp_path / "one").execute(here)
+    await_begin(tmp_path / "one")
+    end_job_processes(control.run_dir / "jobs" / job_id(here))
+    event = fired(cast("JobTrigger", deferred.value.trigger))
+    with pytest.raises(AirflowException, match="the job was lost") as caught:
+        operator(tmp_path / "one").on_over(here, event)
+    assert not isinstance(caught.value, AirflowFailException)
+    let_end(tmp_path / "one")
+    assert run(operator(tmp_path / "one"), here) == {"rows": 3}
+
+
+def test_ending_a_task_cancels_its_job_and_a_cleared_one_runs_again(tmp_path: Path) -> None:
+    here = context(run_id=str(tmp_path))
+    with pytest.raises(TaskDeferred) as deferred:
+        operator(tmp_path / "one").execute(here)
+    pid = await_begin(tmp_path / "one")
+    trigger = cast("JobTrigger", deferred.value.trigger)
+    asyncio.run(trigger.on_kill())
+    await_end(pid)
+    assert fired(trigger) == {"job": job_id(here)}
+    let_end(tmp_path / "one")
+    assert run(operator(tmp_path / "one"), here) == {"rows": 3}
+
+
+def test_a_cancelled_job_fails_its_task_for_good(tmp_path: Path) -> None:
+    here = context(run_id=str(tmp_path))
+    with pytest.raises(TaskDeferred) as deferred:
+        operator(tmp_path / "one").execute(here)
+    StorekeeperHook().cancel_job(job_id(here))
+    event = fired(cast("JobTrigger", deferred.value.trigger))
+    with pytest.raises(AirflowFailException, match="somebody has cancelled the job"):
+        operator(tmp_path / "one").on_over(here, event)
+
+
+def test_ids_differ_by_dag_run_task_and_map_index_alone() -> None:
+    assert job_id(context()) == job_id(context(try_number=2))
+    others = {job_id(context(**{name: "b"})) for name in ("dag_id", "run_id", "task_id", "map_index")}
+    assert len({job_id(context()), *others}) == 5
+    assert len(job_id(context(dag_id="ä" * 300))) <= 128
+
+
+def test_a_wait_is_given_up_if_the_platform_is_away_for_too_long(
+    monkeypatch: pytest.MonkeyPatch, no_connection: None
+) -> None:
+    monkeypatch.setattr(triggers, "NO_ANSWER_S", -1)
+    trigger = JobTrigger(name="one", storekeeper_conn_id="storekeeper_default")
+    assert "doesn't answer" in fired(trigger)["error"]
+    with pytest.raises(AirflowException, match="doesn't answer"):
+        operator(Path("one")).on_over(context(), fired(trigger))
+
+
+def test_a_trigger_is_made_anew_from_what_airflow_stores() -> None:
+    path, arguments = JobTrigger(name="one", storekeeper_conn_id="c").serialize()
+    assert path == "storekeeper_provider.triggers.JobTrigger"
+    assert JobTrigger(**arguments).serialize() == (path, arguments)
+
+
+def test_progress_of_a_candidate() -> None:
+    process: dict[str, Any] = {"state": "RUNNING", "error": None}
+    status = {
+        "app": "pos",
+        "candidate": 2,
+        "processes": {"pos-next": process},
+        "generations": [{"generation": 2, "records_behind_live": 7}],
+    }
+    assert progress_of(status) == {"behind": 7}
+    assert "no generation on its way" in progress_of({**status, "candidate": None})["error"]
+    failed = {"pos-next": {"state": "FAILED", "error": "no broker"}}
+    assert progress_of({**status, "processes": failed}) == {"error": "pos-next has failed: no broker"}
+
+
+def test_reasons_are_what_the_program_says_last() -> None:
+    assert reasons_in(["a", "storekeeper: one", "storekeeper: two"]) == ["one", "two"]
+    assert reasons_in(["a", "b"]) == ["b"]
+    assert reasons_in([]) == []
