@@ -62,7 +62,7 @@ def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> Non
     `peers` is not the same for nodes as for jobs and operators, which without it ask no node.
     """
     lines = [
-        f"{name} = {json.dumps(one.value, ensure_ascii=False)}  # {one.source}\n"
+        f"{name} = {_toml(one.value)}  # {one.source}\n"
         for name, one in sorted(found.items())
         if (one.source != _DEFAULT or one.value != one.setting.default_value)
         and one.value is not None
@@ -73,8 +73,16 @@ def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> Non
 
 def shown(value: Value) -> str:
     """A value for people."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items())) or "none"
     text = ",".join(value) if isinstance(value, list) else str(value)
     return "none" if value is None or not text else text
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in sorted(value.items())) + "}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _places() -> dict[str, str]:
@@ -87,5 +95,5 @@ def _places() -> dict[str, str]:
 
 
 def _place(path: Path, key: str, lines: list[tuple[int, str]]) -> str:
-    pattern = re.compile(rf"\s*[\"']?{key}[\"']?\s*=")
+    pattern = re.compile(rf"\s*(\[{key}\]|[\"']?{key}[\"']?\s*=)")
     return next((f"{path}:{number}" for number, line in lines if pattern.match(line)), str(path))

@@ -13,6 +13,7 @@ from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import store_definitions
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import site_properties, ui_address
 from state.configuration import is_setting
 from state.run_dir import STARTED_WITH
 from state.settings import load_node_settings
@@ -21,8 +22,9 @@ PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
 which a user may export in a shell, it never marks a process that the platform did not start."""
 
-FOREIGN_PREFIXES = ("AIRFLOW", "SPARK_", "PYSPARK_", "PYTHON", "KAFKA_", "SUPERVISOR_")
+_FOREIGN_PREFIXES = ("AIRFLOW", "SPARK_", "PYSPARK_", "PYTHON", "KAFKA_", "SUPERVISOR_")
 """Another installation's Airflow or Spark must not leak into ours, nor may interpreter options change it."""
+_KEPT = frozenset({"SPARK_CONF_DIR"})
 _LOOPBACK = "127.0.0.1,localhost"
 
 
@@ -32,11 +34,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
     Settings are not among them: all processes read the file of those that the platform was started with. Nor is any
     secret: processes read secrets from the run directory.
     """
-    base = {
-        name: value
-        for name, value in inherited.items()
-        if not name.startswith(FOREIGN_PREFIXES) and not is_setting(name)
-    }
+    base = {name: value for name, value in inherited.items() if not is_foreign(name) and not is_setting(name)}
     own = {
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),
@@ -55,13 +53,17 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
 
 def airflow_connection(settings: PlatformSettings) -> str:
     """Airflow's connection to the control API of this platform. It names the file of the token, not the token."""
-    spark_ui = AppSettings().spark_ui_port
     extra = {
         "token_file": str(RunLayout(settings.run_dir).control_token),
         "query_page": next(iter(settings.node_urls.values())),
-        "spark_ui": f"http://127.0.0.1:{spark_ui}" if spark_ui else "",
+        "spark_ui": ui_address({**site_properties(), **AppSettings().spark}),
     }
     return json.dumps({"conn_type": "storekeeper", "host": settings.control_url, "extra": extra})
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a variable of the caller must not reach our processes."""
+    return name.startswith(_FOREIGN_PREFIXES) and name not in _KEPT
 
 
 def derived_settings(settings: PlatformSettings) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,7 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ),
     ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),
 )
-Value = str | int | float | bool | list[str] | None
+Value = str | int | float | bool | list[str] | dict[str, str] | None
 """A setting's value as a configuration file has it."""
 
 _UNITS = {
@@ -63,6 +63,9 @@ replicas = 2
 own_apps = ["page_views.app:PAGE_VIEWS"]
 own_apps_dir = "apps"                     # relative paths begin at the folder of this file
 tokens_file = "secrets/tokens"            # secrets are in files of their own, never in this one
+
+[spark]                                   # Spark's properties: this is spark.driver.memory
+driver.memory = "2g"
 ```
 
 A key that is no setting is refused. A file that is another user's, or that all users may write to, is taken only if it
@@ -128,6 +131,8 @@ def plain(value: object) -> Value:
     """A value as a configuration file has it."""
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
@@ -149,7 +154,7 @@ def settings_markdown() -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    if field.default is PydanticUndefined or field.default is None:
+    if field.default is PydanticUndefined or field.default is None or field.default == {}:
         return ""
     value = field.default
     if isinstance(value, Path) and value.is_relative_to(_PROJECT):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import platformdirs
 from pydantic import Field, field_validator
 
 from spark_apps.records import MAX_RECORD_BYTES
+from spark_apps.spark_properties import PropertiesField, SparkProperties
 from state.kafka.settings import KafkaSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
@@ -32,18 +35,9 @@ class AppSettings(KafkaSettings):
     spark_master: str = Field(
         default="local[2]", min_length=1, description="Spark master URL: local, standalone, YARN or k8s."
     )
-    driver_host: str = Field(default="127.0.0.1", description="Address at which executors reach the driver.")
-    driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
-    driver_java_options: str = Field(
-        # With one compiler the JVM keeps 48 MiB of compiled code; a few apps fill that, and then nothing is compiled.
-        default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
-        description="More options of the driver's JVM. The default halves the work of starting on a small machine.",
-    )
-    max_cores: int = Field(
-        default=2, ge=1, description="Most cores of a cluster that one app takes.", json_schema_extra={"unit": "cores"}
-    )
-    executor_memory: str = Field(
-        default="1g", pattern=r"^\d+[mgkMG]$", description="Heap of each of its executors on a cluster."
+    spark: PropertiesField = Field(
+        default=SparkProperties(),
+        description="Spark's properties: a table, whose names begin after `spark.`. In the environment: JSON.",
     )
     state_memory_mb: int = Field(
         default=128, ge=8, description="Memory for the local stores of each worker process, of which a core has one."
@@ -53,7 +47,6 @@ class AppSettings(KafkaSettings):
         description="Folder of the tasks' local stores; by default in the run directory. "
         "On a cluster, set it where the workers start: each machine has its own.",
     )
-    spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
     generation: int = Field(
         default=1,
@@ -89,6 +82,15 @@ class AppSettings(KafkaSettings):
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().resolve()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs all tasks in the driver's JVM."""
+        return self.spark_master == "local" or self.spark_master.startswith("local[")
+
+    def with_spark(self, properties: Mapping[str, str]) -> Self:
+        """These settings, with some of Spark's properties changed."""
+        return self.model_copy(update={"spark": SparkProperties({**self.spark, **properties})})
 
     def checkpoint_dir(self, app: str) -> Path:
         """Where Spark keeps the progress and state of this generation of an app."""

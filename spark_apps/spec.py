@@ -84,7 +84,6 @@ class Resources:
 
     trigger_interval_ms: int | None = None
     max_offsets_per_trigger: int | None = None
-    driver_memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from deploy.environment import FOREIGN_PREFIXES, inherited_environment
+from deploy.environment import inherited_environment, is_foreign
 from deploy.extras import require_platform
 from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs, control_program
@@ -47,7 +47,7 @@ def prepare_supervisor(layout: RunLayout, settings: PlatformSettings, programs: 
 
 def app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
     """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
-    base = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN_PREFIXES)}
+    base = {name: value for name, value in inherited.items() if not is_foreign(name)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
     own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
     own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.runtime.session import ARCHIVE, start_session, stop_session
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 
 _NOBODY = "127.0.0.1:9"
 _DUMP_S = 300.0
@@ -37,8 +38,9 @@ def make_archive(settings: AppSettings) -> Path:
     with TemporaryDirectory(dir=settings.jars_dir, prefix="classes-") as folder:
         draft = Path(folder) / ARCHIVE
         dump = f'"-XX:ArchiveClassesAtExit={draft}" -Xlog:disable -Xlog:all=error:stderr'
-        changed = {"run_dir": Path(folder), "driver_java_options": f"{settings.driver_java_options} {dump}"}
-        spark = start_session("class-archive", settings.model_copy(update={**changed, "spark_master": "local[2]"}))
+        options = {JAVA_OPTIONS: f"{settings.spark.get(JAVA_OPTIONS, DEFAULT_JAVA_OPTIONS)} {dump}"}
+        local = settings.model_copy(update={"run_dir": Path(folder), "spark_master": "local[2]"})
+        spark = start_session("class-archive", local.with_spark(options))
         try:
             load_classes(spark, Path(folder))
         finally:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS, combined, site_properties
 from state.clock import Clock
 from state.errors import ConfigurationError
 
@@ -36,7 +37,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
 
     Raises:
-        ConfigurationError: the connector jars are not there.
+        ConfigurationError: the connector jars are not there; or Spark's own folder can't be used (`site_properties`).
     """
     jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
     if not jars:
@@ -46,14 +47,18 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     # A killed driver leaves its temporary files behind; the lease ensures that no other driver uses them.
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
+    site = site_properties()
+    given = {**site, **settings.spark}
     # PySpark takes the interpreter of its workers only from here. The default is the python3 on the PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
+    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", sys.executable)  # noqa: TID251 (for PySpark)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    options = session_options(settings, scratch)
-    if settings.spark_master == "local" or settings.spark_master.startswith("local["):
-        options |= local_options(jars)
-    else:
-        options["spark.jars"] = ",".join(map(str, jars))
+    own = session_options(settings, scratch)
+    own |= local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))}
+    if JAVA_OPTIONS not in given:
+        own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
+    # Otherwise the UI, which asks nobody for a password, would listen on all addresses of the machine.
+    os.environ.setdefault("SPARK_LOCAL_IP", given.get("spark.driver.host", own["spark.driver.host"]))  # noqa: TID251
+    options = combined(own, settings.spark, site)
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -87,21 +92,18 @@ def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) ->
 
 
 def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
-    """The configuration of every session, by Spark's own keys."""
+    """Storekeeper's configuration of every session, by Spark's own keys. Most of it can be changed by a user."""
     return {
-        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.memory": "1g",
         # Without it, a standalone master gives all cores to the first app, and none to the next.
-        "spark.cores.max": str(settings.max_cores),
-        "spark.executor.memory": settings.executor_memory,
-        "spark.driver.host": settings.driver_host,
-        "spark.driver.bindAddress": settings.driver_host,
-        "spark.driver.extraJavaOptions": f"{_java_options(settings, scratch)} {settings.driver_java_options}",
+        "spark.cores.max": "2",
+        "spark.driver.host": "127.0.0.1",
+        JAVA_OPTIONS: _java_options(settings, scratch),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.log.level": "ERROR",
         "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
-        "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
-        "spark.ui.port": str(settings.spark_ui_port),
+        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "spark_apps.runtime.worker_daemon",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

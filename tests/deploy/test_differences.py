@@ -103,7 +103,13 @@ def test_a_live_setting_hides_no_program_of_another_version(running: Instance, m
 
 
 def test_every_process_of_the_platform_has_its_settings(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("MAX_SCANS", "7"), ("TRIGGER_INTERVAL_MS", "9"), ("WATCH_RESTARTS", "5"), ("OWN_APPS", "")):
+    for name, value in (
+        ("MAX_SCANS", "7"),
+        ("TRIGGER_INTERVAL_MS", "9"),
+        ("WATCH_RESTARTS", "5"),
+        ("OWN_APPS", ""),
+        ("SPARK", '{"ui.enabled": true}'),
+    ):
         monkeypatch.setenv(f"STOREKEEPER_{name}", value)
     write_started_with(running.layout, effective(running.settings))
     environment = child_environment(running.settings, inherited_environment()) | {"PYTHONPATH": str(PROJECT_ROOT)}
@@ -111,6 +117,7 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert (found["max_scans"], found["trigger_interval_ms"], found["watch_restarts"]) == ("7", "9", "5")
+    assert found["spark"] == "{'spark.ui.enabled': 'true'}"
     assert found["run_dir"] == str(running.layout.root)
     assert found["kafka_bootstrap"] == running.settings.kafka_bootstrap
     assert found["supervisor_port"] == str(running.settings.supervisor_port)

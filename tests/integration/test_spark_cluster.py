@@ -6,8 +6,6 @@ under a snapshot. Nothing is lost or doubled.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +23,6 @@ from deltalake import DeltaTable
 from deploy.control.errors import SupervisorUnreachableError
 from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
-from deploy.environment import inherited_environment
 from deploy.layout import RunLayout
 from harness.broker import Broker
 from harness.sales import good_sales
@@ -34,6 +31,7 @@ from harness.waiting import eventually
 from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 from spark_apps.runtime.scale import AppScale, write_scale
 from spark_apps.settings import AppSettings
+from tests.standalone_spark import PROGRAMS, end, spark_daemon, start
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
@@ -42,7 +40,6 @@ pytestmark = [
 
 TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq", "pos-rewards-changelog")
 PATIENCE_S = 600
-PROGRAMS = Path(sys.executable).parent
 
 
 def free_port() -> int:
@@ -118,30 +115,6 @@ class Sold:
         self.key, self.value = record.key, record.value
 
 
-def start(command: list[str], log: Path, **variables: str) -> subprocess.Popen[bytes]:
-    """A process and a group of its own."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            ["env", *(f"{name}={value}" for name, value in variables.items()), *command],
-            stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-
-
-def spark_daemon(log: Path, name: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
-    """A master or a worker of a standalone cluster."""
-    command = [str(PROGRAMS / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments, "--webui-port", "0"]
-    # The script finds Spark by asking the first python3 on the PATH, as in the image.
-    path = f"{PROGRAMS}:{inherited_environment()['PATH']}"
-    return start(command, log, PATH=path, SPARK_DAEMON_MEMORY="256m", SPARK_LOCAL_IP="127.0.0.1", **variables)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Kills a group and waits for its leader."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
-
-
 def answering(run_dir: Path) -> SupervisorRpc | None:
     try:
         client = SupervisorRpc.from_secret(RunLayout(run_dir).supervisor_secret)
@@ -161,8 +134,7 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap,
         "STOREKEEPER_SPARK_MASTER": f"spark://127.0.0.1:{port}",
         "STOREKEEPER_SUPERVISOR_PORT": str(free_port()),
-        "STOREKEEPER_EXECUTOR_MEMORY": "512m",
-        "STOREKEEPER_MAX_CORES": "2",
+        "STOREKEEPER_SPARK": '{"executor.memory": "512m", "cores.max": 2}',
         "STOREKEEPER_TRIGGER_INTERVAL_MS": "100",
         "STOREKEEPER_MAX_OFFSETS_PER_TRIGGER": "50",
     }

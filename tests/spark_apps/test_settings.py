@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS
 
 
 def test_the_environment_sets_fields(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -40,10 +41,8 @@ def test_a_relative_run_directory_is_made_absolute() -> None:
     "wrong",
     [
         {"generation": 0},
-        {"driver_memory": "lots"},
         {"max_dead_letter_share": -1},
-        {"max_cores": 0},
-        {"spark_ui_port": 70_000},
+        {"spark": {"spark.master": "yarn"}},
     ],
     ids=str,
 )
@@ -58,7 +57,7 @@ def test_every_setting_says_what_it_is_for() -> None:
 
 def test_the_jvm_has_room_for_the_compiled_code_of_several_apps() -> None:
     """With one compiler it would have 48 MiB, and compile nothing more once they are full."""
-    options = AppSettings().driver_java_options.split()
+    options = DEFAULT_JAVA_OPTIONS.split()
     command = ["java", *options, "-XX:+PrintFlagsFinal", "-version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (size,) = re.findall(r" ReservedCodeCacheSize += (\d+)", told)

@@ -86,7 +86,9 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
     behave(monkeypatch, behaviour)
     write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
     run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop)
-    assert {name: started.driver_memory for name, started in sessions.started.items()} == {"shared_driver": "2048m"}
+    assert {name: dict(started.spark) for name, started in sessions.started.items()} == {
+        "shared_driver": {"spark.driver.memory": "2048m"}
+    }
     assert sessions.stopped == 1
 
 

@@ -7,6 +7,7 @@ import pytest
 from spark_apps.apps.pos import POS
 from spark_apps.runtime.scale import AppScale, read_scale, scaled, write_scale
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import SparkProperties
 from state.errors import ConfigurationError
 
 ALL = AppScale(cores=3, memory_mb=2048, max_offsets_per_trigger=7)
@@ -18,17 +19,18 @@ def test_a_size_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert scaled(settings, "pos") == settings
     write_scale(settings.scale_file("pos"), ALL)
     found = scaled(settings, "pos")
-    assert (found.spark_master, found.driver_memory, found.max_offsets_per_trigger) == ("local[3]", "2048m", 7)
-    assert (found.max_cores, found.executor_memory) == (settings.max_cores, settings.executor_memory)
+    assert (found.spark_master, found.max_offsets_per_trigger) == ("local[3]", 7)
+    assert found.spark == {"spark.driver.memory": "2048m"}
     assert scaled(settings, "ticks") == settings
     assert "generation" not in found.model_fields_set, "the journal decides about that"
 
 
 def test_on_a_cluster_the_executors_are_scaled(tmp_path: Path) -> None:
-    settings = AppSettings(run_dir=tmp_path, spark_master="spark://master:7077")
+    given = SparkProperties({"spark.driver.memory": "3g", "spark.executor.memory": "4g"})
+    settings = AppSettings(run_dir=tmp_path, spark_master="spark://master:7077", spark=given)
     found = ALL.applied(settings)
-    assert (found.spark_master, found.max_cores, found.executor_memory) == (settings.spark_master, 3, "2048m")
-    assert found.driver_memory == settings.driver_memory
+    assert found.spark_master == settings.spark_master
+    assert found.spark == {**given, "spark.cores.max": "3", "spark.executor.memory": "2048m"}
 
 
 def test_nothing_left_to_say_leaves_no_file(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(sessions: Sessions) 
     assert [seen["rows"] for seen in (first, second)] == [3, 3]
 
 
+def test_properties_come_from_the_table_and_from_sparks_own_folder(sessions: Sessions) -> None:
+    """The table asks for the log of events, the folder for the UI; and the master of the folder is not taken."""
+    logs = [file.read_text() for file in (sessions.folder / "events").rglob("*") if file.is_file()]
+    assert sum("SparkListenerApplicationEnd" in log for log in logs) == len(two_sessions.NAMES)
+    assert sessions.seen["first"]["ui"].startswith("http://127.0.0.1:")
+    assert sessions.seen["second"]["ui"] is None
+
+
 def test_tables_are_open_to_their_group_alone_and_to_nobody_before_there_is_one(sessions: Sessions) -> None:
     """Hadoop, which sets modes by itself, knows of no umask."""
     tables = sessions.folder / "run" / "delta"

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from deploy.table_readers import mend_modes
 from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 from tests.readable import open_to_others, some_group
 
 NAMES = ("first", "second")
@@ -32,6 +33,7 @@ def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str
         "jvm": jvm_pid(session),
         "python": session.sparkContext.pythonExec,
         "rows": session.range(3).count(),
+        "ui": session.sparkContext.uiWebUrl,
         "open": len(open_to_others(settings.delta_table(""))),
     }
 
@@ -59,14 +61,24 @@ def note_programs(folder: Path, notes: Path) -> None:
 def main(folder: Path) -> None:
     """Runs the sessions; the tables may be read by a group from the second one on."""
     settings = AppSettings(run_dir=folder / "run")
-    logged = f"{settings.driver_java_options} -Xlog:class+load:file={folder / 'classes.log'}"
+    logged = f"{DEFAULT_JAVA_OPTIONS} -Xlog:class+load:file={folder / 'classes.log'}"
+    events = folder / "events"
+    events.mkdir()
+    given = {JAVA_OPTIONS: logged, "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    given["spark.eventLog.compress"] = "false"
+    site = folder / "conf"
+    site.mkdir()
+    (site / "spark-defaults.conf").write_text("spark.ui.enabled true\nspark.ui.port 0\nspark.master yarn\n")
     note_programs(folder / "bin", folder / "programs")
     seen = {}
+    os.environ["SPARK_CONF_DIR"] = str(site)  # noqa: TID251 - Spark's own
     for name in NAMES:
-        session = start_session(name, settings.model_copy(update={"driver_java_options": logged}))
+        session = start_session(name, settings.with_spark(given))
         try:
             seen[name] = seen_by(session, name, settings)
             if name == NAMES[0]:
+                # The archive of classes is for the class path without such a folder.
+                del os.environ["SPARK_CONF_DIR"]  # noqa: TID251
                 run_batch(session, folder)
                 mend_modes(settings.run_dir, settings.delta_table(""), some_group().gr_name)
         finally:
