@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
 DOCS := .venv-docs
+STORAGE := .storage
 PACKAGES := state spark_apps quality storekeeper_provider dags deploy
 
 .PHONY: help setup lock docs clients demo up down status test check lint types clean
@@ -115,6 +116,20 @@ $(JARS)/schema-registry/.ready: harness/schema_registry/pom.xml | $(JARS)/broker
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/schema-registry
 	@touch $@
 
+setup-storage: setup $(STORAGE)/hdfs/.ready $(STORAGE)/s3/.ready $(STORAGE)/moto/.ready ## HDFS and an S3 server, for the tests of tables in them
+
+$(STORAGE)/moto/.ready: harness/storage/moto/requirements.lock
+	@test -x $(STORAGE)/moto/bin/python || $(PYTHON) -m venv $(STORAGE)/moto
+	@echo "setup: installing the S3 server of tests, in an environment of its own"
+	@$(STORAGE)/moto/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+$(STORAGE)/%/.ready: harness/storage/jars/%/pom.xml
+	@echo "setup: fetching the $* jars of tests"
+	@mkdir -p $(@D)
+	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(@D)
+	@touch $@
+
 $(QUIX)/.ready: benchmarks/quix_streams/requirements.lock
 	@$(PYTHON) deploy/preflight.py
 	@test -x $(QUIX)/bin/python || $(PYTHON) -m venv $(QUIX)
@@ -145,11 +160,12 @@ clients: ## generate the clients for Java and TypeScript into .clients/
 	@mvn -q -B -ntp -f client/generate/pom.xml generate-sources -Dclients.dir=$(abspath $(CLIENTS))
 	@echo "clients: $(CLIENTS)/java and $(CLIENTS)/typescript; docs/how-to/other-languages.md says how to use them"
 
-lock: ## write the lock files anew from pyproject.toml and docs/requirements.in (needs uv)
+lock: ## write the lock files anew from pyproject.toml and the requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/storage/moto/requirements.lock harness/storage/moto/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) $(CLIENTS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) $(STORAGE) $(CLIENTS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
 	  .coverage .coverage.* htmlcov .hypothesis .import_linter_cache

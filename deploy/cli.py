@@ -91,7 +91,7 @@ def sql(
         versions = parse_versions(at or [], _last_good_version)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
-    root = PlatformSettings.of_platform().run_dir / "delta"
+    root = PlatformSettings.of_platform().tables
     run_sql(root, statement, output=output, console=Console(), at_version=versions)
 
 

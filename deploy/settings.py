@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -86,6 +86,13 @@ class PlatformSettings(KafkaSettings):
     @classmethod
     def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {"kafka_bootstrap": _own_broker(values.get("kafka_port", _KAFKA_PORT)), **values}
+
+    @model_validator(mode="after")
+    def _group_of_local_tables(self) -> Self:
+        if self.tables_group is not None and self.tables_uri is not None:
+            msg = "tables_group is for tables in the run directory: with tables_uri, the store decides who may read"
+            raise ValueError(msg)
+        return self
 
     @field_validator("jars_dir")
     @classmethod

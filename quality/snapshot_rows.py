@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from quality.errors import StagedTableError, wrong_condition
@@ -25,6 +23,8 @@ from quality.reconciliation import Totals
 from quality.verdict import Profile
 from spark_apps.checked_table import CheckedTable, Condition, WithTable, WithTopic
 from spark_apps.leaks import disguised_leak
+from state.locations import Location, reaching
+from state.snapshots.damage import delta_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class SnapshotRows:
     @staticmethod
     @contextmanager
     def opened(
-        path: Path, table: CheckedTable, version: int, before: int | None, growing: list[str]
+        path: Location, table: CheckedTable, version: int, before: int | None, growing: list[str]
     ) -> Iterator[SnapshotRows]:
         """The rows while the block runs.
 
@@ -107,11 +107,11 @@ class SnapshotRows:
         """Its totals by the groups of a rule."""
         return self._totals("rows_there", rule)
 
-    def totals_of_other(self, path: Path, rule: WithTable) -> Totals | None:
+    def totals_of_other(self, path: Location, rule: WithTable) -> Totals | None:
         """The totals of another table in the groups that these rows have; None if it isn't there or lacks a column."""
         wanted = [*rule.group_by, *filter(None, [rule.sum])]
         try:
-            other = DeltaTable(str(path))
+            other = delta_table(path)
             if not set(wanted) <= {item.name for item in other.schema().fields}:
                 return None
             self._session.register("other", other.to_pyarrow_table(columns=wanted or None))
@@ -129,9 +129,10 @@ class SnapshotRows:
         return Totals.of(self._session.execute(f"SELECT {selected} FROM {source} {grouped}").fetchall())  # noqa: S608
 
 
-def _rows(path: Path, version: int, columns: list[str]) -> Any:
+def _rows(path: Location, version: int, columns: list[str]) -> Any:
     try:
-        return DeltaTable(str(path), version=version).to_pyarrow_table(columns=columns)
+        with reaching(path):
+            return delta_table(path, version).to_pyarrow_table(columns=columns)
     except (DeltaError, OSError) as error:
         msg = f"version {version} of {path} can't be read any more ({error}): decide on a newer one"
         raise StagedTableError(msg) from error

@@ -9,7 +9,6 @@ suite, its verdict is kept as quarantined, and readers keep the last good versio
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
@@ -27,6 +26,8 @@ from spark_apps.checked_table import CheckedTable, WithTable, WithTopic
 from spark_apps.table_progress import decode_progress
 from state.changelog.position import Position
 from state.clock import Clock
+from state.locations import Location
+from state.snapshots.damage import delta_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -252,13 +253,13 @@ class TableGate:
             ours, theirs = (_in_groups(each, groups) for each in (ours, theirs))
         return compare(rule, totals_of(theirs, rule), totals_of(ours, rule))
 
-    def _readable(self, path: Path) -> DataFrame | None:
+    def _readable(self, path: Location) -> DataFrame | None:
         return None if _open(path) is None else self._spark().read.format("delta").load(str(path))
 
     def _progress(self, batch: Batch) -> tuple[Position | None, Position | None]:
         """The app's position before the batch, and at its end; None if no commit has one."""
         before = after = None
-        for commit in DeltaTable(self._staged).history():
+        for commit in delta_table(self._staged).history():
             progress = decode_progress(commit.get("userMetadata"))
             if progress is None or commit["version"] > batch.last_version:
                 continue
@@ -274,7 +275,7 @@ class TableGate:
 
     def _fresh(self, batch: Batch) -> Outcome:
         limit_s = _MAX_AGE_S
-        times = {commit["version"]: commit["timestamp"] for commit in DeltaTable(self._staged).history()}
+        times = {commit["version"]: commit["timestamp"] for commit in delta_table(self._staged).history()}
         staged_ms = times.get(batch.first_version)
         fresh = staged_ms is None or self._clock.now_ms() - staged_ms <= limit_s * 1000
         meaning = f"What was staged is checked within {limit_s:g} s."
@@ -316,7 +317,7 @@ class TableGate:
         return -1 if version is None else version
 
     def _verdict_in_commit(self, last_version: int) -> Verdict:
-        for commit in DeltaTable(self._published).history(_SEARCHED_COMMITS):
+        for commit in delta_table(self._published).history(_SEARCHED_COMMITS):
             try:
                 verdict = Verdict.from_json(commit.get("userMetadata", ""))
             except ValueError:
@@ -334,9 +335,9 @@ def _batch_in(metadata: str) -> str | None:
         return None
 
 
-def _open(path: Path) -> DeltaTable | None:
+def _open(path: Location) -> DeltaTable | None:
     try:
-        return DeltaTable(path)
+        return delta_table(path)
     except TableNotFoundError:
         return None
 

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 from spark_apps.records import MAX_RECORD_BYTES
 from spark_apps.spark_properties import PropertiesField, SparkProperties
 from state.kafka.settings import KafkaSettings
+from state.locations import Location
 
 _PROJECT = Path(__file__).resolve().parent.parent
 
@@ -110,9 +111,9 @@ class AppSettings(KafkaSettings):
         """The secret that signs messages to nodes, in the nodes' default file."""
         return self.run_dir / "secrets" / "cluster.key"
 
-    def delta_table(self, name: str) -> Path:
+    def delta_table(self, name: str) -> Location:
         """Where a Delta table lives."""
-        return self.run_dir / "delta" / name
+        return self.tables / name
 
     def heartbeat_file(self, app: str) -> Path:
         """The file where an app reports that it is alive."""

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from state.errors import ConfigurationError
+from state.locations import Location, location
 from state.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_dir, make_private
 
 PREFIX = "STOREKEEPER_"
@@ -32,9 +33,9 @@ KEYS = frozenset({
     "memory_mib", "metrics_port", "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers",
     "quality_drift_limit", "quality_reconcile", "rack", "ranked_memory_mib", "replicas", "row_cache_mib", "run_dir",
     "spark", "spark_master", "start_timeout_s", "state_memory_mb", "store_replicas", "stores", "supervisor_port",
-    "table_history_days", "tables_group", "tls_certificate", "tls_client_ca", "tls_key", "tls_peer_ca",
-    "tokens_file", "topic_config", "topic_partitions", "transaction_timeout_ms", "trigger_interval_ms",
-    "watch_progress_s", "watch_restarts", "watch_stale_s", "watch_start_s",
+    "table_history_days", "tables_group", "tables_uri", "tls_certificate", "tls_client_ca", "tls_key",
+    "tls_peer_ca", "tokens_file", "topic_config", "topic_partitions", "transaction_timeout_ms",
+    "trigger_interval_ms", "watch_progress_s", "watch_restarts", "watch_stale_s", "watch_start_s",
 })  # fmt: skip
 """All settings. A process knows only some of the classes, and refuses a key that no class has."""
 
@@ -140,7 +141,7 @@ IMPOSSIBLE = "impossible"
 
 
 class RunDirSettings(Settings):
-    """The setting that every program has."""
+    """The settings that every program has."""
 
     change = "restart of the platform"
 
@@ -151,10 +152,30 @@ class RunDirSettings(Settings):
         json_schema_extra={"change": f"{IMPOSSIBLE}: another folder is another platform"},
     )
 
+    tables_uri: str | None = Field(
+        default=None,
+        description="Folder of the Delta tables: an absolute path, or a URI of HDFS or S3. By default in the run "
+        "directory.",
+        json_schema_extra={"change": "restart of the platform, after the tables were copied"},
+    )
+
+    @field_validator("tables_uri")
+    @classmethod
+    def _located(cls, text: str | None) -> str | None:
+        try:
+            return None if text is None else str(location(text))
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
     @field_validator("run_dir")
     @classmethod
     def _resolved(cls, path: Path) -> Path:
         return path.expanduser().resolve()
+
+    @property
+    def tables(self) -> Location:
+        """The folder of the Delta tables."""
+        return self.run_dir / "delta" if self.tables_uri is None else location(self.tables_uri)
 
     @property
     def names_run_dir(self) -> bool:

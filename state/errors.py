@@ -20,6 +20,7 @@
     │   └── StoreUnavailableError     no replica can answer at present (retriable)
     ├── StorageError                  the disk or server under the store failed
     │   ├── DiskFullError             no space left: free some, writing resumes without a rebuild (retriable)
+    │   ├── TablesUnreachableError    the store of the Delta tables doesn't answer (retriable)
     │   └── SnapshotDamagedError      a table holds something else than its snapshots: restore it
     ├── IteratorClosedError           an iterator was used after its or its store's close
     └── ChangelogError                a changelog topic is missing, foreign or out of step with local state
@@ -112,6 +113,10 @@ class StorageError(StateError):
 
 class DiskFullError(StorageError, RetriableError):
     """No space is left under the store. Free some; writing resumes without a rebuild."""
+
+
+class TablesUnreachableError(StorageError, RetriableError):
+    """The store of the Delta tables doesn't answer, or refuses. Nothing was left half done; repeat the call."""
 
 
 class SnapshotDamagedError(StorageError):

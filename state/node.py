@@ -114,7 +114,7 @@ class Node:
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
-                self._catalog.node, settings.run_dir / "delta", self._serving_topic, self._clock, shown=self._shown
+                self._catalog.node, settings.tables, self._serving_topic, self._clock, shown=self._shown
             ),
         )
         gatherer = Gatherer(

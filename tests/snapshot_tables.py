@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from state.changelog.position import Position
+from state.locations import Location
 from state.snapshots.columns import PLACE_COLUMNS, Field, derived_columns, snapshot_schema
 from state.snapshots.digest import moved, row_hash
 from state.snapshots.manifest import SnapshotManifest
@@ -61,7 +61,7 @@ def arrow_rows(rows: Sequence[Row], fields: Sequence[Field]) -> pa.Table:
 
 
 def write_snapshot(
-    path: Path,
+    path: Location,
     rows: Sequence[Row],
     fields: Sequence[Field] = (),
     *,
@@ -72,7 +72,7 @@ def write_snapshot(
     """Commits rows with a manifest, by default that of a snapshot that holds just them. Returns it."""
     found = manifest_of(rows, **changes) if manifest is None else manifest
     write_deltalake(
-        path,
+        str(path),
         arrow_rows(rows, fields),
         mode=mode,
         schema_mode="overwrite" if mode == "overwrite" else None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from deploy.demo.observation import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
 from state.changelog import bounded_reader
 from state.kafka.connection import Kafka
+from state.locations import Location
 from state.snapshots.sql import query
 
 
@@ -26,7 +26,7 @@ def records_at(records: Iterable[TopicRecord]) -> dict[tuple[int, int], TopicRec
     return {(record.partition, record.offset): record for record in records}
 
 
-def read_snapshot(delta_root: Path) -> dict[str, Reward]:
+def read_snapshot(delta_root: Location) -> dict[str, Reward]:
     """The rows of the newest snapshot of the rewards store, by card."""
     sql = "SELECT CustomerCardNo, TotalLoyaltyPoints, InvoiceCount, LastInvoiceTime FROM rewards"
     rows = query(delta_root, sql).rows
@@ -37,7 +37,7 @@ def read_snapshot(delta_root: Path) -> dict[str, Reward]:
     return found
 
 
-def read_export(delta_root: Path) -> list[MaskedRow]:
+def read_export(delta_root: Location) -> list[MaskedRow]:
     """The rows of the published export, with the values that the oracle compares."""
     rows = query(delta_root, f"SELECT {', '.join(MASKED_FIELDS)} FROM hadoop_export").rows  # noqa: S608 (constants)
     return [tuple(map(_comparable, row)) for row in rows]

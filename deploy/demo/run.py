@@ -208,7 +208,7 @@ class Demo:
             runs = {dag: airflow.trigger(dag, params) for dag, params in _DAG_PARAMS.items()}
             with self._report.phase("snapshot"):
                 airflow.wait_for_run(SNAPSHOT_DAG, runs[SNAPSHOT_DAG], _DAG_TIMEOUT_S)
-            top = query(self._instance.layout.delta, _TOP_TEN)
+            top = query(self._settings.tables, _TOP_TEN)
             self._screen.table("Top ten customers (SQL over the snapshot)", [c.name for c in top.columns], top.rows)
             with self._report.phase("quality"):
                 airflow.wait_for_run(QUALITY_DAG, runs[QUALITY_DAG], _DAG_TIMEOUT_S)
@@ -259,8 +259,8 @@ class Demo:
             notifications=read_topic(kafka, LOYALTY),
             masked=read_topic(kafka, HADOOP_SINK),
             stores={node: self._stores.all(node) for node in self._settings.node_names},
-            snapshot=read_snapshot(self._instance.layout.delta),
-            export=read_export(self._instance.layout.delta),
+            snapshot=read_snapshot(self._settings.tables),
+            export=read_export(self._settings.tables),
             dead_letters=letters,
             input_at=records_at(read_topic(kafka, POS)) if letters else {},
         )

@@ -19,7 +19,9 @@ from deploy.wanted_apps import kept_apps
 from spark_apps.registry import APPS
 from state.client import ClientLimits, Credentials, StateClient
 from state.clock import Clock, SystemClock
+from state.configuration import RunDirSettings
 from state.errors import StateError
+from state.locations import Location
 from state.settings import load_node_settings
 
 _TIMEOUT_S = 2.0
@@ -57,7 +59,7 @@ def collect(
     found = Overview(
         now_ms,
         apps=apps,
-        snapshots=run_files.snapshots(layout),
+        snapshots=run_files.snapshots(_tables(layout, settings)),
         verdicts=run_files.last_verdicts(layout),
         checks=run_files.checks(layout),
     )
@@ -66,6 +68,10 @@ def collect(
         ended = run_files.exits(layout)
         found = replace(found, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
     return found if nodes is None else _with_nodes(found, nodes)
+
+
+def _tables(layout: RunLayout, settings: PlatformSettings | None) -> Location:
+    return (RunDirSettings(run_dir=layout.root) if settings is None else settings).tables
 
 
 def platform_overview(

@@ -19,8 +19,10 @@ from spark_apps.generations.desired_state import Role
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import stores
 from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
-from state.errors import StateError
+from state.errors import StateError, TablesUnreachableError
+from state.locations import Location
 from state.maintenance.check_verdict import CheckVerdict, last_verdict
+from state.snapshots.delta_log import commit_files
 from state.snapshots.manifest import SnapshotManifest
 
 _log = structlog.get_logger(__name__)
@@ -50,25 +52,44 @@ def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
     return journal is None or journal.other is None
 
 
-def snapshots(layout: RunLayout) -> dict[str, Snapshot]:
-    """The newest snapshot of each store, by the stores' names; those without one are left out."""
+def snapshots(tables: Location) -> dict[str, Snapshot]:
+    """The newest snapshot of each store, by the stores' names; those without one are left out.
+
+    Args:
+        tables: the folder of the Delta tables. If its store doesn't answer, there is none.
+    """
     found = {}
-    for store in stores().values():
-        commits = sorted(layout.delta.glob(f"{store.table_name}/_delta_log/*.json"), reverse=True)
-        newest = next((commit for commit in commits if _MANIFEST_FIELD in commit.read_bytes()), None)
-        if newest is not None:
-            found[store.name] = Snapshot(int(newest.stat().st_mtime * 1000), _rows(newest))
+    try:
+        for store in stores().values():
+            snapshot = _newest_snapshot(tables / store.table_name)
+            if snapshot is not None:
+                found[store.name] = snapshot
+    except TablesUnreachableError as error:
+        _log.warning("snapshots_not_read", error=str(error))
     return found
 
 
-def _rows(commit: Path) -> int | None:
-    """The number of rows in a commit's manifest; None if it can't be read."""
-    line = next(line for line in commit.read_bytes().splitlines() if _MANIFEST_FIELD in line)
+def _newest_snapshot(table: Location) -> Snapshot | None:
+    for file in sorted(commit_files(table), reverse=True):
+        for line in file.read_bytes().splitlines():
+            if _MANIFEST_FIELD in line:
+                return _snapshot(file, line)
+    return None
+
+
+def _snapshot(file: Location, line: bytes) -> Snapshot | None:
+    """The snapshot of a commit; without its number of rows if its manifest can't be read."""
     try:
-        return SnapshotManifest.from_json(orjson.loads(line)["commitInfo"]["userMetadata"]).row_count
-    except (StateError, ValueError, TypeError, KeyError):
-        _log.warning("snapshot_unreadable", commit=str(commit), exc_info=True)
+        commit = orjson.loads(line)["commitInfo"]
+        made_ms = int(commit["timestamp"])
+    except (ValueError, TypeError, KeyError):
+        _log.warning("snapshot_unreadable", commit=str(file), exc_info=True)
         return None
+    try:
+        return Snapshot(made_ms, SnapshotManifest.from_json(commit["userMetadata"]).row_count)
+    except (StateError, ValueError, TypeError, KeyError):
+        _log.warning("snapshot_unreadable", commit=str(file), exc_info=True)
+        return Snapshot(made_ms, None)
 
 
 def last_verdicts(layout: RunLayout) -> list[LastVerdict]:

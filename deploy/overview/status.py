@@ -27,7 +27,7 @@ def status_json(view: Overview, settings: PlatformSettings) -> dict[str, Any]:
         "kafka": settings.kafka_bootstrap,
         "airflow": settings.airflow_url,
         "query_nodes": list(settings.node_urls.values()),
-        "delta_root": str(RunLayout(settings.run_dir).delta),
+        "delta_root": str(settings.tables),
         "apps": {app.name: app.as_json() for app in view.apps},
         "processes": [asdict(process) for process in view.processes],
         "healthy": view.healthy,
@@ -55,7 +55,7 @@ def status_table(view: Overview, settings: PlatformSettings) -> RenderableType:
         for process in view.processes
         if process.exits
     ]
-    places = (f"run directory  {settings.run_dir}", f"Delta tables   {RunLayout(settings.run_dir).delta}")
+    places = (f"run directory  {settings.run_dir}", f"Delta tables   {settings.tables}")
     return Group(table, "", *ended, *places)
 
 

@@ -8,7 +8,7 @@ from spark_apps.generations.live import live_store, store_in
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
-from state.errors import StorageError
+from state.errors import SnapshotDamagedError
 from state.maintenance.check_verdict import CheckVerdict
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.node_copies import NodeCopies
@@ -64,6 +64,6 @@ def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotC
             return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
         fields = store_in(vouched.manifest, spec, settings).value_fields
         snapshot = SnapshotCopies.of(path, vouched, fields)
-    except StorageError as error:
+    except SnapshotDamagedError as error:
         return None, (str(error),)
     return snapshot, snapshot.flaws

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import structlog
@@ -25,8 +24,10 @@ from spark_apps.spec import StoreSpec
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
+from state.locations import Location
 from state.migration.contract import AppTopology, Description, RunningStore
 from state.snapshots.columns import sql_types
+from state.snapshots.damage import delta_table
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
 from state.store_definitions import ServedKind
@@ -44,7 +45,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
     """
     specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
-    for path, manifest in _snapshots(settings.run_dir / "delta"):
+    for path, manifest in _snapshots(settings.tables):
         journal = JournalFile(settings.run_dir, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
@@ -73,8 +74,8 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
             yield app.name, AppTopology(app.name, live, made, claim.stores, claim.repartitions)
 
 
-def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
-    for path in sorted(root.glob("*")):
+def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
+    for path in sorted(_children(root), key=str):
         try:
             manifest = newest_snapshot(path)
             if manifest is not None:
@@ -83,10 +84,14 @@ def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
             _log.warning("table_not_read", table=path.name, error=str(error))
 
 
+def _children(root: Location) -> Iterator[Location]:
+    return root.iterdir() if root.is_dir() else iter(())
+
+
 def _of_snapshot(
-    path: Path, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
+    path: Location, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
 ) -> RunningStore:
-    table, name = DeltaTable(str(path)), manifest.store
+    table, name = delta_table(path), manifest.store
     return RunningStore(
         store=name,
         app=manifest.app,

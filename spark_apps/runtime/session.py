@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.table_store import store_properties
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS, combined, site_properties
 from state.clock import Clock
@@ -53,6 +54,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", sys.executable)  # noqa: TID251 (for PySpark)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     own = session_options(settings, scratch)
+    own |= store_properties(settings.tables, os.environ)  # noqa: TID251 (variables of the store's own clients)
     own |= local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))}
     if JAVA_OPTIONS not in given:
         own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
@@ -119,9 +121,9 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
 
 
 def _umask(settings: AppSettings) -> str:
-    """The umask of new files. Hadoop ignores the mode of the tables' folder, so it is looked up here."""
-    tables = settings.delta_table("")
-    return "027" if tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
+    """The umask of new files. Hadoop ignores the mode of a local folder of tables, so it is looked up here."""
+    tables = settings.tables
+    return "027" if isinstance(tables, Path) and tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
 
 
 def _java_options(settings: AppSettings, scratch: Path) -> str:

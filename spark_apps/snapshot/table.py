@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.spec import StoreSpec
+from state.locations import Location
 from state.snapshots.columns import PLACE_COLUMNS
 from state.snapshots.digest import moved
 from state.snapshots.manifest import SnapshotManifest
@@ -34,7 +34,7 @@ class ContentChange:
 class SnapshotTable:
     """The table of a store at `path`. One writer at a time."""
 
-    def __init__(self, spark: SparkSession, path: Path, store: StoreSpec) -> None:
+    def __init__(self, spark: SparkSession, path: Location, store: StoreSpec) -> None:
         self._spark = spark
         self._path = str(path)
         self._store = store

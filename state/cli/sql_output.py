@@ -16,7 +16,6 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -25,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from state.cli.output import ListOutput
+from state.locations import Location
 from state.snapshots.sql import QueryResult, query
 
 GOOD = "good"
@@ -32,7 +32,7 @@ GOOD = "good"
 
 
 def run_sql(
-    root: Path, sql: str, *, output: ListOutput, console: Console, at_version: Mapping[str, int] | None = None
+    root: Location, sql: str, *, output: ListOutput, console: Console, at_version: Mapping[str, int] | None = None
 ) -> None:
     """Runs `sql` as `state.snapshots.sql.query` does, with its errors, and prints the result to `console`."""
     result = query(root, sql, at_version=at_version)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from state.locations import Location
 from state.maintenance.verification import Copy, Fold
 from state.snapshots.columns import Field, snapshot_schema
 from state.snapshots.digest import entry_hash
@@ -22,11 +22,11 @@ class SnapshotCopies:
         proof: what was found in it.
     """
 
-    path: Path
+    path: Location
     proof: SnapshotProof
 
     @classmethod
-    def of(cls, path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotCopies:
+    def of(cls, path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotCopies:
         """Reads the table. Raises as `prove`."""
         return cls(path, prove(path, vouched, fields))
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 from deltalake.exceptions import DeltaError
 
 from state.errors import SnapshotDamagedError
+from state.locations import Location, reaching
 from state.snapshots.columns import Field
-from state.snapshots.damage import damaged, unreadable
+from state.snapshots.damage import damaged, open_table, unreadable
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.proof import check_proven
 from state.snapshots.vouched import VouchedVersion, vouched_version
 
 
-def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Field]) -> int | None:
+def restore_snapshot(path: Location, manifest: SnapshotManifest, fields: Sequence[Field]) -> int | None:
     """Restores a table to its snapshot, and proves the result. Hold the lease of the table's writer.
 
     Args:
@@ -34,11 +34,12 @@ def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Fi
         return None
     check_proven(path, VouchedVersion(manifest.delta_version, manifest), fields)
     try:
-        DeltaTable(str(path)).restore(
-            manifest.delta_version,
-            protocol_downgrade_allowed=True,
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
-        )
+        with reaching(path):
+            open_table(path).restore(
+                manifest.delta_version,
+                protocol_downgrade_allowed=True,
+                commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+            )
     except (DeltaError, OSError) as error:
         raise unreadable(path, error) from error
     found = vouched_version(path)
@@ -48,7 +49,7 @@ def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Fi
     return found.version
 
 
-def _is_sound(path: Path, fields: Sequence[Field]) -> bool:
+def _is_sound(path: Location, fields: Sequence[Field]) -> bool:
     try:
         found = vouched_version(path)
         if found is not None:

@@ -16,6 +16,7 @@ import orjson
 from deltalake.exceptions import DeltaError
 
 from state.errors import SerializationError, StorageError
+from state.locations import Location, reaching
 from state.snapshots.damage import open_table
 from state.snapshots.delta_log import is_table
 from state.snapshots.vouched import newest_snapshot
@@ -79,7 +80,7 @@ def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
     return found
 
 
-def keep_up(path: Path, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
+def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
     """Joins small files, then removes what no promised version needs. None if there is no such table. Repeatable.
 
     Hold the lease of the table's writer: one writer at a time.
@@ -93,20 +94,21 @@ def keep_up(path: Path, promised: Iterable[int], *, now_ms: int, history_ms: int
         return None
     table = open_table(path)
     try:
-        before, files_before = table.version(), len(table.file_uris())
-        if files_before >= _SMALL_FILES:
-            table.optimize.compact()
-        snapshot = None if manifest is None else manifest.delta_version
-        kept = kept_versions(table.history(), promised, snapshot=snapshot, now_ms=now_ms, history_ms=history_ms)
-        removed = table.vacuum(
-            retention_hours=-(-history_ms // HOUR_MS),
-            dry_run=False,
-            enforce_retention_duration=False,  # the promises decide
-            keep_versions=kept,
-        )
-        return Upkeep(
-            path.name, before, table.version(), files_before, len(table.file_uris()), len(removed), tuple(kept)
-        )
+        with reaching(path):
+            before, files_before = table.version(), len(table.file_uris())
+            if files_before >= _SMALL_FILES:
+                table.optimize.compact()
+            snapshot = None if manifest is None else manifest.delta_version
+            kept = kept_versions(table.history(), promised, snapshot=snapshot, now_ms=now_ms, history_ms=history_ms)
+            removed = table.vacuum(
+                retention_hours=-(-history_ms // HOUR_MS),
+                dry_run=False,
+                enforce_retention_duration=False,  # the promises decide
+                keep_versions=kept,
+            )
+            return Upkeep(
+                path.name, before, table.version(), files_before, len(table.file_uris()), len(removed), tuple(kept)
+            )
     except (DeltaError, OSError) as error:
         msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"
         raise StorageError(msg) from error

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from state.errors import SerializationError, SnapshotDamagedError
+from state.locations import Location
 from state.snapshots.damage import damaged
 from state.snapshots.manifest import SnapshotManifest
 
@@ -44,19 +44,19 @@ class Commit:
         return replace(manifest, delta_version=self.version)
 
 
-def is_table(path: Path) -> bool:
+def is_table(path: Location) -> bool:
     """Whether there is a Delta log."""
-    return any(_commit_files(path))
+    return any(commit_files(path))
 
 
-def commits(path: Path) -> Iterator[Commit]:
+def commits(path: Location) -> Iterator[Commit]:
     """The table's commits, newest first, as far back as the log reaches.
 
     Raises:
         SnapshotDamagedError: a commit is missing, empty or torn.
     """
     expected: int | None = None
-    for file in sorted(_commit_files(path), reverse=True):
+    for file in sorted(commit_files(path), reverse=True):
         commit = _commit(path, file)
         if expected is not None and commit.version != expected:
             raise damaged(path, f"has lost its commit {expected}")
@@ -64,7 +64,7 @@ def commits(path: Path) -> Iterator[Commit]:
         expected = commit.version - 1
 
 
-def newest_manifest(path: Path, *, before: int | None = None) -> SnapshotManifest | None:
+def newest_manifest(path: Location, *, before: int | None = None) -> SnapshotManifest | None:
     """The manifest of the newest snapshot in the log, whatever was committed since; None if there is none.
 
     A commit that can't be read is passed over: use `vouched_version` for what SQL shows.
@@ -73,7 +73,7 @@ def newest_manifest(path: Path, *, before: int | None = None) -> SnapshotManifes
         path: the table's folder.
         before: look only at versions before this one.
     """
-    for file in sorted(_commit_files(path), reverse=True):
+    for file in sorted(commit_files(path), reverse=True):
         if before is None or int(file.stem) < before:
             with suppress(SnapshotDamagedError):
                 if (manifest := _commit(path, file).manifest) is not None:
@@ -81,11 +81,14 @@ def newest_manifest(path: Path, *, before: int | None = None) -> SnapshotManifes
     return None
 
 
-def _commit_files(path: Path) -> Iterator[Path]:
-    return (file for file in (path / "_delta_log").glob("*.json") if _COMMIT_FILE.fullmatch(file.name))
+def commit_files(path: Location) -> Iterator[Location]:
+    """The files of the commits, in no order."""
+    log = path / "_delta_log"
+    files = log.iterdir() if log.is_dir() else ()
+    return (file for file in files if _COMMIT_FILE.fullmatch(file.name))
 
 
-def _commit(path: Path, file: Path) -> Commit:
+def _commit(path: Location, file: Location) -> Commit:
     lines = file.read_bytes().splitlines()
     try:
         actions = tuple(action for line in lines if line.strip() for action in orjson.loads(line).items())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from state.locations import Location
 from state.snapshots.columns import PLACE_COLUMNS, snapshot_schema
 from state.snapshots.damage import damaged
 from state.snapshots.digest import moved, row_hash
@@ -29,7 +29,7 @@ class LoadedSnapshot:
     newest_ms: int
 
 
-def load_snapshot(path: Path, manifest: SnapshotManifest) -> LoadedSnapshot:
+def load_snapshot(path: Location, manifest: SnapshotManifest) -> LoadedSnapshot:
     """Reads the rows of a snapshot and compares them with its manifest.
 
     Raises:

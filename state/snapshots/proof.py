@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from state.locations import Location, reaching
 from state.masking import masked_key
 from state.snapshots.columns import PLACE_COLUMNS, Field, derived_columns, snapshot_schema, sql_types
 from state.snapshots.damage import damaged, open_table, unreadable
@@ -65,7 +65,7 @@ class SnapshotProof:
     flaws: tuple[str, ...]
 
 
-def prove(path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotProof:
+def prove(path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotProof:
     """Reads a version of a table and compares it with a manifest.
 
     Args:
@@ -87,7 +87,7 @@ def prove(path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -> Snaps
     return SnapshotProof(vouched.version, manifest, reading.partitions, flaws)
 
 
-def check_proven(path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -> None:
+def check_proven(path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> None:
     """Proves a table.
 
     Raises:
@@ -98,7 +98,7 @@ def check_proven(path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -
         raise damaged(path, f"is damaged at version {vouched.version}: {'; '.join(flaws[:_SHOWN_FLAWS])}")
 
 
-def read_rows(path: Path, version: int, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_rows(path: Location, version: int, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """All rows of a version as SQL reads them, a batch at a time; only the given columns, which the table must have.
 
     Raises:
@@ -106,8 +106,10 @@ def read_rows(path: Path, version: int, columns: pa.Schema) -> Iterator[pa.Recor
     """
     table = open_table(path, version)
     try:
-        _decode(table)
-        for batch in pa.RecordBatchReader.from_stream(table.scan(columns=columns.names)):
+        with reaching(path):
+            _decode(table)
+            batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns.names))
+        for batch in batches:
             yield batch.cast(columns)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
@@ -169,7 +171,7 @@ def _miscounted(reading: _Reading, manifest: SnapshotManifest) -> Iterator[str]:
             yield f"partition {partition}: its {content.rows} rows are not those of the manifest"
 
 
-def _wrong_columns(path: Path, version: int, fields: Sequence[Field]) -> tuple[str, ...]:
+def _wrong_columns(path: Location, version: int, fields: Sequence[Field]) -> tuple[str, ...]:
     declared = {item.name: item.sql_type.replace(" ", "") for item in fields} | PLACE_COLUMNS
     found = sql_types(open_table(path, version))
     if list(found.items()) == list(declared.items()):

@@ -1,4 +1,4 @@
-"""SQL over the Delta tables under a root, without a JVM and without downloads.
+"""SQL over the Delta tables under a root, a local folder or one of a store, without a JVM and without downloads.
 
 Each directory `<root>/<table>` with a `_delta_log` is a table of that name. DuckDB runs the query; `deltalake` reads
 the table, so deletion vectors and column mapping are honoured and DuckDB's own Delta extension, a download, isn't
@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -25,6 +24,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from state.errors import InvalidArgumentError, StorageError
+from state.locations import Location
+from state.snapshots.damage import delta_table
 
 _MEMORY_LIMIT = "1GB"
 _THREADS = 2
@@ -70,14 +71,14 @@ class _Scan:
         return self._table.scan().__arrow_c_stream__(requested_schema)
 
 
-def list_tables(root: Path) -> tuple[str, ...]:
+def list_tables(root: Location) -> tuple[str, ...]:
     """The names of the Delta tables directly under `root`, sorted; empty if `root` doesn't exist."""
     if not root.is_dir():
         return ()
     return tuple(sorted(child.name for child in root.iterdir() if (child / "_delta_log").is_dir()))
 
 
-def query(root: Path, sql: str, *, at_version: Mapping[str, int] | None = None) -> QueryResult:
+def query(root: Location, sql: str, *, at_version: Mapping[str, int] | None = None) -> QueryResult:
     """Runs one reading statement (SELECT, WITH, FROM, SHOW TABLES, DESCRIBE, SUMMARIZE, EXPLAIN) in DuckDB's dialect.
 
     Args:
@@ -89,6 +90,7 @@ def query(root: Path, sql: str, *, at_version: Mapping[str, int] | None = None) 
         InvalidArgumentError: the statement is wrong, more than one or not a reading one, names an unknown table (the
             message lists the known ones) or a version that a table doesn't have.
         StorageError: a table's files can't be read.
+        TablesUnreachableError: the store of the tables doesn't answer.
     """
     _check_reads(sql)
     versions = dict(at_version or {})
@@ -115,10 +117,10 @@ def query(root: Path, sql: str, *, at_version: Mapping[str, int] | None = None) 
             raise InvalidArgumentError(_unknown_table(name, root, known)) from error
 
 
-def _register(connection: duckdb.DuckDBPyConnection, path: Path, version: int | None) -> str:
+def _register(connection: duckdb.DuckDBPyConnection, path: Location, version: int | None) -> str:
     """Returns why the table can't be read, which is no obstacle to a query that doesn't name it; empty if it can."""
     try:
-        connection.register(path.name, _Scan(DeltaTable(path, version=version)))
+        connection.register(path.name, _Scan(delta_table(path, version)))
     except (DeltaError, OSError, duckdb.Error) as error:
         if version is not None:
             msg = f"table {path.name} has no readable version {version}: {error}"
@@ -155,7 +157,7 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
     return QueryResult(columns, tuple(zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 
-def _unknown_table(name: str, root: Path, known: tuple[str, ...]) -> str:
+def _unknown_table(name: str, root: Location, known: tuple[str, ...]) -> str:
     if not known:
         return f"there is no table {name}: {root} holds no Delta table yet (the DAG snapshot_stores writes the first)"
     return f"there is no table {name}; there are: {', '.join(known)}"

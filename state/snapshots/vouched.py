@@ -8,8 +8,8 @@ refused here: by verification, by the next snapshot, by seeds, checks, clean-ups
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from state.locations import Location
 from state.snapshots.damage import damaged, open_table
 from state.snapshots.delta_log import Commit, commits, is_table
 from state.snapshots.manifest import SnapshotManifest
@@ -26,13 +26,13 @@ class VouchedVersion:
     manifest: SnapshotManifest
 
 
-def newest_snapshot(path: Path) -> SnapshotManifest | None:
+def newest_snapshot(path: Location) -> SnapshotManifest | None:
     """The manifest of the newest snapshot at `path`; None if there is none. Raises as `vouched_version`."""
     found = vouched_version(path)
     return None if found is None else found.manifest
 
 
-def vouched_version(path: Path) -> VouchedVersion | None:
+def vouched_version(path: Location) -> VouchedVersion | None:
     """The newest version of the table at `path`; None if there is no table, or one that never held a snapshot.
 
     Raises:
@@ -53,7 +53,7 @@ def vouched_version(path: Path) -> VouchedVersion | None:
     return None
 
 
-def _check_harmless(path: Path, manifest: SnapshotManifest, since: list[Commit]) -> None:
+def _check_harmless(path: Location, manifest: SnapshotManifest, since: list[Commit]) -> None:
     for commit in reversed(since):
         why = _change(commit)
         if why is not None:
@@ -76,14 +76,14 @@ def _change(commit: Commit) -> str | None:
     return f"has the actions {', '.join(sorted(unknown))}" if unknown else None
 
 
-def _check_same_columns(path: Path, before: int, version: int) -> None:
+def _check_same_columns(path: Location, before: int, version: int) -> None:
     tables = [open_table(path, number) for number in (before, version)]
     shown = [(table.schema().to_json(), table.metadata().partition_columns) for table in tables]
     if shown[0] != shown[1]:
         raise damaged(path, f"has other columns since its last snapshot, version {before}")
 
 
-def _check_newest(path: Path, version: int) -> None:
+def _check_newest(path: Location, version: int) -> None:
     """Checks that readers see `version` or a later commit as the newest: a damaged log may mislead them."""
     shown = open_table(path).version()
     if shown < version or not (path / "_delta_log" / f"{shown:020}.json").exists():

@@ -19,9 +19,13 @@ from spark_apps.apps.records.masked import HadoopRecord, parse_hadoop_record
 from spark_apps.apps.records.money import to_units
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.records import PoisonRecordError
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.sink_metrics import BatchWritten
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from state.changelog.position import Position
+from state.errors import ConfigurationError
+from state.locations import Location
+from state.snapshots.delta_log import is_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -85,12 +89,31 @@ _PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _PLACE + _
 
 
 def open_stream(context: StreamContext) -> Stream:
-    """Masked line items in; rows of the table and dead letters out."""
+    """Masked line items in; rows of the table and dead letters out.
+
+    Raises:
+        ConfigurationError: the table is gone, or elsewhere: see `check_table_is_there`.
+    """
     settings = context.settings
+    check_table_is_there(settings.delta_table(EXPORT.staged_name), context.checkpoint)
     records = read_stream(context.spark, settings, topics.HADOOP_SINK)
     source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
     table = ExportTable(context.spark, settings.delta_table(EXPORT.staged_name))
     return Stream(source, Exporter(table, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
+
+
+def check_table_is_there(table: Location, checkpoint: SparkCheckpoint) -> None:
+    """Refuses an empty place for a table whose first lines the checkpoint has passed: they would be missing for good.
+
+    Raises:
+        ConfigurationError: there is no table, and the checkpoint has a committed batch.
+    """
+    if checkpoint.last_committed_batch() is not None and not is_table(table):
+        msg = (
+            f"the export has begun, and there is no table at {table}: copy the table there or correct tables_uri. To "
+            f"write it again from the topic, remove {checkpoint.path}"
+        )
+        raise ConfigurationError(msg)
 
 
 class Exporter:

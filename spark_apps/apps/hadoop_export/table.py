@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -11,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.apps.hadoop_export.spec import EXPORT, HADOOP_EXPORT
 from spark_apps.table_progress import decode_progress, encode_progress
 from state.changelog.position import Position
+from state.locations import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ partitioned; its place in topic `hadoop-sink`, by which the quality gate checks 
 class ExportTable:
     """The table at `path`, made if it isn't there. One writer at a time."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Location) -> None:
         self._spark = spark
         self._path = path
         builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy(*EXPORT.partition_by)

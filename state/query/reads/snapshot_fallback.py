@@ -10,7 +10,6 @@ import asyncio
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -19,6 +18,7 @@ from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import StorageError
+from state.locations import Location
 from state.protocol.freshness import FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
 from state.query.answers.answer import COMPLETE, JSON, OFFSET, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS, Answer
@@ -82,14 +82,14 @@ class SnapshotFallback:
     def __init__(
         self,
         node: str,
-        folder: Path,
+        folder: Location,
         topics: Callable[[str], str | None],
         clock: Clock,
         *,
         max_rows: int = 2_000_000,
         shown: Callable[[str, bytes], bytes] = lambda _, value: value,
-        newest: Callable[[Path], Manifest | None] | None = None,
-        load: Callable[[Path, Manifest], VerifiedSnapshot] | None = None,
+        newest: Callable[[Location], Manifest | None] | None = None,
+        load: Callable[[Location, Manifest], VerifiedSnapshot] | None = None,
     ) -> None:
         self._node = node
         self._folder = folder

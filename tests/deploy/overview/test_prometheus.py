@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,10 +101,10 @@ def test_an_app_is_up_only_by_its_own_fresh_word(tmp_path: Path, scrape: Scrape,
 def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None:
     log = tmp_path / "delta" / "rewards" / "_delta_log"
     log.mkdir(parents=True)
-    snapshot, optimized = '{"commitInfo":{"userMetadata":"{\\"changelog_offsets\\":{}}"}}', '{"commitInfo":{}}'
-    for number, content in enumerate((snapshot, snapshot, optimized)):
-        (log / f"{number:020}.json").write_text(content)
-        os.utime(log / f"{number:020}.json", (1000 + number, 1000 + number))
+    manifest = ',"userMetadata":"{\\"changelog_offsets\\":{}}"'
+    for number, snapshot in enumerate((manifest, manifest, "")):
+        made_ms = 1_000_000 + 1000 * number
+        (log / f"{number:020}.json").write_text(f'{{"commitInfo":{{"timestamp":{made_ms}{snapshot}}}}}')
     archive = VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export")
     archive.put(Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000))
     archive.put(Verdict("hadoop_export", Status.QUARANTINED, 2, 3, 6, 600_000))
@@ -174,7 +173,7 @@ def test_pages_dashboards_and_rules_name_what_is_exported(tmp_path: Path, scrape
     VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export").put(verdict)
     commit = tmp_path / "delta" / "rewards" / "_delta_log" / f"{0:020}.json"
     commit.parent.mkdir(parents=True)
-    commit.write_text('{"commitInfo":{"userMetadata":"{\\"changelog_offsets\\":{}}"}}')
+    commit.write_text('{"commitInfo":{"timestamp":7,"userMetadata":"{\\"changelog_offsets\\":{}}"}}')
     seen, rows = Scraped(scrape()), documented(PLATFORM)
     assert seen.unlike(rows) == {}
     assert seen.unmet(uses_of(rows)) == {}

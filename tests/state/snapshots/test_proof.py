@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_apps.spec import ValueField
 from state.errors import SnapshotDamagedError
+from state.locations import Location
 from state.maintenance.table_upkeep import keep_up
 from state.snapshots.proof import check_proven, prove
 from state.snapshots.sql import query
@@ -47,7 +48,7 @@ def rows(count: int) -> list[Row]:
     ]
 
 
-def flaws(path: Path) -> tuple[str, ...]:
+def flaws(path: Location) -> tuple[str, ...]:
     """What verification says of the table."""
     try:
         vouched = vouched_version(path)

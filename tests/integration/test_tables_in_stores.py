@@ -1,0 +1,175 @@
+"""Tables in HDFS and S3: written by Spark, read by deltalake and DuckDB, damaged and restored, while the store comes
+and goes. Nothing is lost or doubled, and a store that is away is one clear error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
+from harness.app_process import AppProcesses
+from harness.broker import Broker, start_broker
+from harness.sales import good_sales
+from harness.storage.hdfs import Hdfs
+from harness.storage.place import TableStore
+from harness.storage.s3 import S3
+from harness.topics import end_offsets, read_topic, write_topic
+from state.program import ExitCode
+
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("state/snapshots/test_tables_in_a_store.py has the tables in S3, without Spark"),
+    pytest.mark.timeout(2400),  # a broker, a store, and eight Spark sessions one after the other
+]
+
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+CHANGELOG = "pos-rewards-changelog"
+IMPATIENT = {
+    "hadoop.fs.s3a.attempts.maximum": 1,
+    "hadoop.fs.s3a.retry.limit": 2,
+    "hadoop.ipc.client.connect.max.retries": 2,
+}
+"""Hadoop's clients would wait for minutes, and then do the same."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A store of tables, and the apps and jobs that use it."""
+
+    store: TableStore
+    broker: Broker
+    apps: AppProcesses
+
+    def table(self, name: str) -> DeltaTable:
+        return DeltaTable(f"{self.store.uri}/{name}")
+
+    def expected(self) -> Expectation:
+        """What must have come out of all that was put into `pos`."""
+        return expect(
+            Sold(record.key or b"", record.value or b"") for record in read_topic(self.broker.bootstrap, "pos")
+        )
+
+    def run(self, *command: str) -> tuple[int, str]:
+        """The exit code of a command, and all that it said."""
+        done = self.apps.run(*command)
+        return done.returncode, done.stdout + done.stderr
+
+    def succeed(self, *command: str) -> dict[str, Any]:
+        """The answer of a command that must succeed."""
+        done = self.apps.run(*command, "--output", "json")
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        answer: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
+        return answer
+
+
+@dataclass(frozen=True)
+class Sold:
+    """A record of `pos` as the oracle wants it."""
+
+    key: bytes
+    value: bytes
+
+
+@pytest.fixture(scope="module", params=["hdfs", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp(f"lake-{request.param}")
+    store = made_store(request.param, folder / "store")
+    broker = start_broker(folder / "broker")
+    properties = {**IMPATIENT, "jars": [str(jar) for jar in store.jars]} if store.jars else IMPATIENT
+    apps = AppProcesses(
+        folder / "run",
+        broker.bootstrap,
+        {"trigger_interval_ms": "50", "tables_uri": store.uri, "spark": json.dumps(properties)},
+        constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        try:
+            store.start()
+            for topic in TOPICS:
+                broker.create_topic(topic)
+            broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
+            yield Lake(store, broker, apps)
+        finally:
+            apps.stop()
+            broker.stop()
+            store.close()
+
+
+def made_store(name: str, folder: Path) -> TableStore:
+    if name == "s3":
+        store = S3()
+        if not (S3.is_fetched() and store.jars):
+            pytest.skip("the S3 server and its jars are not there: run `make setup-storage`")
+        return store
+    if not Hdfs.is_fetched():
+        pytest.skip("the jars of HDFS are not there: run `make setup-storage`")
+    folder.mkdir()
+    return Hdfs(folder)
+
+
+def test_the_export_outlives_its_store_and_holds_every_line_item_once(lake: Lake) -> None:
+    write_topic(lake.broker.bootstrap, "pos", good_sales(300, seed=5))
+    pos = lake.apps.start("pos")
+    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
+    assert pos.terminate() == 0, pos.log_tail()
+    export = lake.apps.start("hadoop_export", max_offsets_per_trigger="40")
+    export.await_beat(lambda beat: (beat.batch_id or 0) >= 1, "some batches, and there are more")
+    lake.store.go_away()
+    assert export.await_exit() == ExitCode.FAILED, "the supervisor starts it again"
+    lake.store.start()
+    export = lake.apps.start("hadoop_export")
+    export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
+    assert export.terminate() == 0, export.log_tail()
+    rows = lake.table("hadoop_export_staged").to_pyarrow_table().to_pylist()
+    assert Counter(tuple(row[name] for name in MASKED_FIELDS) for row in rows) == lake.expected().masked
+    assert not (lake.apps.run_dir / "delta").exists(), "no table is in the run directory"
+
+
+def test_a_job_whose_store_is_away_says_so_and_may_be_repeated(lake: Lake) -> None:
+    lake.store.go_away()
+    try:
+        for command in (("snapshot", "create", "rewards"), ("sql", "SELECT count(*) FROM rewards")):
+            code, said = lake.run(*command)
+            assert code == ExitCode.TRY_AGAIN, said[-3000:]
+            assert f"the store of {lake.store.uri}" in said
+            assert "Traceback" not in said
+    finally:
+        lake.store.start()
+
+
+def test_a_snapshot_is_written_verified_damaged_and_restored(lake: Lake) -> None:
+    assert lake.succeed("snapshot", "create", "rewards")["committed"]
+    rewards = {card: (reward.points, reward.invoices) for card, reward in lake.expected().rewards.items()}
+    assert shown(lake) == rewards
+    lake.succeed("verify", "rewards")
+    lake.table("rewards").update(updates={"InvoiceCount": "InvoiceCount + 1"})
+    code, said = lake.run("verify", "rewards")
+    assert code == ExitCode.FINDING, said[-3000:]
+    assert lake.succeed("snapshot", "restore", "rewards")["restored"]
+    assert shown(lake) == rewards
+    lake.succeed("verify", "rewards")
+    lake.succeed("snapshot", "optimize", "rewards")
+    lake.succeed("verify", "rewards")
+
+
+def test_the_quality_gate_publishes_and_sql_counts_what_it_published(lake: Lake) -> None:
+    assert lake.succeed("check", "export")["status"] == "published"
+    done = lake.apps.run("sql", "SELECT count(*) AS rows FROM hadoop_export", "--output", "json")
+    assert orjson.loads(done.stdout) == [{"rows": lake.expected().masked.total()}], done.stderr
+
+
+def shown(lake: Lake) -> dict[str, tuple[Any, int]]:
+    """Points and invoices by card, as deltalake reads them."""
+    rows = lake.table("rewards").to_pyarrow_table().to_pylist()
+    return {row["CustomerCardNo"]: (row["TotalLoyaltyPoints"], row["InvoiceCount"]) for row in rows}
