@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -49,19 +49,13 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     site = site_properties()
+    own = _own_options(settings, scratch, jars)
     given = {**site, **settings.spark}
-    # PySpark takes the interpreter of its workers only from here. The default is the python3 on the PATH.
-    os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", sys.executable)  # noqa: TID251 (for PySpark)
-    builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    own = session_options(settings, scratch)
-    own |= store_properties(settings.tables, os.environ)  # noqa: TID251 (variables of the store's own clients)
-    own |= local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))}
     if JAVA_OPTIONS not in given:
         own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
-    # Otherwise the UI, which asks nobody for a password, would listen on all addresses of the machine.
-    os.environ.setdefault("SPARK_LOCAL_IP", given.get("spark.driver.host", own["spark.driver.host"]))  # noqa: TID251
-    options = combined(own, settings.spark, site)
-    for key, value in options.items():
+    _set_variables({**own, **given})
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in combined(own, settings.spark, site).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -91,6 +85,21 @@ def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) ->
             yield spark
         finally:
             stop_session(spark)
+
+
+def _own_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
+    options = session_options(settings, scratch)
+    options |= store_properties(settings.tables, os.environ)  # noqa: TID251 (variables of the store's own clients)
+    return options | (local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))})
+
+
+def _set_variables(properties: Mapping[str, str]) -> None:
+    """Sets what PySpark and Spark take from the environment only."""
+    # The default is the python3 on the PATH.
+    os.environ["PYSPARK_PYTHON"] = properties.get("spark.pyspark.python", sys.executable)  # noqa: TID251
+    # Otherwise the UI, which asks nobody for a password, would listen on all addresses of the machine.
+    address = properties.get("spark.driver.bindAddress", properties["spark.driver.host"])
+    os.environ.setdefault("SPARK_LOCAL_IP", address)  # noqa: TID251
 
 
 def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
