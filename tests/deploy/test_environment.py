@@ -38,12 +38,14 @@ def test_settings_and_foreign_installations_are_not_handed_on() -> None:
         "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
         "SPARK_HOME": "/opt/spark",
         "SPARK_CONF_DIR": "/etc/spark",
+        "AWS_ACCESS_KEY_ID": "of the tables' store",
         "PYTHONPATH": "/elsewhere",
         "LANG": "C.UTF-8",
     }
     environment = child_environment(PlatformSettings.load(), inherited)
     assert "STOREKEEPER_MAX_DEAD_LETTER_SHARE" not in environment
     assert (environment["LANG"], environment["SPARK_CONF_DIR"]) == ("C.UTF-8", "/etc/spark")
+    assert "AWS_ACCESS_KEY_ID" in environment
     assert not {"AIRFLOW__CORE__EXECUTOR", "SPARK_HOME", "PYTHONPATH"} & environment.keys()
 
 
