@@ -12,6 +12,7 @@ from deltalake import CommitProperties, write_deltalake
 from quality.settings import QualitySettings
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.hadoop_export.table import COLUMNS
+from tests.local_tables import local_table
 
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 """Of a line item, as Spark takes it."""
@@ -61,7 +62,7 @@ def stage(settings: QualitySettings, *lines: dict[str, Any], extra: str = "", me
     kinds = COLUMNS | ({extra: "string"} if extra else {})
     schema = pa.schema([(name, _KINDS[kind]) for name, kind in kinds.items()])
     write_deltalake(
-        settings.delta_table(EXPORT.staged_name),
+        local_table(settings, EXPORT.staged_name),
         pa.Table.from_pylist(list(lines), schema=schema),
         mode="append",
         schema_mode="merge" if extra else None,

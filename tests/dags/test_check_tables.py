@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from quality.settings import QualitySettings
 from tests.dags.conftest import RunDag
 from tests.deploy.control.toys import ControlProcess
+from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
@@ -35,7 +36,7 @@ def test_a_good_export_is_published_and_a_leaking_one_fails_the_run_until_a_good
         assert "quarantined, not published" in run.log
         assert "ItemDescription doesn't hold a card or phone number. Failing rows: 1." in run.log
         assert "9889127612" not in run.log
-    assert DeltaTable(settings.delta_table("hadoop_export")).count() == 1
+    assert DeltaTable(local_table(settings, "hadoop_export")).count() == 1
 
 
 def test_nothing_staged_is_no_failure(run_dag: RunDag, control: ControlProcess) -> None:

@@ -18,6 +18,7 @@ from spark_apps.checked_table import CheckedTable
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.spec import AppSpec, misfit
 from state.clock import ManualClock
+from tests.local_tables import local_table
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/gate-your-table.md").read_text("utf-8")
 
@@ -44,7 +45,7 @@ def test_the_table_on_the_page_is_gated(page: ModuleType, settings: QualitySetti
     batch = gate.pending()
     assert batch is not None
     assert gate.decide(batch).reasons == ()
-    assert DeltaTable(settings.delta_table("web_orders")).count() == 1
+    assert DeltaTable(local_table(settings, "web_orders")).count() == 1
 
 
 def test_what_the_page_says_of_a_store_fits_the_first_app(

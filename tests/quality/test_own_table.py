@@ -20,6 +20,7 @@ from quality.table_gate import TableGate
 from quality.verdict import Status, Verdict
 from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
 from state.clock import ManualClock
+from tests.local_tables import local_table
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +50,7 @@ def order(number: int, **changes: Any) -> dict[str, Any]:
 
 def stage(settings: QualitySettings, *rows: dict[str, Any], schema: pa.Schema = SCHEMA) -> None:
     write_deltalake(
-        settings.delta_table(ORDERS.staged_name),
+        local_table(settings, ORDERS.staged_name),
         pa.Table.from_pylist(list(rows), schema=schema),
         mode="append",
         configuration={"delta.enableChangeDataFeed": "true"},
@@ -63,7 +64,7 @@ def decide(gate: TableGate) -> Verdict:
 
 
 def published(settings: QualitySettings) -> list[str]:
-    table = DeltaTable(settings.delta_table("orders"))
+    table = DeltaTable(local_table(settings, "orders"))
     return sorted(table.scan(columns=["id"]).read_all()["id"].to_pylist())
 
 
@@ -78,7 +79,7 @@ def test_a_red_row_is_quarantined_and_released_by_a_person_and_readers_see_good_
     stage(settings, order(1), order(2, status="paid", paid=10))
     verdict = decide(gate)
     assert (verdict.table, verdict.status, verdict.reasons) == ("orders", Status.PUBLISHED, ())
-    table = DeltaTable(settings.delta_table("orders"))
+    table = DeltaTable(local_table(settings, "orders"))
     assert tuple(field.name for field in table.schema().fields) == ORDERS.published_columns
     assert table.metadata().partition_columns == ["day"]
     assert (settings.data_docs_dir("orders") / "index.html").is_file()
@@ -87,7 +88,7 @@ def test_a_red_row_is_quarantined_and_released_by_a_person_and_readers_see_good_
     red = decide(gate)
     assert (red.status, red.reasons) == (Status.QUARANTINED, ("amount is from 1 to 1000. Failing rows: 1.",))
     assert published(settings) == ["o-1", "o-2"]
-    assert DeltaTable(settings.delta_table("orders")).version() == 0
+    assert DeltaTable(local_table(settings, "orders")).version() == 0
 
     quarantine = Quarantine("orders", gate, settings, CLOCK)
     with pytest.raises(ReleaseRefusedError, match=r"\[values\] amount is from 1 to 1000"):
@@ -150,7 +151,7 @@ def test_what_would_be_published_is_compared_with_another_table(spark: SparkSess
     stage(settings, order(1))
     assert decide(gate).reasons == ("There is what the batch is compared with: table bills.",)
     bills = {"day": [DAY, DAY, DAY + datetime.timedelta(days=1)], "amount": pa.array([10, 10, 5], pa.int64())}
-    write_deltalake(settings.delta_table("bills"), pa.table(bills))
+    write_deltalake(local_table(settings, "bills"), pa.table(bills))
     stage(settings, order(2))
     assert decide(gate).reasons == (
         "There are as many rows as in table bills for each day. Failing rows: 1.",
@@ -172,7 +173,7 @@ def test_the_hook_is_told_each_verdict_and_changes_none(spark: SparkSession, set
     gate = TableGate(replace(ORDERS, notify=hook, partition_by=()), settings, CLOCK, lambda: spark)
     stage(settings, order(1))
     assert decide(gate).passed
-    assert DeltaTable(settings.delta_table("orders")).metadata().partition_columns == []
+    assert DeltaTable(local_table(settings, "orders")).metadata().partition_columns == []
     stage(settings, order(2, amount=0))
     assert not decide(gate).passed
     gate.check_again(Batch(1, 1), lambda _: None)

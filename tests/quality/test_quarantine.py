@@ -15,6 +15,7 @@ from quality.table_gate import TableGate
 from quality.verdict import Status
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from state.clock import ManualClock
+from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 
 pytestmark = pytest.mark.spark
@@ -41,7 +42,7 @@ def decide(spark: SparkSession, settings: QualitySettings) -> Status:
 
 
 def published(settings: QualitySettings) -> list[str]:
-    table = DeltaTable(settings.delta_table("hadoop_export"))
+    table = DeltaTable(local_table(settings, "hadoop_export"))
     return sorted(table.scan(columns=["InvoiceNumber"]).read_all()["InvoiceNumber"].to_pylist())
 
 
@@ -70,7 +71,7 @@ def test_a_released_batch_is_published_once_with_who_and_why(
     )
     assert quarantine.release("0-0", let_off) == released
     assert published(settings) == ["INV-0000000001", "INV-0000000002"]
-    commit = DeltaTable(settings.delta_table("hadoop_export")).history(1)[0]
+    commit = DeltaTable(local_table(settings, "hadoop_export")).history(1)[0]
     assert '"by":"meera"' in commit["userMetadata"]
     assert quarantine.batches() == [(verdict, released)]
     with pytest.raises(ReleaseRefusedError, match="released by meera"):
@@ -131,4 +132,4 @@ def test_a_discarded_batch_is_never_released(
     assert quarantine.discard("0-0", Decision("somebody else", "again")) == discarded
     with pytest.raises(ReleaseRefusedError, match="discarded by meera"):
         quarantine.release("0-0", Decision("meera", "rounded", ("conditions",)))
-    assert not settings.delta_table("hadoop_export").exists()
+    assert not local_table(settings, "hadoop_export").exists()

@@ -28,6 +28,7 @@ from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import InvalidArgumentError, SnapshotDamagedError
 from state.snapshots.manifest import SnapshotManifest
+from tests.local_tables import local_table
 
 (REWARDS,) = POS.stores
 POINTS = CheckedColumn("TotalLoyaltyPoints", "decimal(18,4)")
@@ -74,7 +75,7 @@ def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def path(settings: QualitySettings) -> Path:
-    return settings.delta_table("rewards")
+    return local_table(settings, "rewards")
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ def test_a_snapshot_has_as_many_rows_and_the_same_sums_as_another_table(
         reconcile=(rule,),
     )
     write_deltalake(
-        settings.delta_table("cards"),
+        local_table(settings, "cards"),
         pa.table({"CustomerCardNo": ["a", "a", "b", "elsewhere"], "InvoiceCount": [1, 1, 3, 9]}),
     )
     gate = SnapshotGate(REWARDS, settings.model_copy(update={"quality_reconcile": True}), ManualClock(5))

@@ -24,6 +24,7 @@ from spark_apps.apps.records.masked import masked_values
 from spark_apps.table_progress import encode_progress
 from state.changelog.position import Position
 from state.clock import ManualClock
+from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 
 pytestmark = pytest.mark.spark
@@ -47,7 +48,7 @@ def decide(gate: TableGate) -> Verdict:
 
 
 def published_invoices(settings: QualitySettings) -> list[str]:
-    table = DeltaTable(settings.delta_table("hadoop_export"))
+    table = DeltaTable(local_table(settings, "hadoop_export"))
     return sorted(table.scan(columns=["InvoiceNumber"]).read_all()["InvoiceNumber"].to_pylist())
 
 
@@ -64,7 +65,7 @@ def test_a_good_batch_is_published_with_the_allow_list_only(
     verdict = decide(gate)
     assert verdict.reasons == ()
     assert (verdict.status, verdict.first_version, verdict.last_version, verdict.rows) == (Status.PUBLISHED, 0, 1, 3)
-    table = DeltaTable(settings.delta_table("hadoop_export"))
+    table = DeltaTable(local_table(settings, "hadoop_export"))
     assert tuple(field.name for field in table.schema().fields) == EXPORT.published_columns
     assert table.metadata().partition_columns == ["day"]
     assert table.transaction_version(PUBLISHER) == 1
@@ -84,7 +85,7 @@ def test_a_bad_line_keeps_its_batch_back_and_the_last_good_version_stays(
     assert verdict.status is Status.QUARANTINED
     assert verdict.reasons == ("TotalValue is ItemPrice x ItemQty. Failing rows: 1.",)
     assert published_invoices(settings) == ["INV-0000000001"]
-    assert DeltaTable(settings.delta_table("hadoop_export")).version() == 0
+    assert DeltaTable(local_table(settings, "hadoop_export")).version() == 0
 
 
 def test_whatever_is_wrong_with_lines_is_told(gate: TableGate, spark: SparkSession, settings: QualitySettings) -> None:
@@ -107,14 +108,14 @@ def test_a_further_column_is_a_leak(gate: TableGate, spark: SparkSession, settin
     stage(settings, line(1, CustomerCardNo=CARD), extra="CustomerCardNo")
     verdict = decide(gate)
     assert verdict.reasons == ("The columns are the declared ones.",)
-    assert not settings.delta_table("hadoop_export").exists()
+    assert not local_table(settings, "hadoop_export").exists()
 
 
 def test_a_missing_column_is_a_verdict_and_not_an_error(
     gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1))
-    staged = settings.delta_table("hadoop_export_staged")
+    staged = local_table(settings, "hadoop_export_staged")
     rows = spark.read.format("delta").load(str(staged)).drop("ItemPrice")
     rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(staged.with_name("narrow")))
     staged.rename(staged.with_name("wide"))
@@ -176,7 +177,7 @@ def test_nothing_is_decided_about_a_rewritten_table(
     gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1), line(2))
-    DeltaTable(settings.delta_table("hadoop_export_staged")).delete("_offset = 1")
+    DeltaTable(local_table(settings, "hadoop_export_staged")).delete("_offset = 1")
     with pytest.raises(StagedTableError, match="may only grow"):
         decide(gate)
     assert gate.pending() is not None
@@ -186,7 +187,7 @@ def test_a_staged_table_without_change_data_feed_is_refused_before_spark_starts(
     gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     rows = spark.createDataFrame([{"a": 1}], "a int")
-    rows.write.format("delta").save(str(settings.delta_table("hadoop_export_staged")))
+    rows.write.format("delta").save(str(local_table(settings, "hadoop_export_staged")))
     with pytest.raises(StagedTableError, match=r"delta\.enableChangeDataFeed"):
         gate.pending()
 
@@ -202,7 +203,7 @@ def test_compaction_of_the_staged_table_is_no_new_batch_of_rows(
     stage(settings, line(1))
     stage(settings, line(2))
     decide(gate)
-    spark.sql(f"OPTIMIZE delta.`{settings.delta_table('hadoop_export_staged')}`")
+    spark.sql(f"OPTIMIZE delta.`{local_table(settings, 'hadoop_export_staged')}`")
     verdict = decide(gate)
     assert (verdict.status, verdict.rows) == (Status.PUBLISHED, 0)
     assert published_invoices(settings) == ["INV-0000000001", "INV-0000000002"]

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS
+from tests.local_tables import local_table
 
 
 def test_the_environment_sets_fields(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_every_path_lies_in_the_run_directory(tmp_path: Path) -> None:
     settings = AppSettings(run_dir=tmp_path)
     paths = [
         settings.checkpoint_dir("a"),
-        settings.delta_table("a"),
+        local_table(settings, "a"),
         settings.heartbeat_file("a"),
         settings.lease_file("a"),
         settings.scratch_dir("a"),

@@ -18,6 +18,7 @@ from deploy.table_readers import mend_modes
 from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
+from tests.local_tables import local_table
 from tests.readable import open_to_others, some_group
 
 NAMES = ("first", "second")
@@ -28,13 +29,13 @@ FILE_PROGRAMS = ("chmod", "readlink")
 def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str, Any]:
     """What a test wants to know of a session. It writes a table that bears its name."""
     rows = session.sql("SELECT id, id AS day FROM range(3)")
-    rows.write.format("delta").partitionBy("day").save(str(settings.delta_table(name)))
+    rows.write.format("delta").partitionBy("day").save(str(local_table(settings, name)))
     return {
         "jvm": jvm_pid(session),
         "python": session.sparkContext.pythonExec,
         "rows": session.range(3).count(),
         "ui": session.sparkContext.uiWebUrl,
-        "open": len(open_to_others(settings.delta_table(""))),
+        "open": len(open_to_others(local_table(settings, ""))),
     }
 
 
@@ -80,7 +81,7 @@ def main(folder: Path) -> None:
                 # The archive of classes is for the class path without such a folder.
                 del os.environ["SPARK_CONF_DIR"]  # noqa: TID251
                 run_batch(session, folder)
-                mend_modes(settings.run_dir, settings.delta_table(""), some_group().gr_name)
+                mend_modes(settings.run_dir, local_table(settings, ""), some_group().gr_name)
         finally:
             stop_session(session)
     print(json.dumps(seen))

@@ -31,6 +31,7 @@ from state.snapshots.digest import row_hash
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot, vouched_version
+from tests.local_tables import local_table
 from tests.spark_apps.checkpoints import METADATA
 from tests.state.changelog.bad_records import KINDS, ROWS, Kind, write_kinds
 
@@ -95,14 +96,14 @@ class App:
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
-        table = DeltaTable(self.settings.delta_table(self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
         return dict(zip(*table.to_pydict().values(), strict=True))
 
     def check(self, manifest: SnapshotManifest) -> None:
         """The table and its manifest are the content."""
         assert self.rows() == self.content
         assert manifest.row_count == len(self.content)
-        table = DeltaTable(self.settings.delta_table(self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
         columns = table.to_pydict().values()
         rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
         assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
@@ -218,7 +219,7 @@ def test_values_become_typed_columns_and_may_lack_a_field_that_is_nullable(app: 
     app.write(0, {"a": "apple"})
     app.commit(0)
     app.snapshot()
-    path = str(app.settings.delta_table("words"))
+    path = str(local_table(app.settings, "words"))
     row = app.spark.sql(f"select Word, unix_millis(At), Missing, _offset from delta.`{path}`").collect()[0]  # noqa: S608
     assert tuple(row) == ("apple", 1500, None, 0)
 
@@ -259,7 +260,7 @@ def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_b
     assert (changed, second.changelog_topic) == (2, app.store.changelog_topic)
     assert second.delta_version == first.delta_version + 1, "there is no version in between"
     app.check(second)
-    path = app.settings.delta_table("words")
+    path = local_table(app.settings, "words")
     assert newest_snapshot(path) == second
     assert load_snapshot(path, second).rows == app.content
     assert load_snapshot(path, first).rows == content, "the versions before stay readable"
@@ -298,7 +299,7 @@ def damage(path: Path, kind: str) -> None:
 
 def proven(app: App) -> tuple[str, ...]:
     """What is wrong with the table, or how it differs from the changelog."""
-    path = app.settings.delta_table("words")
+    path = local_table(app.settings, "words")
     vouched = vouched_version(path)
     assert vouched is not None
     copies = SnapshotCopies.of(path, vouched, app.store.value_fields)
@@ -314,7 +315,7 @@ def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(a
     app.commit(1)
     app.snapshot()
     assert proven(app) == ()
-    path = app.settings.delta_table("words")
+    path = local_table(app.settings, "words")
     sound = app.settings.run_dir / "sound"
     shutil.copytree(path, sound)
     app.write(2, {"d": "dough"})

@@ -22,6 +22,7 @@ from spark_apps.apps.records.masked import masked_values
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.stream import ProcessBatch, StreamContext
 from spark_apps.settings import AppSettings
+from tests.local_tables import local_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,7 @@ class Export:
 
     def rows(self) -> list[tuple[str, int, int]]:
         columns = ["InvoiceNumber", "_partition", "_offset"]
-        rows = DeltaTable(self.context.settings.delta_table(EXPORT.staged_name)).scan(columns=columns).read_all()
+        rows = DeltaTable(local_table(self.context.settings, EXPORT.staged_name)).scan(columns=columns).read_all()
         return sorted(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
     def lines(self) -> list[tuple[int, int]]:
@@ -118,7 +119,7 @@ def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
     assert sorted((partition, offset) for _, partition, offset in export.rows()) == export.lines()
     assert sorted(key or b"" for key, _ in export.letters()) == [b"bad", *lonely, b"worse"]
     assert {record.partition for record in read_topic(export.broker.bootstrap, TOPIC)} == {0, 1, 2, 3}
-    assert DeltaTable(export.context.settings.delta_table(EXPORT.staged_name)).version() == 2, (
+    assert DeltaTable(local_table(export.context.settings, EXPORT.staged_name)).version() == 2, (
         "poison alone makes no commit"
     )
 

@@ -15,6 +15,7 @@ from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import StorageError
+from state.locations import Location
 from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import Answer
 from state.query.reads.snapshot_fallback import SnapshotFallback, VerifiedSnapshot
@@ -177,7 +178,7 @@ def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_
     begun, goes_on = threading.Event(), threading.Event()
     loads: list[int] = []
 
-    def load(path: Path, wanted: Any) -> VerifiedSnapshot:
+    def load(path: Location, wanted: Any) -> VerifiedSnapshot:
         loads.append(wanted.delta_version)
         begun.set()
         assert goes_on.wait(30)
