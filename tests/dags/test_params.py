@@ -33,4 +33,4 @@ def test_a_run_with_an_unknown_param_fails_before_it_does_anything(
     assert run.state == "failed"
     assert "there is no param `dry_run`: nothing was done" in run.log
     assert run.results == {}
-    assert list((tmp_path / "run").iterdir()) == []
+    assert {path.name for path in (tmp_path / "run" / "jobs").iterdir()} == {"lock"}, "no job was asked for"
