@@ -148,4 +148,8 @@ def _properties(layout: RunLayout) -> Path:
 
 
 def _new_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """As Kafka makes them: none begins with a dash, which its tools would take for an option."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not made.startswith("-"):
+            return made

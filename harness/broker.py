@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from deploy.broker import broker_command, broker_java, format_command, server_properties
@@ -139,10 +139,15 @@ class Broker:
         admin.delete_topics([name])[name].result(timeout=30)
 
     def committed(self, group: str, topic: str, partitions: int) -> dict[int, int]:
-        """The committed offsets of a group, by partition of a topic."""
+        """The committed offsets of a group, by partition of a topic. None as long as the broker has no coordinator."""
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
         with closing(new_group_committer(self.kafka, group)) as consumer:
-            found = consumer.committed(asked, timeout=30)
+            try:
+                found = consumer.committed(asked, timeout=30)
+            except KafkaException as error:
+                if error.args[0].code() in {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE}:
+                    return {}
+                raise
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def _end(self, number: signal.Signals) -> None:

@@ -39,8 +39,8 @@ def folder(tmp_path: Path) -> Path:
         "TAKEN = replace(PAGE_VIEWS, name='pos', stores=())\n"
         "A_PROCESS = replace(PAGE_VIEWS, name='shared_driver', stores=())\n"
         "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(PAGE_VIEWS.stores[0], name='rewards'),))\n"
-        "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=())\n"
-        "AGAIN = replace(PAGE_VIEWS, stores=())\n"
+        "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=(), tables=())\n"
+        "AGAIN = replace(PAGE_VIEWS, stores=(), tables=())\n"
     )
     return tmp_path
 
