@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from deploy.extras import require_platform
 from deploy.settings import OwnPlatformSettings, PlatformSettings
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
 from state.program import ExitCode
@@ -20,6 +21,7 @@ def up(
     apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
 ) -> None:
     """Start the platform, or heal it, and leave it running. Example: storekeeper up."""
+    require_platform()
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
 
     show_up(OwnPlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
@@ -229,6 +231,7 @@ def demo(
 
     Exit code 4: something differs from what is computed anew from the input.
     """
+    require_platform()
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
     own = OwnPlatformSettings.load()

@@ -16,7 +16,6 @@ from deploy.disk import check_not_full, check_room
 from deploy.down import end_orphans, stop_everything
 from deploy.effective import effective, write_started_with
 from deploy.errors import AlreadyRunningError, StartError
-from deploy.extras import require_platform
 from deploy.instance import Instance
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
@@ -58,7 +57,6 @@ def up(instance: Instance, report: Report) -> str | None:
     Raises:
         PlatformError: with one sentence about what to do. What this call started is stopped again by then.
     """
-    require_platform()
     layout = instance.layout
     check_room(layout.root)
     make_private(layout.root)

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 _OURS = "storekeeper"
-_PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy", "client")
+_PACKAGES = ("state", "spark_apps", "quality", "storekeeper_provider", "dags", "deploy", "client")
 
 
 @dataclass(frozen=True, slots=True)
