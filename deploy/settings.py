@@ -58,7 +58,7 @@ class PlatformSettings(KafkaSettings):
         },
     )
     jobs_at_once: int = Field(
-        4,
+        2,
         ge=1,
         description="Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more.",
         json_schema_extra={"unit": "jobs"},

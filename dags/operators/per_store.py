@@ -27,7 +27,10 @@ TASK_TIMEOUT = timedelta(minutes=30)
 
 
 def per_store(*, retries: int = 2) -> dict[str, Any]:
-    """Arguments of a DAG for one store or all of them: one run at a time, one store at a time, done within the hour."""
+    """Arguments of a DAG for one store or all of them: one run at a time, done within the hour.
+
+    The control API bounds the jobs that run at once (`jobs_at_once`): a deferred task holds no slot of Airflow.
+    """
     return {
         "catchup": False,
         "max_active_runs": 1,
