@@ -90,6 +90,10 @@ class JobFolder:
         fields = orjson.loads((self.path / "job").read_bytes())
         return JobRequest(**{**fields, "arguments": tuple(fields["arguments"])})
 
+    def asked_at_ns(self) -> int:
+        """When it was asked for, by the clock of the file system. Raises what `request` raises."""
+        return (self.path / "job").stat().st_mtime_ns
+
     @property
     def started(self) -> dict[str, int] | None:
         """`pid` and `started_at_ms` of its process; None before it was started."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import structlog
@@ -69,7 +70,7 @@ class Jobs:
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         private_folder(root)
-        self._open = [found for found in folders(root) if not found.state().is_over]
+        self._open = [found for found in reversed(self.all()) if not found.state().is_over]
 
     def put(self, name: str, request: JobRequest) -> tuple[JobFolder, bool]:
         """The job of that id, and whether it is new. A job that is there is never started again.
@@ -105,7 +106,11 @@ class Jobs:
 
     def all(self) -> list[JobFolder]:
         """All jobs that are there, the newest first."""
-        return sorted(folders(self._root), key=lambda found: found.request.created_at_ms, reverse=True)
+        found: list[tuple[int, JobFolder]] = []
+        for folder in folders(self._root):
+            with contextlib.suppress(FileNotFoundError):  # somebody has collected it meanwhile
+                found.append((folder.asked_at_ns(), folder))
+        return [folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)]
 
     def cancel(self, name: str) -> JobFolder:
         """Begins to end a job, and keeps a queued one from starting. Raises what `get` raises."""

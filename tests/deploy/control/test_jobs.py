@@ -175,6 +175,19 @@ def test_another_one_finds_running_jobs_and_starts_queued_ones(root: Path, tmp_p
     assert len(began(first)) == 1
 
 
+def test_another_one_starts_queued_jobs_in_the_order_in_which_they_were_asked_for(root: Path, tmp_path: Path) -> None:
+    names = ["first", *(f"queued-{number}" for number in (3, 1, 4, 0, 5, 2))]
+    before = made(root, at_once=1)
+    for name in names:
+        before.put(name, request(tmp_path / name))
+    after = made(root, at_once=1)
+    for position, name in enumerate(names):
+        await_advance(after, tmp_path / name)
+        assert not any(began(tmp_path / later) for later in names[position + 1 :])
+        let_end(tmp_path / name)
+        await_state(after.get(name), JobState.SUCCEEDED)
+
+
 def test_a_killed_job_is_lost_with_all_of_its_processes(root: Path, tmp_path: Path) -> None:
     jobs, file = made(root), tmp_path / "one"
     job, _ = jobs.put("one", request(file))
