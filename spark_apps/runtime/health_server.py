@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,13 +43,9 @@ def health_served(port: int | None, heartbeats: Sequence[Path], clock: Clock) ->
     if port is None:
         yield None
         return
-
-    class Handler(_Handler):
-        def problem(self) -> str | None:
-            return problem_of(heartbeats, clock.now_ms())
-
+    handler = partial(_Handler, lambda: problem_of(heartbeats, clock.now_ms()))
     try:
-        server = ThreadingHTTPServer((_LOOPBACK, port), Handler)
+        server = ThreadingHTTPServer((_LOOPBACK, port), handler)
     except OSError as error:
         msg = f"can't listen on {_LOOPBACK}:{port} ({error.strerror}): name another port with --health-port"
         raise ConfigurationError(msg) from error
@@ -73,18 +70,20 @@ def problem_of(heartbeats: Sequence[Path], now_ms: int) -> str | None:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection. `problem` says why the process isn't ready."""
+
     timeout = _SILENT_S
 
-    def problem(self) -> str | None:
-        """Why the process isn't ready."""
-        raise NotImplementedError
+    def __init__(self, problem: Callable[[], str | None], *connection: Any) -> None:
+        self._problem = problem
+        super().__init__(*connection)  # it answers in there
 
     def do_GET(self) -> None:
         """Answers `/livez` and `/readyz`."""
         if self.path == "/livez":
             self._answer(HTTPStatus.OK, "alive")
         elif self.path == "/readyz":
-            problem = self.problem()
+            problem = self._problem()
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK, problem or "ready")
         else:
             self._answer(HTTPStatus.NOT_FOUND, "there are /livez and /readyz")
