@@ -43,7 +43,6 @@ with DAG(
     schedule="30 * * * *",
     catchup=False,
     max_active_runs=1,
-    max_active_tasks=1,
     tags=["tables", "quality"],
     default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(minutes=50),

@@ -72,8 +72,8 @@ def platform_programs(
         *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *app_programs(layout, settings),
-        *(_node_program(name, layout, settings) for name in settings.node_names),
-        _server_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port)),
+        *(_paced_program(node_program(name), layout, "node", name) for name in settings.node_names),
+        _paced_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port), restart_always=True),
         control_program(layout, f"127.0.0.1:{settings.control_port}"),
     )
     _check_distinct(programs)
@@ -90,7 +90,9 @@ def _check_distinct(programs: Sequence[Program]) -> None:
 
 def control_program(layout: RunLayout, listen: str) -> Program:
     """The process of the control API, which starts with the supervisor: whatever starts other processes needs it."""
-    return replace(_server_program(CONTROL, layout, "control", "--listen", listen), starts_itself=True)
+    return replace(
+        _paced_program(CONTROL, layout, "control", "--listen", listen, restart_always=True), starts_itself=True
+    )
 
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
@@ -101,7 +103,7 @@ def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program
         *((Role.NEXT.program(app.name), ("generation", "run", app.name)) for app in apps if app.has_generations),
         *([(SHARED_DRIVER, ("run", *shared))] if shared else ()),
     ]
-    return tuple(_app_program(name, command, layout, settings) for name, command in commands)
+    return tuple(_paced_program(name, layout, *command) for name, command in commands)
 
 
 def _airflow_program(name: str, settings: PlatformSettings) -> Program:
@@ -123,36 +125,15 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
     )
 
 
-def _app_program(name: str, command: Sequence[str], layout: RunLayout, settings: PlatformSettings) -> Program:
+def _paced_program(name: str, layout: RunLayout, *command: str, restart_always: bool = False) -> Program:
+    """A process of `storekeeper` that ends its own children, and waits before it starts again too soon."""
     return Program(
         name=name,
         command=_paced(layout, name, *command),
         start_s=0,
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
-        restart_always=False,
-    )
-
-
-def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
-    return Program(
-        name=node_program(name),
-        command=_paced(layout, node_program(name), "node", name),
-        start_s=0,
-        stop_s=STOP_TIMEOUT_S,
-        group_stop=False,
-        restart_always=False,
-    )
-
-
-def _server_program(name: str, layout: RunLayout, *command: str) -> Program:
-    return Program(
-        name=name,
-        command=_paced(layout, name, *command),
-        start_s=0,
-        stop_s=STOP_TIMEOUT_S,
-        group_stop=False,
-        restart_always=True,
+        restart_always=restart_always,
     )
 
 

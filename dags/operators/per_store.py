@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Param
+from airflow.sdk import Param
 
+from dags.operators.choose import ALL, ChooseOperator
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.tables import table_asset
@@ -19,7 +19,6 @@ from storekeeper_provider.operators import StorekeeperJobOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-ALL_STORES = "all"
 EVERY_STORE = tuple(stores())
 """The names of all stores that there are snapshots of."""
 TASK_TIMEOUT = timedelta(minutes=30)
@@ -34,15 +33,14 @@ def per_store(*, retries: int = 2) -> dict[str, Any]:
     return {
         "catchup": False,
         "max_active_runs": 1,
-        "max_active_tasks": 1,
         "default_args": task_defaults(retries=retries),
         "dagrun_timeout": timedelta(minutes=50),
         "deadline": done_within(timedelta(minutes=45)),
         "params": {
             "store": Param(
-                ALL_STORES,
+                ALL,
                 type="string",
-                enum=[ALL_STORES, *EVERY_STORE],
+                enum=[ALL, *EVERY_STORE],
                 title="Store",
                 description="One store, or `all`: each store whose app has ever run on this platform.",
             )
@@ -77,51 +75,32 @@ def for_each_store(
     mapped.expand(arguments=choose.output)
 
 
-class ChooseStoresOperator(BaseOperator):
-    """Returns, for each chosen store, the arguments of its task: the command and the store's name.
+class ChooseStoresOperator(ChooseOperator):
+    """Chooses the stores whose snapshots started the run, or that its params name.
 
-    A run triggered by updated snapshots is for their stores. Any other run is for the store in its params; "all" means
-    every store whose app has ever run in this run directory.
+    "all" means every store whose app has ever run in this run directory.
 
     Args:
-        command: the words in front of the store's name.
-        selected: the store that the run is for, or "all". Templated.
         storekeeper_conn_id: the connection.
-        **kwargs: those of every operator.
+        **kwargs: those of `ChooseOperator`.
     """
 
-    template_fields: Sequence[str] = ("selected",)
-    ui_color = "#e8e8e8"
-
     def __init__(
-        self,
-        *,
-        command: Sequence[str],
-        selected: str = "{{ params.store }}",
-        storekeeper_conn_id: str = CONNECTION,
-        **kwargs: Any,
+        self, *, selected: str = "{{ params.store }}", storekeeper_conn_id: str = CONNECTION, **kwargs: Any
     ) -> None:
-        kwargs = {
-            "task_id": "choose",
-            "task_display_name": "Choose stores",
-            "execution_timeout": timedelta(minutes=5),
-            **kwargs,
-        }
-        super().__init__(**kwargs)
-        self.command = list(command)
-        self.selected = selected
+        super().__init__(selected=selected, **{"task_display_name": "Choose stores", **kwargs})
         self.storekeeper_conn_id = storekeeper_conn_id
 
-    def execute(self, context: Context) -> list[list[str]]:
-        """The arguments by store."""
+    def chosen(self, context: Context) -> list[str]:
+        """The stores that the run is for."""
         updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
-        chosen = [store for store in EVERY_STORE if table_asset(store).name in updated] if updated else self._chosen()
-        self.log.info("stores: %s", ", ".join(chosen) or "none, as no app has run here yet")
-        return [[*self.command, store] for store in chosen]
+        found = [store for store in EVERY_STORE if table_asset(store).name in updated] if updated else self._selected()
+        self.log.info("stores: %s", ", ".join(found) or "none, as no app has run here yet")
+        return found
 
-    def _chosen(self) -> list[str]:
-        """The stores that the run is for: "all" leaves out those whose apps have never run."""
-        if self.selected != ALL_STORES:
+    def _selected(self) -> list[str]:
+        """The stores in the params: "all" leaves out those whose apps have never run."""
+        if self.selected != ALL:
             return [store for store in EVERY_STORE if store == self.selected]
         there = StorekeeperHook(self.storekeeper_conn_id).stores()
         return [store["store"] for store in there if store["has_run"]]

@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import AssetAlias, BaseOperator, Param
+from airflow.sdk import AssetAlias, Param
 
+from dags.operators.choose import ALL, ChooseOperator
 from dags.operators.tables import EVERY_TABLE, table_asset
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-ALL_TABLES = "all"
-
 
 def table_param(description: str, names: Sequence[str] = EVERY_TABLE, *, all_of_them: bool = False) -> Param:
     """The param `table` of a DAG: one of the names, or, where the DAG takes that, all of them."""
-    choices = [*([ALL_TABLES] if all_of_them else []), *names]
+    choices = [*([ALL] if all_of_them else []), *names]
     return Param(choices[0], type="string", enum=choices, title="Table", description=description)
 
 
-class ChooseTablesOperator(BaseOperator):
-    """Returns, for each chosen table, the arguments of its task: the command and the table's name.
+class ChooseTablesOperator(ChooseOperator):
+    """Chooses the table that the run is for, or all tables that apps declare.
 
     Args:
-        command: the words in front of the table's name.
-        selected: the table that the run is for, or "all". Templated.
-        **kwargs: those of every operator.
+        **kwargs: those of `ChooseOperator`.
     """
 
-    template_fields: Sequence[str] = ("selected",)
-    ui_color = "#e8e8e8"
+    def __init__(self, *, selected: str = "{{ params.table }}", **kwargs: Any) -> None:
+        super().__init__(selected=selected, **{"task_display_name": "Choose tables", **kwargs})
 
-    def __init__(self, *, command: Sequence[str], selected: str = "{{ params.table }}", **kwargs: Any) -> None:
-        kwargs = {
-            "task_id": "choose",
-            "task_display_name": "Choose tables",
-            "execution_timeout": timedelta(minutes=5),
-            **kwargs,
-        }
-        super().__init__(**kwargs)
-        self.command = list(command)
-        self.selected = selected
-
-    def execute(self, context: Context) -> list[list[str]]:
-        """The arguments by table."""
+    def chosen(self, context: Context) -> list[str]:
+        """The tables that the run is for."""
         del context
-        return [[*self.command, table] for table in EVERY_TABLE if self.selected in {ALL_TABLES, table}]
+        return [table for table in EVERY_TABLE if self.selected in {ALL, table}]
 
 
 class TableOperator(StorekeeperJobOperator):

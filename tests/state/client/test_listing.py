@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,20 +9,8 @@ import pytest
 
 from state.client import Listing, RankedRow, Row, SessionRow, WindowedRow
 from state.errors import SerializationError
-from tests.state.client.both import Awaiting, Blocking, Either
-from tests.state.client.served_cluster import BEGAN_MS, REWARDS, ServedCluster, served_cluster
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[ServedCluster]:
-    with served_cluster() as found:
-        yield found
-
-
-@pytest.fixture
-def asking(client: Either, nodes: ServedCluster) -> Iterator[Blocking | Awaiting]:
-    with client(*nodes.addresses) as found:
-        yield found
+from tests.state.client.both import Awaiting, Blocking
+from tests.state.client.served_cluster import BEGAN_MS, REWARDS
 
 
 def test_objects_become_structs_and_fractions_decimals() -> None:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from state.client import Rank, SessionRow, WindowedRow
 from state.errors import InvalidArgumentError, StateError, UnknownStoreError
-from tests.state.client.both import Awaiting, Blocking, Either
+from tests.state.client.both import Awaiting, Blocking
 from tests.state.client.served_cluster import (
     BEGAN_MS,
     HOUR_MS,
     POINTS_WITH_DIGITS,
     REWARDS,
     SCORES,
-    ServedCluster,
-    served_cluster,
 )
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[ServedCluster]:
-    with served_cluster() as found:
-        yield found
-
-
-@pytest.fixture
-def asking(client: Either, nodes: ServedCluster) -> Iterator[Blocking | Awaiting]:
-    with client(*nodes.addresses) as found:
-        yield found
 
 
 def test_one_key(asking: Blocking | Awaiting) -> None:
