@@ -1,6 +1,6 @@
 """One run of a suite over a frame of Spark or Pandas, as a Checkpoint of Great Expectations with its actions.
 
-The actions, in their order: new Data Docs replace the old ones, the verdict is taken, the table's own hook is told.
+The actions, in their order: new Data Docs replace the old ones, the verdict is taken, the table's own hook is called.
 
 Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. A failed
 expectation runs again for its number of failing rows, and only that number is kept.

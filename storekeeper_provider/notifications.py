@@ -1,6 +1,6 @@
 """Notifications: a webhook, and any notifier by its name.
 
-Airflow's variable `storekeeper_notifiers` names those that are told of failed tasks and missed deadlines, as JSON:
+Airflow's variable `storekeeper_notifiers` names those that are notified of failed tasks and missed deadlines, as JSON:
 `[{"class": "storekeeper_provider.notifications.WebhookNotifier", "url": "https://…"}]`.
 """
 

@@ -63,7 +63,7 @@ def _change(serde: BoundSerde[Any]) -> Change:
     refusal = serde.refusal()
     if refusal is not None:
         return Change(serde.subject, Verdict.BREAKS, (f"{refusal}. {_INSTEAD}",))
-    told = (
+    detail = (
         "The app registers its schema when it starts." if serde.registers else "Register its schema before the start."
     )
-    return Change(serde.subject, Verdict.NEW, (told,))
+    return Change(serde.subject, Verdict.NEW, (detail,))

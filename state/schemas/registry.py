@@ -91,8 +91,8 @@ class SchemaRegistry:
         Raises as `schema`.
         """
         for reference in schema.references or []:
-            told = f"version {reference.version} of {reference.subject}"
-            with self._asking(told, missing=UnknownSchemaError(f"the schema registry has no {told}")):
+            version = f"version {reference.version} of {reference.subject}"
+            with self._asking(version, missing=UnknownSchemaError(f"the schema registry has no {version}")):
                 found = self._client.get_version(reference.subject, reference.version, deleted=True).schema
             yield from self.references(found)
             yield reference.name, found
@@ -233,27 +233,27 @@ def _translated(error: Exception, what: str, missing: Exception | None) -> Excep
         return _refused(error, what, missing)
     no_token = importlib.import_module("confluent_kafka.schema_registry.error").OAuthTokenError
     if isinstance(error, importlib.import_module("httpx2").TransportError | no_token):
-        told = f"the schema registry doesn't answer ({type(error).__name__}): {what} isn't known"
-        return SchemaRegistryUnavailableError(told)
+        message = f"the schema registry doesn't answer ({type(error).__name__}): {what} isn't known"
+        return SchemaRegistryUnavailableError(message)
     if isinstance(error, ValueError):
-        told = f"what answers at the schema registry's address writes no JSON: {what} isn't known"
-        return SchemaRegistryUnavailableError(told)
+        message = f"what answers at the schema registry's address writes no JSON: {what} isn't known"
+        return SchemaRegistryUnavailableError(message)
     return None
 
 
 def _refused(error: Any, what: str, missing: Exception | None) -> Exception:
-    status, told = error.http_status_code, str(error.error_message)[:500]
+    status, message = error.http_status_code, str(error.error_message)[:500]
     if status == HTTPStatus.NOT_FOUND and missing is not None:
         return missing
     if status == HTTPStatus.CONFLICT:
-        return IncompatibleSchemaError(f"{what} refuses this schema: {told}")
+        return IncompatibleSchemaError(f"{what} refuses this schema: {message}")
     if status in _SIGNED_IN:
         return ConfigurationError(
             f"the schema registry refuses these credentials ({status}): correct Kafka's properties"
         )
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return SchemaRegistryUnavailableError(f"the schema registry can't tell {what} now ({status}): {told}")
-    return ConfigurationError(f"the schema registry refuses {what} ({status}): {told}")
+        return SchemaRegistryUnavailableError(f"the schema registry can't tell {what} now ({status}): {message}")
+    return ConfigurationError(f"the schema registry refuses {what} ({status}): {message}")
 
 
 def _library() -> Any:

@@ -76,7 +76,7 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "settings", "told"),
+    ("command", "settings", "says"),
     [
         ("up", {"kafka_properties": "/nowhere"}, "kafka_properties is for a Kafka that is there already"),
         ("up", {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}, "there is no file /nowhere"),
@@ -84,11 +84,11 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
     ],
 )
 def test_a_kafka_that_can_not_be_used_is_one_sentence(
-    run_dir: Path, command: str, settings: dict[str, str], told: str
+    run_dir: Path, command: str, settings: dict[str, str], says: str
 ) -> None:
     done = PlatformProcess.in_folder(run_dir, **settings).call(command)
     assert done.returncode == 78
-    assert done.stderr.startswith(f"storekeeper: {told}")
+    assert done.stderr.startswith(f"storekeeper: {says}")
     assert done.stderr.count("\n") == 1
     assert not (run_dir / "kafka").exists()
 

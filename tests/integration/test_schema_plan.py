@@ -55,8 +55,8 @@ def test_a_changed_schema(
         with monkeypatch.context() as patch:
             patch.setattr(schemas, "APPS", {"pos": topology_app("pos", describe, title="planned")})
             done = CliRunner().invoke(app, ["plan", "--output", "json", "--against", str(tmp_path / "nothing.json")])
-        told = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
-        return done.exit_code, told[subject]
+        changes = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
+        return done.exit_code, changes[subject]
 
     assert planned(first)[1]["verdict"] == "new"
     client = SchemaRegistryClient({"url": schema_registry.url})

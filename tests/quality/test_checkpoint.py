@@ -41,22 +41,22 @@ def test_the_verdict_is_taken_after_the_data_docs_and_then_told(tmp_path: Path) 
 
     missing = gxe.ExpectColumnValuesToNotBeNull(column="City", notes="City is always there.")
     run_checkpoint(CITIES, suite(known(), missing), Afterwards(take, tmp_path / "docs", happened.append))
-    docs, outcomes, told = happened
+    docs, outcomes, verdicts = happened
     assert docs
     assert [(each.passed, each.failing_rows, each.rule) for each in outcomes] == [
         (False, 1, "values"),
         (False, 1, ""),
     ]
-    assert (told["table"], told["reasons"]) == (
+    assert (verdicts["table"], verdicts["reasons"]) == (
         "cities",
         ["City is known. Failing rows: 1.", "City is always there. Failing rows: 1."],
     )
 
 
 def test_nobody_is_told_if_nothing_was_decided() -> None:
-    told: list[Any] = []
-    run_checkpoint(CITIES, suite(known()), Afterwards(lambda _: None, notify=told.append))
-    assert told == []
+    verdicts: list[Any] = []
+    run_checkpoint(CITIES, suite(known()), Afterwards(lambda _: None, notify=verdicts.append))
+    assert verdicts == []
 
 
 def test_a_hook_that_fails_is_logged_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:

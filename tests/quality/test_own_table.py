@@ -164,10 +164,10 @@ def test_what_would_be_published_is_compared_with_another_table(spark: SparkSess
 
 
 def test_the_hook_is_told_each_verdict_and_changes_none(spark: SparkSession, settings: QualitySettings) -> None:
-    told: list[Mapping[str, Any]] = []
+    verdicts: list[Mapping[str, Any]] = []
 
     def hook(verdict: Mapping[str, Any]) -> None:
-        told.append(verdict)
+        verdicts.append(verdict)
         raise RuntimeError("no network")
 
     gate = TableGate(replace(ORDERS, notify=hook, partition_by=()), settings, CLOCK, lambda: spark)
@@ -177,7 +177,7 @@ def test_the_hook_is_told_each_verdict_and_changes_none(spark: SparkSession, set
     stage(settings, order(2, amount=0))
     assert not decide(gate).passed
     gate.check_again(Batch(1, 1), lambda _: None)
-    assert [(verdict["table"], verdict["status"]) for verdict in told] == [
+    assert [(verdict["table"], verdict["status"]) for verdict in verdicts] == [
         ("orders", "published"),
         ("orders", "quarantined"),
     ]

@@ -207,12 +207,12 @@ def test_a_condition_that_is_no_sql_decides_nothing(
 
 
 def test_the_hook_of_a_store_is_told(gate: SnapshotGate, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-    declare(monkeypatch, notify=told.append)
+    verdicts: list[Any] = []
+    declare(monkeypatch, notify=verdicts.append)
     snapshot(path, 0, [row("a", "-1")])
     decide(gate)
     gate.check_again(Batch(0, 0), lambda _: None)
-    assert [(verdict["table"], verdict["status"]) for verdict in told] == [("rewards", "quarantined")]
+    assert [(verdict["table"], verdict["status"]) for verdict in verdicts] == [("rewards", "quarantined")]
 
 
 def test_a_snapshot_has_as_many_rows_and_the_same_sums_as_another_table(

@@ -54,22 +54,22 @@ def test_any_notifier_is_made_by_its_name() -> None:
 def test_the_variable_names_who_is_told_and_one_that_fails_keeps_no_other_from_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: told.append(self.text))
+    notified: list[str] = []
+    monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: notified.append(self.text))
     webhook = {"class": "storekeeper_provider.notifications.WebhookNotifier", "url": "https://x/secret"}
     named = [{"class": "nowhere.Notifier", "token": "skt_x"}, {**webhook, "text": "one"}, {**webhook, "text": "two"}]
     monkeypatch.setenv("AIRFLOW_VAR_STOREKEEPER_NOTIFIERS", json.dumps(named))
     notify_all(CONTEXT)
-    assert told == ["one", "two"]
+    assert notified == ["one", "two"]
     assert "nowhere.Notifier did not notify" in caplog.text
     assert "skt_x" not in caplog.text
 
 
 @pytest.mark.parametrize("value", [None, "no JSON"])
 def test_without_a_variable_that_can_be_read_nobody_is_told(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: told.append(self.text))
+    notified: list[str] = []
+    monkeypatch.setattr(WebhookNotifier, "notify", lambda self, _: notified.append(self.text))
     if value is not None:
         monkeypatch.setenv("AIRFLOW_VAR_STOREKEEPER_NOTIFIERS", value)
     notify_all(CONTEXT)
-    assert told == []
+    assert notified == []

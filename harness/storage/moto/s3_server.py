@@ -1,4 +1,4 @@
-"""Serves S3 at a port, while told to: `python s3_server.py PORT`, with a line `start` or `stop` for each change.
+"""Serves S3 at a port: `python s3_server.py PORT`. Each line of its input, `start` or `stop`, changes whether it does.
 
 It runs in the virtual environment of moto, and repeats each line when it is done.
 """

@@ -173,16 +173,16 @@ def test_prometheus_asks_every_node_and_the_metrics_of_apps_with_what_it_is_give
     config = yaml.safe_load((PROJECT / "deploy/containers/prometheus.yml").read_text("utf-8"))
     targets = [job["static_configs"][0]["targets"] for job in config["scrape_configs"]]
     assert targets == [[f"{node}:18101" for node in NODES], [f"{METRICS}:18090"]]
-    told = services()[METRICS]["command"]
-    assert told[told.index("--port") + 1] == "18090"
+    command = services()[METRICS]["command"]
+    assert command[command.index("--port") + 1] == "18090"
     for path in re.findall(r"/run/secrets/([a-z_]+)", json.dumps(config)):
         assert path in services()["prometheus"]["secrets"]
 
 
 def test_airflow_reaches_the_control_api_by_its_name_with_a_token_and_the_authority() -> None:
     connection = json.loads(services()["airflow-scheduler"]["environment"]["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
-    told = services()[STREAM_APPS]["command"]
-    port = told[told.index("--control") + 1].rpartition(":")[2]
+    command = services()[STREAM_APPS]["command"]
+    port = command[command.index("--control") + 1].rpartition(":")[2]
     assert (connection["conn_type"], connection["host"]) == ("storekeeper", f"https://{STREAM_APPS}:{port}")
     assert services()[STREAM_APPS]["hostname"] == STREAM_APPS
     assert connection["extra"]["token_file"] == "/run/secrets/airflow_token"

@@ -1,7 +1,7 @@
 """Stands for a command that runs as a job: `verify FILE [CODE]`.
 
 It adds a line to FILE when it begins, and ends with CODE once `FILE.go` is there. It has a child in its process group,
-whose pid is in `FILE.child`. Told `grumble`, it takes TERM for no reason to end.
+whose pid is in `FILE.child`. With the argument `grumble` it takes TERM for no reason to end.
 """
 
 from __future__ import annotations

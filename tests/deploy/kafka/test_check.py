@@ -52,7 +52,7 @@ def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "operation", "told"),
+    ("resource", "operation", "says"),
     [
         ("order-events-dlq", "WRITE", "the operation Write on topic order-events-dlq"),
         ("order_location-gen-", "WRITE", r"the operation Write on transactional id order_location-gen-check"),
@@ -60,13 +60,13 @@ def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
     ],
 )
 def test_a_missing_acl_is_told_with_user_operation_and_resource(
-    secured_broker: SecuredBroker, platform: PlatformSettings, resource: str, operation: str, told: str
+    secured_broker: SecuredBroker, platform: PlatformSettings, resource: str, operation: str, says: str
 ) -> None:
     doomed = [acl for acl in least(platform) if acl.name == resource and acl.operation.name == operation]
     assert doomed
     for one in doomed:
         secured_broker.forbid(one)
-    with pytest.raises(ConfigurationError, match=f"doesn't allow User:CN=platform {told}"):
+    with pytest.raises(ConfigurationError, match=f"doesn't allow User:CN=platform {says}"):
         list(check_kafka(platform, APPS))
 
 

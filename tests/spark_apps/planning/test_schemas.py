@@ -1,4 +1,4 @@
-"""The plan of schemas, with a registry that decides as it is told. `test_schema_plan.py` has a real one."""
+"""The plan of schemas, with a registry with given decisions. `test_schema_plan.py` has a real one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = Description(0, {})
 
 
 class ToldRegistry(SchemaRegistry):
-    """Has the subjects and refuses the subjects that it is told."""
+    """Has the subjects and refuses the given ones."""
 
     def __init__(self, has: set[str], refuses: set[str], *, registers: bool) -> None:
         super().__init__(None)
@@ -71,11 +71,11 @@ def test_each_subject_that_is_written_has_a_verdict(monkeypatch: pytest.MonkeyPa
     assert "subject shop-kept-changelog-value refuses" in found["shop-kept-changelog-value"].details[0]
 
 
-@pytest.mark.parametrize(("registers", "told"), [(True, "when it starts"), (False, "before the start")])
-def test_a_new_schema_says_who_registers_it(monkeypatch: pytest.MonkeyPatch, registers: bool, told: str) -> None:
+@pytest.mark.parametrize(("registers", "says"), [(True, "when it starts"), (False, "before the start")])
+def test_a_new_schema_says_who_registers_it(monkeypatch: pytest.MonkeyPatch, registers: bool, says: str) -> None:
     found = changes(monkeypatch, ToldRegistry(set(), set(), registers=registers))
     assert {change.verdict for change in found.values()} == {Verdict.NEW}
-    assert all(told in change.details[0] for change in found.values())
+    assert all(says in change.details[0] for change in found.values())
 
 
 def test_schemas_without_a_registry_are_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

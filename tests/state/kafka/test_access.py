@@ -1,4 +1,4 @@
-"""Who may enter a secured Kafka, and what everybody else is told."""
+"""Who may enter a secured Kafka, and what the others get to read."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ def test_a_client_with_a_token_is_let_in(secured_broker: SecuredBroker) -> None:
     assert principal(kafka) == "the user of this login"
 
 
-def test_a_wrong_password_is_told_with_user_and_file(secured_broker: SecuredBroker) -> None:
+def test_a_wrong_password_is_refused_with_user_and_file(secured_broker: SecuredBroker) -> None:
     kafka = secured_broker.with_password("nobody", "a wrong one")
-    with pytest.raises(ConfigurationError, match=r"refuses the login of User:nobody \(.*\): correct /.*nobody") as told:
+    with pytest.raises(
+        ConfigurationError, match=r"refuses the login of User:nobody \(.*\): correct /.*nobody"
+    ) as caught:
         check_login(kafka, TIMEOUT_S)
-    assert "a wrong one" not in str(told.value)
+    assert "a wrong one" not in str(caught.value)
 
 
-def test_an_expired_certificate_is_told_with_its_time(secured_broker: SecuredBroker) -> None:
+def test_an_expired_certificate_is_refused_with_its_time(secured_broker: SecuredBroker) -> None:
     kafka = secured_broker.with_certificate("old", age=dt.timedelta(days=4000))
     with pytest.raises(ConfigurationError, match=r"old\.pem is valid from .* to .*: have a new one signed"):
         check_login(kafka, TIMEOUT_S)
 
 
-def test_a_certificate_of_a_foreign_authority_is_told(secured_broker: SecuredBroker) -> None:
+def test_a_certificate_of_a_foreign_authority_is_refused(secured_broker: SecuredBroker) -> None:
     kafka = secured_broker.with_certificate("foreign", new_authority("foreign", dt.datetime.now(dt.UTC)))
     with pytest.raises(ConfigurationError, match=r"refuses the certificate .*foreign\.pem of User:CN=foreign"):
         check_login(kafka, TIMEOUT_S)

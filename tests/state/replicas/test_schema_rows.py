@@ -18,7 +18,7 @@ from tests.state.schemas.samples import AVRO, Purchase
 
 
 class SlowRegistry(MemoryRegistry):
-    """Answers once it may, or fails as often as it is told to."""
+    """Answers once it may, or fails a given number of times."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The registry's errors, against a server that answers as it is told. A real registry: see tests/integration."""
+"""The registry's errors, against a server with given answers. A real registry: see tests/integration."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_apps_register_only_where_the_file_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "says"),
     [
         ("", "has no schema.registry.url"),
         ("schema.registry.url=ftp://r", "must be http"),
@@ -56,8 +56,8 @@ def test_apps_register_only_where_the_file_says_so(tmp_path: Path) -> None:
         ("schema.registry.url", "form name=value"),
     ],
 )
-def test_what_can_not_work_is_refused_without_the_password(tmp_path: Path, content: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told) as error:
+def test_what_can_not_work_is_refused_without_the_password(tmp_path: Path, content: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says) as error:
         read_registry_properties(written(tmp_path, content))
     assert "hunter2" not in str(error.value)
 
