@@ -70,16 +70,14 @@ class PlatformHealthySensor(BaseSensorOperator):
     """Waits until every process of the platform is healthy, or those that are named.
 
     Args:
-        processes: their names, such as `pos` or `node-a`; None for all.
+        processes: their names, such as `pos` or `node-a`; all if none is named.
         storekeeper_conn_id: the connection.
         **kwargs: those of every sensor.
     """
 
     ui_color = "#d7ecd9"
 
-    def __init__(
-        self, *, processes: Sequence[str] | None = None, storekeeper_conn_id: str = CONNECTION, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, processes: Sequence[str] = (), storekeeper_conn_id: str = CONNECTION, **kwargs: Any) -> None:
         super().__init__(**{"mode": "reschedule", **kwargs})
         self.processes = processes
         self.storekeeper_conn_id = storekeeper_conn_id
@@ -88,7 +86,7 @@ class PlatformHealthySensor(BaseSensorOperator):
         """Looks once."""
         del context
         status = StorekeeperHook(self.storekeeper_conn_id).status()
-        if self.processes is None:
+        if not self.processes:
             return bool(status["healthy"])
         health = {process["name"]: process["healthy"] for process in status["processes"]}
         return all(health.get(name, False) for name in self.processes)
