@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 
-from deploy.control.errors import SupervisorUnreachableError
-from deploy.control.supervisor_rpc import SupervisorCredentials
+from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from deploy.supervisor_rpc import SupervisorCredentials
 from state.private_files import read_secret
 from state.whole_files import write_whole
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass
 
-from deploy.control.supervisor_rpc import SupervisorCredentials
 from deploy.effective import Effective, effective, shown
 from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.settings_reference import Setting, Value
 from deploy.supervisor import supervisor_conf
+from deploy.supervisor_rpc import SupervisorCredentials
 from state.configuration import LIVE, read_file
 
 

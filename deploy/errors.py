@@ -1,6 +1,7 @@
 """Errors of starting, watching and stopping the platform. The command line shows the message alone.
 
 StateError
+├── SupervisorUnreachableError    the supervisor doesn't answer (retriable)
 └── PlatformError                 an operation on the platform could not be done; the message says what to do
     ├── NotSetUpError             jars or packages are missing: run `make setup`
     ├── PortTakenError            another process listens where one of ours must
@@ -8,12 +9,16 @@ StateError
     ├── AlreadyRunningError       another operation or platform holds the run directory
     └── StartError                a part did not become healthy in time or gave up
 
-The command line ends with exit code 1 on any of them (`state/program.py`).
+The command line ends with exit code 1 on a PlatformError (`state/program.py`).
 """
 
 from __future__ import annotations
 
-from state.errors import StateError
+from state.errors import RetriableError, StateError
+
+
+class SupervisorUnreachableError(RetriableError):
+    """The supervisor doesn't answer or refuses the call. Start the platform, or look into its log."""
 
 
 class PlatformError(StateError):

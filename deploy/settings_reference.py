@@ -28,8 +28,8 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
     ("Your own apps", "read by all that knows the apps", OwnAppsSettings),
     ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
-    ("What asks nodes", "read by maintenance and by Airflow's operators", ClientSettings),
-    ("Airflow's operators", "read when a task runs", OperationsSettings),
+    ("What asks nodes", "read by maintenance and by jobs", ClientSettings),
+    ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
     (
         "Maintenance of stores",
         "read by `storekeeper verify`, `check growth` and `snapshot optimize`",

@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import psutil
 
-from deploy.control.errors import SupervisorUnreachableError
 from deploy.control.job_files import end_job_processes
-from deploy.control.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.credentials import make_supervisor_credentials
-from deploy.errors import StartError
+from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.programs import CONTROL, Program
 from deploy.settings import PlatformSettings
+from deploy.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.waiting import eventually
 from state.program import NO_RESTART
 from state.whole_files import write_whole

@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import answers, prepare_broker
-from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
@@ -27,6 +26,7 @@ from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
+from deploy.supervisor_rpc import SupervisorRpc
 from deploy.table_readers import mend_modes
 from deploy.topics import all_topics, ensure_topics, topics_there
 from deploy.waiting import eventually

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from deploy.control.errors import AppFailedError, AppTimeoutError
 from deploy.control.settings import OperationsSettings
-from deploy.control.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
+from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
 from spark_apps.registry import apps_of
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat

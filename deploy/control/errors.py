@@ -1,7 +1,6 @@
 """Errors of starting, stopping and watching apps, on top of the library's tree.
 
 StateError
-├── SupervisorUnreachableError    the supervisor doesn't answer (retriable)
 ├── AppFailedError                an app ended while it was to start; a retry needs a change first
 └── AppTimeoutError               an app took too long to start or stop (retriable)
 """
@@ -9,10 +8,6 @@ StateError
 from __future__ import annotations
 
 from state.errors import ConfigurationError, RetriableError
-
-
-class SupervisorUnreachableError(RetriableError):
-    """The supervisor doesn't answer or refuses the call. Start the platform, or look into its log."""
 
 
 class AppFailedError(ConfigurationError):

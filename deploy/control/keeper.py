@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from deploy.control.app_control import ProcessSupervisor
 from deploy.control.settings import OperationsSettings
-from deploy.control.supervisor_rpc import ProcessInfo, SupervisorRpc
+from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
 from spark_apps.registry import apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from state.errors import RefusedError

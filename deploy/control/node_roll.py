@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from deploy.control.app_control import ProcessSupervisor
 from deploy.control.errors import AppFailedError
-from deploy.control.supervisor_rpc import ENDED_STATES
+from deploy.supervisor_rpc import ENDED_STATES
 from state.program import NO_RESTART
 
 _LOG_BYTES = 2000

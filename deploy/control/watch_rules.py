@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
-from deploy.control.supervisor_rpc import ENDED_STATES, ProcessInfo
+from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.program import NO_RESTART

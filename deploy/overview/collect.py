@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from deploy.control.errors import SupervisorUnreachableError
-from deploy.control.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
+from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.overview import run_files
 from deploy.overview.model import App, Overview, Placement, nodes_of, stores_of
 from deploy.overview.processes import Probes, app_processes, processes_of
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor
+from deploy.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
 from deploy.wanted_apps import kept_apps
 from spark_apps.registry import APPS
 from state.client import ClientLimits, Credentials, StateClient

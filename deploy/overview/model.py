@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deploy.control.supervisor_rpc import ProcessInfo
+from deploy.supervisor_rpc import ProcessInfo
 from quality.resolution import Resolution
 from quality.verdict import Verdict
 from spark_apps.runtime.app_health import behind, heartbeat_problem, is_silent, restoring

@@ -9,12 +9,12 @@ import psutil
 
 from deploy.airflow_client import AirflowClient
 from deploy.broker import answers
-from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.credentials import AIRFLOW_USER
 from deploy.overview.model import FROZEN, RUNNING, App, Process
 from deploy.overview.run_files import Exits
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
 from deploy.settings import PlatformSettings
+from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.generations.desired_state import Role
 from spark_apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState

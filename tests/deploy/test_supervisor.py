@@ -13,15 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.control.errors import SupervisorUnreachableError
 from deploy.control.job_files import JOB_MARKER
-from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
+from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, shut_down, start_supervisor, stop_all
+from deploy.supervisor_rpc import SupervisorRpc
 from deploy.waiting import eventually
 from harness.ports import free_ports
 

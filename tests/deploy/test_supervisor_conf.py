@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.control.supervisor_rpc import SupervisorCredentials
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
 from deploy.supervisor import supervisor_conf
+from deploy.supervisor_rpc import SupervisorCredentials
 
 PASSWORD = "secret-of-the-test"
 

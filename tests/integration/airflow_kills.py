@@ -13,10 +13,9 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.control.errors import SupervisorUnreachableError
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.down import find_orphans
-from deploy.errors import StartError
+from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.waiting import eventually
 from harness.meanwhile import repeating

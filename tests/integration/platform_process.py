@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.layout import RunLayout
+from deploy.supervisor_rpc import SupervisorRpc
 from harness.ports import free_ports
 
 STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))

@@ -20,10 +20,10 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from deploy.control.errors import SupervisorUnreachableError
-from deploy.control.supervisor_rpc import SupervisorRpc
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
+from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
+from deploy.supervisor_rpc import SupervisorRpc
 from harness.broker import Broker
 from harness.sales import good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic

@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.control.errors import SupervisorUnreachableError
-from deploy.control.supervisor_rpc import SupervisorRpc
+from deploy.errors import SupervisorUnreachableError
+from deploy.supervisor_rpc import SupervisorRpc
 from harness.waiting import eventually
 
 APPS = ("pos", "hadoop_export", "pos-next", "shared_driver", "ticks-next")

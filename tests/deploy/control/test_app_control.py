@@ -8,7 +8,7 @@ import pytest
 
 from deploy.control.app_control import AppControl, Patience
 from deploy.control.errors import AppFailedError, AppTimeoutError
-from deploy.control.supervisor_rpc import ProcessInfo
+from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
 

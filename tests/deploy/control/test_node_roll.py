@@ -8,7 +8,7 @@ import pytest
 
 from deploy.control.errors import AppFailedError
 from deploy.control.node_roll import NodeRoll, held_alone
-from deploy.control.supervisor_rpc import ProcessInfo
+from deploy.supervisor_rpc import ProcessInfo
 
 BEGAN_S = 1000
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.control.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
+from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.overview.model import App, LastVerdict, Node, Overview, Process, Store
+from deploy.supervisor_rpc import ProcessInfo
 from quality.resolution import Action, Resolution
 from quality.verdict import Status, Verdict
 from spark_apps.runtime.heartbeat import AppState, Heartbeat

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.control.supervisor_rpc import ProcessInfo
 from deploy.overview.model import App, LastVerdict, Overview, Placement, Process, Snapshot, nodes_of, stores_of
+from deploy.supervisor_rpc import ProcessInfo
 from quality.resolution import Action
 from quality.verdict import Status
 from spark_apps.runtime.heartbeat import AppState

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import orjson
 
-from deploy.control.errors import SupervisorUnreachableError
+from deploy.errors import SupervisorUnreachableError
 from state.private_files import read_secret
 
 ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.control.errors import SupervisorUnreachableError
-from deploy.control.supervisor_rpc import SupervisorRpc
+from deploy.errors import SupervisorUnreachableError
+from deploy.supervisor_rpc import SupervisorRpc
 from tests.deploy.control.supervised import Supervised
 
 
