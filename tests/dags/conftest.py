@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from deploy.control.job_files import end_job_processes
-from tests.deploy.control.conftest import supervised  # noqa: F401 (a fixture)
+from tests.deploy.conftest import supervised  # noqa: F401 (a fixture)
 from tests.deploy.control.supervised import environment
 from tests.deploy.control.toys import ControlProcess
 
