@@ -12,6 +12,7 @@ from rich.console import Console
 
 from deploy.extras import require_platform
 from deploy.settings import OwnPlatformSettings, PlatformSettings
+from state.cli.listen import listen_address
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
 from state.program import ExitCode
 
@@ -288,10 +289,8 @@ def control(
 
     platform = PlatformSettings.load()
     platform.make_run_dir()
-    host, _, port = (listen or f"127.0.0.1:{platform.control_port}").rpartition(":")
-    if not port.isdigit():
-        raise typer.BadParameter("give HOST:PORT, such as 127.0.0.1:18091", param_hint="--listen")
-    run_control(platform, host.strip("[]"), int(port), SystemClock())
+    host, port = listen_address(listen or f"127.0.0.1:{platform.control_port}")
+    run_control(platform, host, port, SystemClock())
 
 
 airflow_commands = typer.Typer(rich_markup_mode=None)

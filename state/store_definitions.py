@@ -86,6 +86,9 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
         if definition.name in found:
             msg = f"{definition.name!r} is there twice"
             raise ValueError(msg)
+        if same := [name for name, other in found.items() if other.topic == definition.topic]:
+            msg = f"{same[0]!r} and {definition.name!r} have the same topic {definition.topic}: a node serves it once"
+            raise ValueError(msg)
         found[definition.name] = definition
     return found
 

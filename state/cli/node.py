@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from state.cli.listen import listen_address
+
 
 def node(
     name: Annotated[str, typer.Argument(help="This node's name, its own in the cluster.")],
@@ -24,6 +26,5 @@ def node(
 
     given: dict[str, object] = {} if stores is None else {"stores": stores}
     if listen is not None:
-        host, _, port = listen.rpartition(":")
-        given |= {"listen_host": host.strip("[]"), "listen_port": port}
+        given["listen_host"], given["listen_port"] = listen_address(listen)
     run_node(name, given)

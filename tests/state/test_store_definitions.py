@@ -44,6 +44,7 @@ def test_values_by_schemas_are_said_in_the_place_of_the_score_field() -> None:
         ("rewards=t:ranked", "score field"),
         ("rewards=t:window:x", "score field"),
         ("rewards=t,rewards=u", "twice"),
+        ("rewards=t,points=t:window", "same topic"),
         ("../rewards=t", "name"),
     ],
 )
