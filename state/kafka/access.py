@@ -18,6 +18,8 @@ from state.kafka.properties import principal_of, read_properties
 
 _LOOK_S = 0.5
 _AROUND = re.compile(r"^\w+://[^ ]*: |\(after .*$")
+_OWN_CHECK = "certificate verify failed"
+"""What OpenSSL says about the other side's certificate. A refusal by the other side arrives as an alert."""
 _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
@@ -41,9 +43,9 @@ def check_login(kafka: Kafka, timeout_s: float) -> bool:
             admin.list_topics(timeout=min(left_s, _LOOK_S))
             return True
         admin.poll(0)
-        refusal = _refusal(kafka, failures)
-        if refusal is not None:
-            raise ConfigurationError(refusal)
+        reason = refusal(kafka, failures)
+        if reason is not None:
+            raise ConfigurationError(reason)
     return False
 
 
@@ -92,12 +94,19 @@ def denied(kafka: Kafka, resource: str, name: str, operation: str) -> Configurat
     )
 
 
-def _refusal(kafka: Kafka, failures: Sequence[KafkaError]) -> str | None:
+def refusal(kafka: Kafka, failures: Sequence[KafkaError]) -> str | None:
+    """Why the brokers refuse this client, or it refuses them, and what to do; None if no failure says so.
+
+    Args:
+        kafka: the Kafka.
+        failures: what the client reported, in this order.
+    """
     for failure in failures:
         reason = _AROUND.sub("", failure.str()).strip()
         if failure.code() == KafkaError._AUTHENTICATION and "acquire" not in reason:  # noqa: SLF001 (librdkafka's own)
             return f"Kafka at {kafka} refuses the login of {principal(kafka)} ({reason}): correct {kafka.properties}"
-        if failure.code() == KafkaError._SSL:  # noqa: SLF001
+        # On a busy machine the library was seen to report this failure without its code.
+        if failure.code() == KafkaError._SSL or _OWN_CHECK in reason:  # noqa: SLF001
             return f"the connection to Kafka at {kafka} isn't safe ({reason}): correct {kafka.properties}"
         if "SSL routines" in reason:
             certificate = _certificate(kafka)

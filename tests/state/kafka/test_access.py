@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 from deploy.containers.authority import authority_pems, new_authority
 from harness.secured_broker import USER, SecuredBroker
 from spark_apps.runtime.topics import Topics
 from state.errors import ConfigurationError
-from state.kafka.access import check_login, principal
+from state.kafka.access import check_login, principal, refusal
 from state.kafka.connection import Kafka
 
 pytestmark = pytest.mark.broker
@@ -69,6 +70,12 @@ def test_brokers_of_a_foreign_authority_are_not_trusted(secured_broker: SecuredB
     elsewhere.write_text(kafka.properties.read_text())
     with pytest.raises(ConfigurationError, match=r"isn't safe \(.*certificate verify failed"):
         check_login(replace(kafka, properties=elsewhere), TIMEOUT_S)
+
+
+@pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._FAIL])  # noqa: SLF001 (librdkafka's own)
+def test_a_failed_check_of_the_brokers_certificate_is_not_the_brokers_refusal(code: int) -> None:
+    failed = KafkaError(code, "ssl://a:1/bootstrap: error:0A000086:SSL routines::certificate verify failed (after 5ms)")
+    assert "isn't safe (error:0A000086" in str(refusal(Kafka("a:1"), [failed]))
 
 
 def test_without_a_broker_nobody_is_refused() -> None:
