@@ -72,7 +72,7 @@ def test_brokers_of_a_foreign_authority_are_not_trusted(secured_broker: SecuredB
         check_login(replace(kafka, properties=elsewhere), TIMEOUT_S)
 
 
-@pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._FAIL])  # noqa: SLF001 (librdkafka's own)
+@pytest.mark.parametrize("code", [KafkaError._SSL, KafkaError._FAIL])
 def test_a_failed_check_of_the_brokers_certificate_is_not_the_brokers_refusal(code: int) -> None:
     failed = KafkaError(code, "ssl://a:1/bootstrap: error:0A000086:SSL routines::certificate verify failed (after 5ms)")
     assert "isn't safe (error:0A000086" in str(refusal(Kafka("a:1"), [failed]))
