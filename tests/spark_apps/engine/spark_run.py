@@ -75,15 +75,7 @@ class SparkRun:
         Raises:
             Exception: what ended the query.
         """
-        query = self._start(around)
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        try:
-            query.processAllAvailable()
-            while not self._is_caught_up():  # Spark may not have seen the newest offsets
-                assert time.monotonic() < deadline_s, "the query doesn't catch up"
-                query.processAllAvailable()
-        finally:
-            query.stop()
+        run_query(self._start(around), self.context)
 
     def run_batch(self) -> None:
         """As `run`, but raises the error of ours that ended the query."""
@@ -135,11 +127,6 @@ class SparkRun:
         found = Topics(self._broker.kafka).bounds([topic])
         return dict(found.start.offsets[topic]), dict(found.end.offsets[topic])
 
-    def _is_caught_up(self) -> bool:
-        ends = Topics(self._broker.kafka).end(read_topics(self.context.spec, self.settings))
-        done = self.checkpoint.committed_position()
-        return all(done.offset(topic, partition) == end for topic, partition, end in ends)
-
     def _start(self, around: Callable[[ProcessBatch], ProcessBatch]) -> StreamingQuery:
         stream = open_topology_stream(self.context, self._describe)
         return (
@@ -148,3 +135,25 @@ class SparkRun:
             .trigger(processingTime="0 seconds")
             .start()
         )
+
+
+def run_query(query: StreamingQuery, context: StreamContext) -> None:
+    """Lets an app's query handle all that waits, and stops it.
+
+    Raises:
+        Exception: what ended the query.
+    """
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    try:
+        query.processAllAvailable()
+        while not _is_caught_up(context):  # Spark may not have seen the newest offsets
+            assert time.monotonic() < deadline_s, "the query doesn't catch up"
+            query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def _is_caught_up(context: StreamContext) -> bool:
+    ends = Topics(context.settings.kafka).end(read_topics(context.spec, context.settings))
+    done = context.checkpoint.committed_position()
+    return all(done.offset(topic, partition) == end for topic, partition, end in ends)

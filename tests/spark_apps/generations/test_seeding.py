@@ -32,7 +32,7 @@ from state.migration.compare import ComparisonVerdict
 from state.snapshots.manifest import SnapshotManifest
 from state.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
 from tests.integration import grouped_app
-from tests.spark_apps.engine.spark_run import SparkRun
+from tests.spark_apps.engine.spark_run import SparkRun, run_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,10 +161,7 @@ class Shop:
             .trigger(processingTime="0 seconds")
             .start()
         )
-        try:
-            query.processAllAvailable()
-        finally:
-            query.stop()
+        run_query(query, context)
 
 
 @pytest.fixture
