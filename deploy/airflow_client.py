@@ -98,25 +98,34 @@ class AirflowClient:
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?state=running&limit=1")
         return bool(found["dag_runs"])
 
-    def failed_tasks(self, dag_id: str, run_id: str) -> list[str]:
-        """The tasks of a run that failed."""
-        return [task for task, state in self.task_states(dag_id, run_id).items() if state == "failed"]
-
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """The state of each task of a run; None before it was scheduled."""
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return {task["task_id"]: task["state"] for task in found["task_instances"]}
+        """The state of each task of a run; None before it was scheduled. Of a mapped task, any one that failed, or else
+        the last.
+        """
+        states: dict[str, str | None] = {}
+        for task in self._tasks(dag_id, run_id):
+            if states.get(task["task_id"]) != "failed":
+                states[task["task_id"]] = task["state"]
+        return states
 
-    def _last_error(self, dag_id: str, run_id: str, task_id: str) -> str:
+    def _tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The tasks of a run, each of a mapped one for itself."""
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return list(found["task_instances"])
+
+    def _last_error(self, task: Mapping[str, Any]) -> str:
         """The errors of the task's last try: `up` stops Airflow when a DAG fails, so its log has no address then."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        name, try_number = task["task_id"], task["try_number"]
+        if task["map_index"] >= 0:
+            name = f"{name} {task.get('rendered_map_index') or task['map_index']}"
+        path = f"/api/v2/dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances/{task['task_id']}"
+        query = f"full_content=true&map_index={task['map_index']}"
         try:
-            try_number = self._request("GET", path)["try_number"]
-            lines = self._request("GET", f"{path}/logs/{try_number}?full_content=true")["content"]
+            lines = self._request("GET", f"{path}/logs/{try_number}?{query}")["content"]
         except StartError as error:
-            return f"{task_id}: its log can't be read: {error}"
+            return f"{name}: its log can't be read: {error}"
         errors = "\n".join(_words(line) for line in lines if _is_error(line))
-        return f"{task_id}, try {try_number}: {errors or 'its log has no error'}"
+        return f"{name}, try {try_number}: {errors or 'its log has no error'}"
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
         """Clears a task of a run, whatever its state, so that it runs again."""
@@ -156,10 +165,10 @@ class AirflowClient:
                 raise StartError(msg)
             self._sleep(_PAUSE_S)
         if state == "failed":
-            failed = self.failed_tasks(dag_id, run_id)
-            tasks = ", ".join(failed) or "none of its tasks"
+            failed = [task for task in self._tasks(dag_id, run_id) if task["state"] == "failed"]
+            tasks = ", ".join(dict.fromkeys(task["task_id"] for task in failed)) or "none of its tasks"
             msg = f"DAG {dag_id} failed (task {tasks}): see its log at {self._url}/dags/{dag_id}/runs/{run_id}."
-            raise StartError("\n".join([msg, *(self._last_error(dag_id, run_id, task) for task in failed)]))
+            raise StartError("\n".join([msg, *map(self._last_error, failed)]))
 
     def run(self, dag_id: str, conf: Mapping[str, object] | None, timeout_s: float) -> None:
         """Unpauses and triggers a DAG and waits until the run has succeeded.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -33,7 +34,7 @@ def leave(parent: subprocess.Popen[str]) -> None:
     parent.wait(60)
 
 
-def test_a_child_is_counted_once() -> None:
+def a_child_is_counted_once() -> None:
     time = ProcessorTime()
     before = time.used_s()
     with process(_WORK) as child:
@@ -47,7 +48,7 @@ def test_a_child_is_counted_once() -> None:
     assert -0.01 < after - alive < 0.4  # sums of floats
 
 
-def test_a_daemon_is_counted_after_its_parents_end_and_after_its_own() -> None:
+def a_daemon_is_counted_after_its_parents_end_and_after_its_own() -> None:
     time = ProcessorTime()
     before = time.used_s()
     with time.watching(), process(_PARENT) as parent:
@@ -64,7 +65,7 @@ def test_a_daemon_is_counted_after_its_parents_end_and_after_its_own() -> None:
         assert time.used_s() - before >= 0.5
 
 
-def test_a_daemon_that_was_never_seen_below_its_parent_is_known_by_its_mark() -> None:
+def a_daemon_that_was_never_seen_below_its_parent_is_known_by_its_mark() -> None:
     time = ProcessorTime()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TESTS_PROCESSOR_TIME", time.mark)
@@ -78,3 +79,16 @@ def test_a_daemon_that_was_never_seen_below_its_parent_is_known_by_its_mark() ->
         assert time.used_s() >= before + 0.5
     finally:
         daemon.kill()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        a_child_is_counted_once,
+        a_daemon_is_counted_after_its_parents_end_and_after_its_own,
+        a_daemon_that_was_never_seen_below_its_parent_is_known_by_its_mark,
+    ],
+)
+def test_in_a_process_without_other_children(check: Callable[[], None]) -> None:
+    name = check.__name__
+    subprocess.run([sys.executable, "-c", f"from {__name__} import {name}; {name}()"], check=True, timeout=120)

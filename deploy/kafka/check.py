@@ -23,7 +23,11 @@ from state.kafka.connection import Kafka
 from state.settings import load_node_settings
 
 _TIMEOUT_S = 30.0
+_PAUSE_S = 0.5
 _LARGEST_SKEW_MS = 60_000
+_NOT_READY = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
 
 
 def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterator[str]:
@@ -51,7 +55,7 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
         if right.resource == "transactional-id" and right.name.endswith("-gen-"):
             _check_transactions(kafka, f"{right.name}check", AppSettings().transaction_timeout_ms)
         elif right.resource == "group":
-            _check_group(kafka, admin, f"{right.name}check")
+            check_group(kafka, admin, f"{right.name}check")
     yield "transactions and groups work"
 
 
@@ -159,15 +163,34 @@ def _check_transactions(kafka: Kafka, name: str, timeout_ms: int) -> None:
         raise denial(kafka, reason, name, "Write") or ConfigurationError(msg) from error
 
 
-def _check_group(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    """Checks that offsets of a group may be committed; a consumer needs its group even if it never joins it."""
-    asked = admin.describe_consumer_groups([name], include_authorized_operations=True, request_timeout=_TIMEOUT_S)
-    try:
-        found = asked[name].result(_TIMEOUT_S)
-    except KafkaException as error:
-        raise denial(kafka, error.args[0], name, "Read") or error from error
-    if "READ" not in {one.name for one in found.authorized_operations or ()}:
+def check_group(kafka: Kafka, admin: AdminClient, name: str) -> None:
+    """Checks that offsets of a group may be committed; a consumer needs its group even if it never joins it.
+
+    Raises:
+        ConfigurationError: they may not.
+        StartError: the brokers find no coordinator for it.
+    """
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while (allowed := _allowed_with(kafka, admin, name)) is None:
+        if time.monotonic() >= deadline_s:
+            msg = f"Kafka at {kafka} has no coordinator for group {name}: see the log of the brokers."
+            raise StartError(msg)
+        time.sleep(_PAUSE_S)
+    if "READ" not in allowed:
         raise denied(kafka, "group", name, "Read")
+
+
+def _allowed_with(kafka: Kafka, admin: AdminClient, group: str) -> set[str] | None:
+    """What may be done with a group; None while its coordinator isn't ready, as shortly after a broker has started."""
+    asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=_TIMEOUT_S)
+    try:
+        found = asked[group].result(_TIMEOUT_S)
+    except KafkaException as error:
+        reason: KafkaError = error.args[0]
+        if reason.code() in _NOT_READY:
+            return None
+        raise denial(kafka, reason, group, "Read") or error from error
+    return {one.name for one in found.authorized_operations or ()}
 
 
 def _plain(operation: str) -> str:

@@ -53,21 +53,24 @@ class FakeAirflow:
             self.others_running -= 1
             return httpx2.Response(200, json={"dag_runs": [{"dag_run_id": "hourly"}] * (self.others_running >= 0)})
         if self.runs and path.startswith(f"{run}/{self.runs[-1]}"):
-            return self._of_run(path.removeprefix(f"{run}/{self.runs[-1]}"))
+            return self._of_run(path.removeprefix(f"{run}/{self.runs[-1]}"), request.url.params)
         if path == "/api/v2/dags/known":
             self.paused = json.loads(request.content)["is_paused"] if request.method == "PATCH" else self.paused
             return httpx2.Response(200, json={})
         return httpx2.Response(404, json={"detail": "not found"})
 
-    def _of_run(self, path: str) -> httpx2.Response:
+    def _of_run(self, path: str, query: httpx2.QueryParams) -> httpx2.Response:
         if not path:
             return httpx2.Response(200, json={"state": self.states.pop(0)})
         if path == "/taskInstances":
-            tasks = [{"task_id": "good", "state": "success"}, {"task_id": "bad", "state": "failed"}]
-            return httpx2.Response(200, json={"task_instances": tasks})
-        if path == "/taskInstances/bad":
-            return httpx2.Response(200, json={"task_id": "bad", "try_number": 2})
-        if path == "/taskInstances/bad/logs/2" and self.log is not None:
+            run = {"dag_id": "known", "dag_run_id": self.runs[-1], "try_number": 2}
+            good = run | {"task_id": "good", "state": "success", "map_index": -1}
+            bad, later = (
+                run | {"task_id": "bad", "state": state, "map_index": index, "rendered_map_index": name}
+                for state, index, name in (("failed", 0, "sales"), ("success", 1, None))
+            )
+            return httpx2.Response(200, json={"task_instances": [good, bad, later]})
+        if path == "/taskInstances/bad/logs/2" and query["map_index"] == "0" and self.log is not None:
             return httpx2.Response(200, json={"content": self.log})
         return httpx2.Response(404, json={"detail": "not found"})
 
@@ -115,14 +118,16 @@ def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: 
         {"event": "ensure pos", "level": "info"},
         {"event": "Task failed with exception", "level": "error", "error_detail": [cause]},
     ]
-    with pytest.raises(StartError, match=r"(?s)bad, try 2: Task failed.*pos ended with exit code 78") as caught:
+    with pytest.raises(StartError, match=r"(?s)bad sales, try 2: Task failed.*pos ended with exit code 78") as caught:
         client.run("known", None, timeout_s=60)
     assert "ensure pos" not in str(caught.value)
 
 
 def test_a_failed_run_is_told_of_without_a_log(airflow: FakeAirflow, client: AirflowClient) -> None:
     airflow.states = ["failed"]
-    with pytest.raises(StartError, match=r"(?s)task bad\).*bad: its log can't be read: Airflow refused .* with 404"):
+    with pytest.raises(
+        StartError, match=r"(?s)task bad\).*bad sales: its log can't be read: Airflow refused .* with 404"
+    ):
         client.run("known", None, timeout_s=60)
 
 

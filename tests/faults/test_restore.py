@@ -257,7 +257,7 @@ def test_a_compacted_log_gives_the_same_rows(broker: Broker, tmp_path: Path, req
         return sum(file.stat().st_size for file in log_folder.glob("*.log")) < size / 2
 
     size = sum(file.stat().st_size for file in log_folder.glob("*.log"))
-    eventually(compacted, 90, "the log is compacted")
+    eventually(compacted, 300, "the log is compacted")
     (node,) = make_nodes(broker, tmp_path / "run", f"rewards={topic}", names="a")
     request.addfinalizer(node.close)
     node.start()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
-from confluent_kafka.admin import AclBinding
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclBinding, AclOperation, AdminClient
 
-from deploy.kafka.check import check_clock, check_kafka, clock_ahead_ms
+from deploy.kafka.check import check_clock, check_group, check_kafka, clock_ahead_ms
 from deploy.kafka.requests import printed
 from deploy.settings import PlatformSettings
 from deploy.topics import ensure_topics, requested_topics
@@ -68,6 +72,16 @@ def test_a_missing_acl_is_told_with_user_operation_and_resource(
         secured_broker.forbid(one)
     with pytest.raises(ConfigurationError, match=f"doesn't allow User:CN=platform {says}"):
         list(check_kafka(platform, APPS))
+
+
+def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
+    admin = create_autospec(AdminClient, instance=True)
+    busy, ready = Future[Any](), Future[Any]()
+    busy.set_exception(KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)))
+    ready.set_result(Mock(authorized_operations=[AclOperation.READ]))
+    admin.describe_consumer_groups.side_effect = [{"a": busy}, {"a": ready}]
+    check_group(Kafka("broker:1"), admin, "a")
+    assert admin.describe_consumer_groups.call_count == 2
 
 
 def test_missing_topics_are_made_by_an_administrator_where_nobody_else_may(
