@@ -163,17 +163,20 @@ def test_more_keys_than_a_node_takes_at_once_are_read(repository: Repository) ->
 
 def test_what_can_not_be_answered_is_an_error_and_never_a_missing_feature(repository: Repository) -> None:
     with fake_node(refuses(503, "restoring")) as restoring:
-        text, fraction, stale, waiting = repository.does(
+        text, fraction, stale, waiting, tokenless = repository.does(
             asked(["cards:points"], [{"card": "42"}, {"card": "text"}]),
             asked(["visits_by_card:visits"], [{"card": "half"}]),
             asked(["cards:points"], [{"card": "42"}], max_staleness_ms=0, timeout_s=2),
             asked(["cards:points"], [{"card": "42"}], addresses=[restoring.address], timeout_s=2),
+            asked(["cards:points"], [{"card": "42"}], token_file="token"),
         )
     assert text["error"] == fraction["error"] == "SerializationError"
     assert "field TotalLoyaltyPoints of store rewards can't be feature points: a str is no DECIMAL" in text["text"]
     assert "many" not in text["text"]
     assert stale["error"] == "TooStaleError"
     assert waiting["error"] == "StoreRestoringError"
+    assert tokenless["error"] == "ConfigurationError"
+    assert tokenless["text"] == "the token file token can't be read: there is none"
 
 
 def test_streams_alone_write(repository: Repository) -> None:
