@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
+FEAST := .venv-feast
 DOCS := .venv-docs
 STORAGE := .storage
 PACKAGES := state spark_apps quality storekeeper_provider dags deploy
@@ -68,7 +69,7 @@ test: setup lint ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
-test-long: setup $(JARS)/schema-registry/.ready lint ## all of `make test`, and the long tests too: hours
+test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `make test`, and the long tests too: hours
 	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long
 
 test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
@@ -114,6 +115,12 @@ $(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benc
 $(JARS)/schema-registry/.ready: harness/schema_registry/pom.xml | $(JARS)/broker/.ready
 	@echo "setup: fetching the schema registry that tests run (once; 140 MB)"
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/schema-registry
+	@touch $@
+
+$(FEAST)/.ready: harness/feast/requirements.lock
+	@test -x $(FEAST)/bin/python || $(PYTHON) -m venv $(FEAST)
+	@echo "setup: installing the Feast that tests run, in an environment of its own"
+	@$(FEAST)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	@touch $@
 
 setup-storage: setup $(STORAGE)/hdfs/.ready $(STORAGE)/s3/.ready $(STORAGE)/moto/.ready ## HDFS and an S3 server, for the tests of tables in them
@@ -162,10 +169,11 @@ clients: ## generate the clients for Java and TypeScript into .clients/
 
 lock: ## write the lock files anew from pyproject.toml and the requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/feast/requirements.lock harness/feast/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/storage/moto/requirements.lock harness/storage/moto/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) $(STORAGE) $(CLIENTS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(QUIX) $(FEAST) $(DOCS) $(JARS) $(STORAGE) $(CLIENTS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
 	  .coverage .coverage.* htmlcov .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -217,7 +218,9 @@ class Node:
 
     def _index(self, replica: ReplicaId) -> RankedIndex | None:
         score_field = self._catalog.definition(replica.store).score_field
-        return None if score_field is None else RankedIndex(score_field, self._index_budget)
+        if score_field is None:
+            return None
+        return RankedIndex(score_field, self._index_budget, partial(self._shown, replica.store))
 
     def _read_row(self, replica: ReplicaId) -> ReadRow:
         rows = self._schema_rows_of(replica.store)

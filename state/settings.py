@@ -130,9 +130,9 @@ class NodeSettings(KafkaSettings):
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
         "rewards=pos-rewards-changelog",
-        description="Stores to serve: store=changelog-topic[:kind[:score_field]],… with kind keyvalue, ranked, window, "
-        "session or global; a ranked store names the field of its values that holds the score. `schemas` in its place, "
-        "for another kind, means that values are by schemas of a registry.",
+        description="Stores to serve: store=changelog-topic[:kind[:score_field][:schemas]],… with kind keyvalue, "
+        "ranked, window, session or global; a ranked store names the field of its values that holds the score. "
+        "`schemas` means that values are by schemas of a registry.",
     )
     replicas: int = Field(
         1,

@@ -1,7 +1,7 @@
 """The definition of a store that a node serves: its changelog topic and its kind.
 
-As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field]],…`. A topic's name can't hold a colon. A store that
-is not ranked has `schemas` in place of the score field if its values are by schemas of a registry.
+As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field][:schemas]],…`. A topic's name can't hold a colon.
+`schemas` says that the store's values are by schemas of a registry.
 
 | kind       | changelog key                                     | asked by                           |
 |------------|---------------------------------------------------|------------------------------------|
@@ -61,21 +61,18 @@ class StoreDefinition:
         if (self.score_field is not None) != (self.kind is ServedKind.RANKED):
             msg = f"store {self.name}: a ranked store needs a score field, and only a ranked store has one"
             raise InvalidArgumentError(msg)
-        if self.by_schema and self.kind is ServedKind.RANKED:
-            msg = f"store {self.name}: rows whose values are by schemas of a registry can't be ranked"
-            raise InvalidArgumentError(msg)
 
     def __str__(self) -> str:
         """As `parse_definitions` reads it."""
         parts = [self.topic]
         if self.by_schema or self.kind is not ServedKind.KEY_VALUE:
             parts.append(self.kind.value)
-        parts += [_BY_SCHEMA] if self.by_schema else filter(None, [self.score_field])
+        parts += filter(None, [self.score_field, _BY_SCHEMA if self.by_schema else None])
         return f"{self.name}={':'.join(parts)}"
 
 
 def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
-    """Reads `name=topic[:kind[:score_field]],…`: definitions by store name, in the order given.
+    """Reads `name=topic[:kind[:score_field][:schemas]],…`: definitions by store name, in the order given.
 
     Raises:
         ValueError: if it is invalid; the message is a sentence, as settings require.
@@ -96,17 +93,20 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
 def _parsed(part: str) -> StoreDefinition:
     name, _, rest = part.partition("=")
     topic, *more = (piece.strip() for piece in rest.split(":"))
-    if not topic or len(more) > 2:
-        msg = f"{part!r} is not of the form name=topic[:kind[:score_field]]"
+    ranked = more[:1] == [ServedKind.RANKED.value]
+    most = 3 if ranked else 2
+    if not topic or len(more) > most or more[2:] not in ([], [_BY_SCHEMA]):
+        msg = f"{part!r} is not of the form name=topic[:kind[:score_field][:schemas]]"
         raise ValueError(msg)
     kinds = [kind.value for kind in ServedKind]
     if more and more[0] not in kinds:
         msg = f"{part!r} names no kind of store: choose one of {', '.join(kinds)}"
         raise ValueError(msg)
     kind = ServedKind(more[0]) if more else ServedKind.KEY_VALUE
-    third = more[1] if len(more) == 2 else None
-    by_schema = third == _BY_SCHEMA and kind is not ServedKind.RANKED
+    # The only name behind `ranked` is that of its field, which may be `schemas` too.
+    by_schema = len(more) == most and more[-1] == _BY_SCHEMA
+    score_field = more[1] if len(more) > 1 and (ranked or not by_schema) else None
     try:
-        return StoreDefinition(name.strip(), topic, kind, None if by_schema else third, by_schema)
+        return StoreDefinition(name.strip(), topic, kind, score_field, by_schema)
     except (InvalidArgumentError, InvalidNameError) as error:
         raise ValueError(str(error)) from error

@@ -7,6 +7,9 @@ a view that never changes, see all of a batch or nothing of it, and never wait.
 Memory: about 400 bytes a row besides its key and value, which are kept too, so that an answer's value and score belong
 together. All indexes of a node share one memory budget. An index that would exceed it drops all its rows and stops
 answering; its store still answers. So does an index that fails: a ranking is complete, or there is none.
+
+A value by a schema of a registry is ranked as the JSON that it is shown as. If its schema isn't known yet, its row
+waits, and the ranking answers nothing until a question has found the schema.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import json
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import islice
@@ -23,7 +26,7 @@ from typing import Any
 import orjson
 import structlog
 
-from state.errors import StoreUnavailableError
+from state.errors import RetriableError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -72,12 +75,14 @@ class RankedView:
 
     Attributes:
         unranked: rows without a numeric score, which are in the store and not in the ranking.
+        waiting: rows whose values can't be read yet.
     """
 
     blocks: list[list[Entry]]
     lasts: list[Entry]
     rows: int
     unranked: int
+    waiting: int = 0
 
     def __len__(self) -> int:
         return self.rows
@@ -117,12 +122,26 @@ class RankedView:
 _EMPTY = RankedView([], [], 0, 0)
 
 
-class RankedIndex:
-    """See the module. One thread applies and clears, any thread reads."""
+def _as_it_is(value: bytes) -> bytes:
+    return value
 
-    def __init__(self, score_field: str, budget: IndexBudget) -> None:
+
+class RankedIndex:
+    """See the module. One thread applies and clears, any thread reads.
+
+    Args:
+        score_field: the field of the rows' JSON that holds the score.
+        budget: the memory of the node's indexes.
+        shown: a stored value as JSON; raises a RetriableError if it can't be read yet.
+    """
+
+    def __init__(self, score_field: str, budget: IndexBudget, shown: Callable[[bytes], bytes] = _as_it_is) -> None:
         self.score_field = score_field
         self._budget = budget
+        self._shown = shown
+        self._writing = threading.Lock()
+        self._retrying = threading.Lock()
+        self._waiting: dict[bytes, bytes] = {}
         self._lock = threading.Lock()
         self._view: RankedView | None = _EMPTY
         self._trouble: str | None = None
@@ -140,6 +159,10 @@ class RankedIndex:
         view = self._view
         if view is None or not self._whole:
             raise StoreUnavailableError(self._trouble or f"the ranking by {self.score_field} is being built: ask again")
+        if view.waiting:
+            self._read_waiting_soon()
+            msg = f"the ranking by {self.score_field} waits for a schema of {view.waiting} rows: ask again"
+            raise StoreUnavailableError(msg)
         return view
 
     @property
@@ -166,6 +189,10 @@ class RankedIndex:
 
         A ranking that lacks rows would be wrong. So if it can't apply a batch, it drops all rows and sets `trouble`.
         """
+        with self._writing:
+            self._apply(changes)
+
+    def _apply(self, changes: Iterable[Row]) -> None:
         if self._view is None:
             return
         try:
@@ -182,8 +209,9 @@ class RankedIndex:
 
     def clear(self) -> None:
         """Drops everything, including `trouble`. It answers nothing until `built` is called."""
-        self._whole = False
-        self._forget(_EMPTY, None)
+        with self._writing:
+            self._whole = False
+            self._forget(_EMPTY, None)
 
     def built(self) -> None:
         """Called when all rows of the store were applied: it answers from now on."""
@@ -194,10 +222,13 @@ class RankedIndex:
         draft = _Draft(view)
         entries: dict[bytes, Entry | None] = {}
         unranked: dict[bytes, int | None] = {}
+        waiting: dict[bytes, bytes | None] = {}
         size = 0
-        for key, value in changes:
+        for key, stored in changes:
             old, old_size = self._entries.get(key), self._unranked.get(key, 0)
-            score = None if value is None else score_of(value, self.score_field)
+            value, waits = self._read(stored)
+            waiting[key] = stored if waits else None
+            score = None if value is None or waits else score_of(value, self.score_field)
             if old is not None:
                 draft.remove(old)
                 old_size = _size(key, old[2])
@@ -208,16 +239,36 @@ class RankedIndex:
                 draft.add(entry)
                 size += _size(key, value)
             elif value is not None:
-                unranked[key] = _size(key, b"")
-                size += _size(key, b"")
+                unranked[key] = kept = _size(key, value if waits else b"")
+                size += kept
         if not self._budget.take(size):
             return False
         self._taken_bytes += size
         with self._lock:
             _update(self._entries, entries)
             _update(self._unranked, unranked)
-            self._view = draft.view(len(self._entries), len(self._unranked))
+            _update(self._waiting, waiting)
+            self._view = draft.view(len(self._entries), len(self._unranked), len(self._waiting))
         return True
+
+    def _read(self, stored: bytes | None) -> tuple[bytes | None, bool]:
+        """A value as JSON, or as it is stored and that it waits for its schema."""
+        try:
+            return None if stored is None else self._shown(stored), False
+        except RetriableError:
+            return stored, True
+
+    def _read_waiting_soon(self) -> None:
+        """Reads the waiting rows again in a thread of its own, as the caller may be an event loop; one at a time."""
+        if self._retrying.acquire(blocking=False):
+            threading.Thread(target=self._read_waiting, name="ranking", daemon=True).start()
+
+    def _read_waiting(self) -> None:
+        try:
+            with self._writing:
+                self._apply(list(self._waiting.items()))
+        finally:
+            self._retrying.release()
 
     def _give_up(self, trouble: str) -> None:
         self._forget(None, trouble)
@@ -226,7 +277,7 @@ class RankedIndex:
     def _forget(self, view: RankedView | None, trouble: str | None) -> None:
         with self._lock:
             self._trouble = trouble
-            self._entries, self._unranked, self._view = {}, {}, view
+            self._entries, self._unranked, self._waiting, self._view = {}, {}, {}, view
         self._budget.take(-self._taken_bytes)
         self._taken_bytes = 0
 
@@ -239,8 +290,8 @@ class _Draft:
         self._lasts = view.lasts.copy()
         self._own: set[int] = set()
 
-    def view(self, rows: int, unranked: int) -> RankedView:
-        return RankedView(self._blocks, self._lasts, rows, unranked)
+    def view(self, rows: int, unranked: int, waiting: int) -> RankedView:
+        return RankedView(self._blocks, self._lasts, rows, unranked, waiting)
 
     def remove(self, entry: Entry) -> None:
         place = bisect_left(self._lasts, entry[:2])

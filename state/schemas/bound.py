@@ -25,6 +25,10 @@ class SchemaSerde(Protocol[T]):
         """The schema as a registry takes it."""
         ...
 
+    def numbers(self) -> frozenset[str]:
+        """The fields that are numbers in a value's JSON: nodes can rank rows by these."""
+        ...
+
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""
         ...

@@ -55,6 +55,7 @@ class JsonSchemaSerde(Generic[T]):
             msg = f"not a JSON Schema: {error}"
             raise ConfigurationError(msg) from error
         # An empty registry: nothing is fetched from the addresses that a schema names.
+        self._numbers = _numbers_of(content)
         self._first_error = kind(content, registry=Registry()).iter_errors
         self._json: Serde[Any] = JsonSerde() if type_ is None else StructSerde(type_)
         self.type = type_
@@ -64,6 +65,10 @@ class JsonSchemaSerde(Generic[T]):
         from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 (specs are imported without it)
 
         return Schema(self._content, "JSON")
+
+    def numbers(self) -> frozenset[str]:
+        """The properties that the schema itself says to be numbers."""
+        return self._numbers
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""
@@ -110,3 +115,14 @@ class JsonSchemaSerde(Generic[T]):
         if error is not None:
             msg = f"a value isn't valid by its JSON Schema, at {error.json_path}: rule `{error.validator}`"
             raise SerializationError(msg)
+
+
+def _numbers_of(content: Any) -> frozenset[str]:
+    properties = content.get("properties", {}) if isinstance(content, dict) else {}
+    return frozenset(name for name, rule in properties.items() if isinstance(rule, dict) and _is_number(rule))
+
+
+def _is_number(rule: Mapping[str, Any]) -> bool:
+    kinds = rule.get("type", [])
+    present = {kinds} if isinstance(kinds, str) else set(kinds) - {"null"}
+    return bool(present) and present <= {"number", "integer"}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from state.errors import ConfigurationError, SerializationError
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
 
 T = TypeVar("T")
+
+_NUMBERS = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_DOUBLE,
+        FieldDescriptor.CPPTYPE_FLOAT,
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_UINT32,
+    }
+)
 
 
 class ProtobufSerde(Generic[T]):
@@ -69,6 +78,12 @@ class ProtobufSerde(Generic[T]):
         from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 (specs are imported without it)
 
         return Schema(self._proto or base64.b64encode(self._file.serialized_pb).decode(), "PROTOBUF")
+
+    def numbers(self) -> frozenset[str]:
+        """The message's fields that are numbers in JSON, where 64-bit integers are text."""
+        return frozenset(
+            field.name for field in self._descriptor.fields if field.cpp_type in _NUMBERS and not field.is_repeated
+        )
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from state.errors import ConfigurationError
 from state.names import checked_name
+from state.schemas.bound import BoundSerde, SchemaSerde
 from state.serdes.serde import Serde
 from state.serdes.struct import encoded_names
 from state.topology.store import Store, StoreKind
@@ -64,9 +65,23 @@ class TopologyStore:
         if self.kind is not StoreKind.KEY_VALUE:
             msg = f"store {self.name}: rows of kind {self.kind} can't be ranked; rank a table that is not windowed"
             raise ConfigurationError(msg)
-        if field_name not in encoded_names(self.value_serde):
+        serde = self.value_serde.inner if isinstance(self.value_serde, BoundSerde) else self.value_serde
+        if isinstance(serde, SchemaSerde):
+            _check_number(self.name, field_name, serde)
+        elif field_name not in encoded_names(serde):
             msg = f"store {self.name}: ranked_by={field_name!r} is no field of its values as they are encoded"
             raise ConfigurationError(msg)
+
+
+def _check_number(store: str, field_name: str, serde: SchemaSerde[Any]) -> None:
+    """Refuses a ranking in which no row would have a score."""
+    if field_name not in serde.numbers():
+        msg = (
+            f"store {store}: ranked_by={field_name!r} is no field that its schema says to be a number in JSON: choose "
+            f"{' or '.join(sorted(serde.numbers())) or 'another schema'}. Times, and 64-bit integers of Protobuf, are "
+            "text there"
+        )
+        raise ConfigurationError(msg)
 
 
 def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> TopologyStore:

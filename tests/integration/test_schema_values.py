@@ -25,17 +25,22 @@ pytestmark = [pytest.mark.broker, pytest.mark.long("tests/state/query/reads/test
 
 LOG = "schema-values"
 PURCHASE = Purchase("7", Decimal("1.2500"))
-SERVED = f"shown={LOG}:keyvalue:schemas,raw={LOG}-raw:keyvalue"
+SERVED = f"shown={LOG}:keyvalue:schemas,raw={LOG}-raw:keyvalue,best={LOG}-best:ranked:amount:schemas"
 
 
 def value(node: NodeProcess, key: str) -> bytes:
     return node.answer(f"/state/keyvalue/shown/{key}").content
 
 
-def _refused(node: NodeProcess) -> httpx2.Response | None:
-    answer = node.get("/state/keyvalue/shown/newer")
-    assert answer.status_code in {404, 503}, answer.text
+def _refused(node: NodeProcess, path: str) -> httpx2.Response | None:
+    answer = node.get(path)
+    assert answer.status_code in {200, 404, 503}, answer.text
     return answer if answer.status_code == 503 else None
+
+
+def _answered(node: NodeProcess, path: str) -> httpx2.Response | None:
+    answer = node.get(path)
+    return answer if answer.status_code == 200 else None
 
 
 def test_values_are_json_by_their_schemas_or_bytes(
@@ -51,10 +56,11 @@ def test_values_are_json_by_their_schemas_or_bytes(
     serdes = {key: bound_to(serde, f"{LOG}-{key.decode()}", registry) for key, serde in formats.items()}
     for serde in serdes.values():
         serde.prepare()
-    for topic in (LOG, f"{LOG}-raw"):
+    for topic in (LOG, f"{LOG}-raw", f"{LOG}-best"):
         broker.create_topic(topic, 1, COMPACTED)
     rows: list[tuple[bytes, bytes | None]] = [(key, serde.serialize(PURCHASE)) for key, serde in serdes.items()]
-    write(broker, LOG, [*rows, (b"plain", b'{"card":"8"}'), (b"unknown", b"\0\x7f\0\0\0x")])
+    for topic in (LOG, f"{LOG}-best"):
+        write(broker, topic, [*rows, (b"plain", b'{"card":"8"}'), (b"unknown", b"\0\x7f\0\0\0x")])
     write(broker, f"{LOG}-raw", rows)
     (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"], kafka_properties=file)
     with started([node]):
@@ -72,16 +78,30 @@ def test_values_are_json_by_their_schemas_or_bytes(
         many = orjson.loads(node.answer("/state/keyvalues/shown?key=avro&key=protobuf").content)
         assert [row["value"]["card"] for row in many["rows"]] == ["7", "7"]
 
+        best = orjson.loads(node.answer("/state/ranked/best/top").content)
+        assert [(row["key"], row["score"], row["value"]["card"]) for row in best] == [
+            ("avro", 1.25, "7"), ("json", 1.25, "7")
+        ]  # fmt: skip
+        assert orjson.loads(node.answer("/state/ranked/best/rank/avro").content)["of"] == 2
+        assert node.get("/state/stores/best").json()["unranked_rows"] == 3
+
         # A schema that is newer than the node, while the registry is away: to be asked again, not shown as bytes.
         newer = bound_to(AvroSerde(AVRO_WITH_TILL), f"{LOG}-newer", registry)
         newer.prepare()
         row = newer.serialize({"card": "9", "amount": Decimal(1), "till": "t"})
         schema_registry.stop()
-        write(broker, LOG, [(b"newer", row)])
-        refused = eventually(lambda: _refused(node), 60, "the row is there")
+        for topic in (LOG, f"{LOG}-best"):
+            write(broker, topic, [(b"newer", row)])
+        refused = eventually(lambda: _refused(node, "/state/keyvalue/shown/newer"), 60, "the row is there")
         assert refused.headers["retry-after"] == "1"
         assert "schema" in refused.json()["detail"]
         assert value(node, "avro") == b'{"key":"avro","value":{"card":"7","amount":1.2500}}'
+        # A ranking without that row would be wrong; without the row itself it is whole.
+        waiting = eventually(lambda: _refused(node, "/state/ranked/best/top"), 60, "the ranking has the row")
+        assert "no replica of partition 0 of best can answer now: ask again" in waiting.json()["detail"]
+        write(broker, f"{LOG}-best", [(b"newer", None)])
+        again = eventually(lambda: _answered(node, "/state/ranked/best/top"), 60, "the row is gone")
+        assert again.json() == best
     schema_registry.start()
 
 

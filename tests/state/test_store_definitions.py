@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from state.errors import InvalidArgumentError
 from state.store_definitions import ServedKind, StoreDefinition, parse_definitions
 
 _TEXT = "rewards=pos-rewards-changelog,players=players-changelog:ranked:HighScore,sales=sales-changelog:window"
-_BY_SCHEMA = "totals=totals-changelog:keyvalue:schemas,visits=visits-changelog:session:schemas"
+_BY_SCHEMA = (
+    "totals=totals-changelog:keyvalue:schemas,visits=visits-changelog:session:schemas,"
+    "players=players-changelog:ranked:Score:schemas"
+)
 
 
 def test_definitions_are_read_in_order() -> None:
@@ -24,14 +26,13 @@ def test_a_definition_is_written_as_it_is_read(text: str) -> None:
     assert ",".join(map(str, parse_definitions(text).values())) == text
 
 
-def test_values_by_schemas_are_said_in_the_place_of_the_score_field() -> None:
+def test_values_by_schemas_are_said_behind_the_rest() -> None:
     found = parse_definitions(_BY_SCHEMA)
     assert (found["totals"].kind, found["totals"].by_schema) == (ServedKind.KEY_VALUE, True)
     assert (found["visits"].kind, found["visits"].score_field) == (ServedKind.SESSION, None)
+    assert (found["players"].score_field, found["players"].by_schema) == ("Score", True)
     ranked = parse_definitions("players=players-changelog:ranked:schemas")["players"]
     assert (ranked.score_field, ranked.by_schema) == ("schemas", False)
-    with pytest.raises(InvalidArgumentError, match="can't be ranked"):
-        StoreDefinition("players", "players-changelog", ServedKind.RANKED, "score", by_schema=True)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,7 @@ def test_values_by_schemas_are_said_in_the_place_of_the_score_field() -> None:
         ("rewards", "form"),
         ("rewards=", "form"),
         ("rewards=t:ranked:a:b", "form"),
+        ("rewards=t:window:schemas:schemas", "form"),
         ("rewards=t:tree", "choose one of"),
         ("rewards=t:ranked", "score field"),
         ("rewards=t:window:x", "score field"),

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 
+from harness.waiting import eventually
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.restore import LogState
 from state.clock import ManualClock
@@ -16,6 +17,7 @@ from state.errors import SerializationError, StoreUnavailableError
 from state.replicas import ranked_index
 from state.replicas.ranked_index import IndexBudget, RankedIndex, Score, negated, score_of
 from state.replicas.replica import Replica
+from state.replicas.schema_rows import SchemaPendingError
 from state.replicas.states import ReplicaId
 from state.stores.row import encode_row
 from tests.state.changelog.messages import Record
@@ -185,3 +187,56 @@ def test_a_store_whose_rows_can_not_be_read_for_its_ranking_is_not_opened() -> N
     assert not replica.serving
     with pytest.raises(StoreUnavailableError):
         index.view()
+
+
+class LateSchemas:
+    """Values behind a letter that stands for their schema; each can be read once its schema is known."""
+
+    def __init__(self, known: str) -> None:
+        self.known = known
+
+    def shown(self, value: bytes) -> bytes:
+        if value[:1].decode() not in self.known:
+            raise SchemaPendingError("ask again")
+        return value[1:]
+
+
+def ranked(index: RankedIndex) -> list[tuple[bytes, bytes]] | None:
+    try:
+        return [(key, value) for _, key, value in index.view().behind(None)]
+    except StoreUnavailableError:
+        return None
+
+
+def test_a_ranking_is_of_the_json_of_values_and_waits_for_a_schema_that_is_not_known_yet() -> None:
+    schemas, budget = LateSchemas("a"), IndexBudget(1 << 20)
+    index = RankedIndex("S", budget, schemas.shown)
+    index.apply([(b"x", b'a{"S": 1}'), (b"y", b'a{"S": 2.5}'), (b"z", b'b{"S": 2}'), (b"gone", b'b{"S": 9}')])
+    with pytest.raises(StoreUnavailableError, match="waits for a schema of 2 rows: ask again"):
+        index.view()
+    with pytest.raises(StoreUnavailableError, match="waits for a schema"):
+        index.find(b"x")
+    index.apply([(b"gone", None), (b"x", b'b{"S": 7}')])
+    assert ranked(index) is None
+    schemas.known = "ab"
+    expected = [(b"x", b'{"S": 7}'), (b"y", b'{"S": 2.5}'), (b"z", b'{"S": 2}')]
+    assert eventually(lambda: ranked(index), 30, "the ranking has its schema") == expected
+    assert index.left_out_rows == 0
+    index.clear()
+    assert budget.used_bytes == 0
+
+
+def test_rows_that_wait_count_as_memory_and_leave_no_part_of_a_ranking() -> None:
+    index = RankedIndex("S", IndexBudget(1000), LateSchemas("").shown)
+    index.apply([(b"x", b"a" * 2000)])
+    assert index.trouble is not None
+    assert "has outgrown" in index.trouble
+
+
+def test_a_row_that_waits_is_dropped_with_the_rest_when_a_ranking_is_built_anew() -> None:
+    schemas = LateSchemas("")
+    index = RankedIndex("S", IndexBudget(1 << 20), schemas.shown)
+    index.apply([(b"x", b'a{"S": 1}')])
+    index.clear()
+    index.built()
+    assert ranked(index) == []

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from google.protobuf import timestamp_pb2
 
 from state.errors import ConfigurationError, SerializationError
 from state.schemas.avro import AvroSerde
@@ -14,7 +15,7 @@ from state.schemas.json_schema import JsonSchemaSerde
 from state.schemas.protobuf import ProtobufSerde
 from state.schemas.registry import MemoryRegistry, SchemaRegistry
 from state.serdes.serde import Utf8Serde
-from tests.state.schemas.samples import AVRO, JSON, Purchase, message
+from tests.state.schemas.samples import AVRO, JSON, MONEY, Purchase, message
 
 PURCHASE = Purchase("7", Decimal("1.2500"))
 FORMATS = [AvroSerde(AVRO, Purchase), JsonSchemaSerde(JSON, Purchase), ProtobufSerde(message(), Purchase)]
@@ -89,3 +90,21 @@ def test_without_a_registry_a_topic_can_be_neither_read_nor_written() -> None:
     for use in uses:
         with pytest.raises(ConfigurationError, match="STOREKEEPER_KAFKA_PROPERTIES"):
             use()
+
+
+def test_a_format_says_which_fields_are_numbers_in_json() -> None:
+    fields = [
+        {"name": "long", "type": ["null", "long"]},
+        {"name": "money", "type": MONEY},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "either", "type": ["int", "string"]},
+        {"name": "name", "type": "string"},
+        {"name": "few", "type": {"type": "array", "items": "int"}},
+    ]
+    assert AvroSerde({"type": "record", "name": "R", "fields": fields}).numbers() == {"long", "money"}
+    assert AvroSerde('"long"').numbers() == frozenset()
+    properties = {"a": {"type": "integer"}, "b": {"type": ["number", "null"]}, "c": {"type": "string"}, "d": True}
+    assert JsonSchemaSerde({"type": "object", "properties": properties}).numbers() == {"a", "b"}
+    assert JsonSchemaSerde("true").numbers() == frozenset()
+    assert ProtobufSerde(message(cents=True)).numbers() == frozenset()  # an int64 is text in JSON
+    assert ProtobufSerde(timestamp_pb2.Timestamp).numbers() == {"nanos"}

@@ -134,3 +134,20 @@ def test_keys_are_by_no_schema() -> None:
     streams.stream("purchases", str, keys=AvroSerde(AVRO))
     with pytest.raises(ConfigurationError, match="keys of topic purchases"):
         bind_schemas(streams.build(), MemoryRegistry(), {})
+
+
+def test_a_store_by_a_schema_is_ranked_by_a_number_of_the_schema() -> None:
+    def ranked_by(field: str) -> Topology:
+        streams = StreamsBuilder("shop")
+        cards = streams.stream("purchases", AvroSerde(AVRO, Purchase)).select_key(lambda _, row: row.card)
+        cards.group_by_key().reduce(lambda old, _: old, store=Store("last", AvroSerde(AVRO, Purchase), ranked_by=field))
+        topology = streams.build()
+        bind_schemas(topology, MemoryRegistry(), {"last": "shop-last-changelog"})
+        return topology
+
+    driver = TopologyTestDriver(ranked_by("amount"))
+    driver.pipe("purchases", None, Purchase("7", Decimal(1)))
+    assert driver.rows("last") == [("7", Purchase("7", Decimal("1.0000")))]
+    for wrong in ("card", "price"):
+        with pytest.raises(ConfigurationError, match="no field that its schema says to be a number"):
+            ranked_by(wrong)

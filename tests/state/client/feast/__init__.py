@@ -1,0 +1,1 @@
+"""The mapping of features to stores, without Feast."""
