@@ -56,7 +56,7 @@ def test_it_computes_what_the_demo_expects_and_migrates(
     assert running.first.returncode == 0, running.first.stderr
     assert "kafka" not in running.addresses(), "the broker is not the platform's"
 
-    report = _demo(running)
+    report = _demo(running, secured_broker)
     assert report.differences == []
     assert (report.verdict, report.quality) == ("green", "published")
     assert report.counts["invoices"] == PURCHASES
@@ -74,11 +74,13 @@ def test_it_computes_what_the_demo_expects_and_migrates(
     assert _files_with(PASSWORD, platform.run_dir) == []
 
 
-def _demo(running: RunningPlatform) -> DemoReport:
+def _demo(running: RunningPlatform, broker: SecuredBroker) -> DemoReport:
+    """Has an administrator send the input and read the outputs: the platform's user may do neither."""
+    settings = running.settings(kafka_properties=str(broker.broker.properties))
     data: Future[Any] = Future()
     data.set_result(demo_input(PURCHASES, POISON))
     report = DemoReport(purchases=0, poison=POISON)
-    Demo(Instance.of(running.settings()), report, Screen(), data, rate=100).check()
+    Demo(Instance.of(settings), report, Screen(), data, rate=100).check()
     return report
 
 
