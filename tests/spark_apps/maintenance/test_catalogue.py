@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
 from spark_apps.apps.pos import POS
-from spark_apps.maintenance.catalogue import Entry, entries_of, register
+from spark_apps.maintenance.catalogue import entries_of, register
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 from state.program import ExitCode
@@ -25,8 +25,7 @@ from state.snapshots.proof import check_proven
 from state.snapshots.vouched import vouched_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
-pytestmark = pytest.mark.spark
-
+ON_SPARK = pytest.mark.long("test_catalogue.py has the entries, test_proof.py has the comments")
 REWARDS = POS.stores[0]
 VALUE = b'{"CustomerCardNo":"C%d","TotalLoyaltyPoints":1.5000,"InvoiceCount":%d,"LastInvoiceTime":1000}'
 EXPORTED = pa.table({"InvoiceNumber": ["1", "2"], "City": ["Bern", None]})
@@ -62,22 +61,31 @@ def files(settings: AppSettings) -> set[Path]:
     return set((settings.run_dir / "delta").rglob("*.parquet"))
 
 
-def test_tables_that_are_there_are_entered_once_with_comments_and_stay_what_they_are(
-    settings: AppSettings, spark: SparkSession
-) -> None:
-    before = files(settings)
+def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(settings: AppSettings) -> None:
     rewards, export = entries_of(settings)
-    assert (rewards.name, export.name) == ("rewards", "hadoop_export")
-    assert [register(spark, entry) for entry in (rewards, export)] == [True, True]
+    assert (rewards.name, rewards.lease, rewards.columns["TotalLoyaltyPoints"]) == (
+        *("rewards", "snapshot-rewards"),
+        POINTS,
+    )
+    assert (export.name, export.lease) == ("hadoop_export", "quality-hadoop_export")
+    assert "_offset" in rewards.columns
+    assert not [name for name in export.columns if name.startswith("_")]
+    assert replace(rewards, table="order-locations").name == "order_locations"
+
+
+@pytest.mark.spark
+@ON_SPARK
+def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: AppSettings, spark: SparkSession) -> None:
+    before = files(settings)
+    rewards, _ = entries_of(settings)
+    assert register(spark, rewards) is True
     assert spark.sql("SELECT sum(InvoiceCount) FROM rewards").collect()[0][0] == 10
-    assert spark.sql("SELECT count(City) FROM hadoop_export").collect()[0][0] == 1
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
-    assert comments(spark, "hadoop_export") == {"City": "Of the delivery address; null without one."}
     vouched = vouched_version(rewards.path)
     assert vouched is not None
     check_proven(rewards.path, vouched, REWARDS.value_fields)
 
-    assert [register(spark, entry) for entry in (rewards, export)] == [False, False]
+    assert register(spark, rewards) is False
     assert vouched_version(rewards.path) == vouched
     changed = replace(rewards, columns={**rewards.columns, "InvoiceCount": "It's how many \\ there are."})
     assert register(spark, changed) is True
@@ -85,9 +93,12 @@ def test_tables_that_are_there_are_entered_once_with_comments_and_stay_what_they
     assert files(settings) == before
 
 
+@pytest.mark.spark
+@ON_SPARK
 def test_another_table_of_the_same_name_is_left_alone(settings: AppSettings, spark: SparkSession) -> None:
     rewards, export = entries_of(settings)
-    register(spark, Entry("rewards", export.path, "Another one.", {}, "another"))
+    register(spark, replace(export, table="rewards"))
+    assert comments(spark, "rewards") == {"City": "Of the delivery address; null without one."}
     with pytest.raises(ConfigurationError, match=r"has a table rewards at .*hadoop_export.*drop that entry"):
         register(spark, rewards)
     assert spark.table("rewards").count() == EXPORTED.num_rows
@@ -109,8 +120,9 @@ def spark_sql(metastore: dict[str, str], folder: Path, statement: str) -> str:
     return done.stdout
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(2400)  # four sessions of Spark, one after the other
-@pytest.mark.long("test_catalogue.py has it in the catalogue of a session")
+@ON_SPARK
 def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings, tmp_path: Path) -> None:
     metastore: dict[str, str] = {
         "sql.catalogImplementation": "hive",
@@ -135,7 +147,8 @@ def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings
     assert (done.returncode, "has no schema 'no_such'" in done.stderr) == (ExitCode.CONFIGURATION, True)
 
 
-@pytest.mark.long("test_catalogue.py has the other refusals")
+@pytest.mark.spark
+@ON_SPARK
 def test_a_catalogue_that_ends_with_the_session_is_refused(settings: AppSettings) -> None:
     done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("register")
     assert done.returncode == ExitCode.CONFIGURATION
