@@ -74,6 +74,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "size": "state.cli.size:size",
         "token": "state.cli.token:token_commands",
         "snapshot": "spark_apps.cli:snapshot_commands",
+        "register": "spark_apps.cli:register",
         "verify": "spark_apps.cli:verify",
         "check": f"{__name__}:check_commands",
         "quarantine": "quality.cli:quarantine_commands",

@@ -161,7 +161,7 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
     lease = Lease(settings.lease_file(job), clock=SystemClock(), wait=threading.Event().wait)
     lease.acquire(timeout_s=0)
     with lease, ExitStack() as stack:
-        gate = _gate(table, settings, cache(lambda: stack.enter_context(_session(job, settings, lease))))
+        gate = _gate(table, settings, cache(lambda: _session(job, settings, lease, stack)))
         yield gate, _quarantine(table, gate, settings)
 
 
@@ -197,17 +197,10 @@ def _no_session() -> SparkSession:
     raise AssertionError("looking at batches needs no Spark")
 
 
-@contextmanager
-def _session(job: str, settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
-    from spark_apps.runtime.session import jvm_pid, start_session, stop_session  # noqa: PLC0415 (only some commands need a JVM)
+def _session(job: str, settings: QualitySettings, lease: Lease, stack: ExitStack) -> SparkSession:
+    from spark_apps.runtime.session import running_session  # noqa: PLC0415 (only some commands need a JVM)
 
-    spark = start_session(job, settings)
-    try:
-        if (pid := jvm_pid(spark)) is not None:
-            lease.record_jvm(pid)
-        yield spark
-    finally:
-        stop_session(spark)
+    return stack.enter_context(running_session(job, settings, [lease]))
 
 
 def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class CheckedColumn:
         leaks: what is searched for as personal data. None: nothing is.
         drift: whether its values must be distributed as in the good batches before: numbers by order of magnitude,
             texts by the allowed values.
+        meaning: what it holds, as a sentence for the catalogue.
     """
 
     name: str
@@ -68,6 +69,7 @@ class CheckedColumn:
     any_case: bool = False
     leaks: Leaks | None = None
     drift: bool = False
+    meaning: str = ""
 
     @property
     def is_text(self) -> bool:

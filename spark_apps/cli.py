@@ -106,6 +106,20 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     write_answer(optimized(store, MaintenanceSettings.of_platform()), output)
 
 
+def register(
+    schema: Annotated[str | None, typer.Option(help="Schema of the catalogue; else its default one.")] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Enter all tables in Spark's catalogue, with comments. Example: storekeeper register --schema shop.
+
+    Your own Spark then finds them by name. No data is moved. The properties of [spark] name the catalogue.
+    """
+    begin_job()
+    from spark_apps.maintenance.catalogue import register_tables  # noqa: PLC0415 (loads Spark)
+
+    write_answer(register_tables(AppSettings.of_platform(), schema, SystemClock()), output)
+
+
 def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Compare changelog, SQL and nodes. Example: storekeeper verify rewards.
 

@@ -20,7 +20,7 @@ class ValueField:
     `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack a field
     that is `nullable`; a row that lacks any other is invalid and stops the store's snapshots. DAG `check_stores` checks
     the rest: that the field is `never_negative`, and that it `only_grows`, so a later record of its key never makes it
-    less.
+    less. `meaning` says what it holds, as a sentence for the catalogue.
     """
 
     name: str
@@ -28,6 +28,7 @@ class ValueField:
     nullable: bool = False
     never_negative: bool = False
     only_grows: bool = False
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

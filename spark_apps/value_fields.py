@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
     string. `msgspec.Meta(extra={"sql": "timestamp"})` gives another one; a `Decimal` needs one, such as
     `decimal(18,4)`. A field that may be None is nullable. `Meta(ge=0)` means that it is never negative; where rows may
     break that and must still be read, `extra={"never_negative": True}` makes it an expectation. A field with
-    `extra={"only_grows": True}` never becomes less.
+    `extra={"only_grows": True}` never becomes less. `Meta(description=...)` says what the field holds.
 
     Args:
         rows: the type of the store's values.
@@ -50,17 +50,19 @@ class _Unwrapped:
     kind: inspect.Type
     nullable: bool
     extra: dict[str, Any]
+    meaning: str = ""
 
 
 def _unwrapped(kind: inspect.Type) -> _Unwrapped:
     if isinstance(kind, inspect.Metadata):
         inner = _unwrapped(kind.type)
-        return _Unwrapped(inner.kind, inner.nullable, inner.extra | (kind.extra or {}))
+        meaning = (kind.extra_json_schema or {}).get("description", inner.meaning)
+        return _Unwrapped(inner.kind, inner.nullable, inner.extra | (kind.extra or {}), meaning)
     if isinstance(kind, inspect.UnionType):
         present = [part for part in kind.types if not isinstance(part, inspect.NoneType)]
         if len(present) == 1:
             inner = _unwrapped(present[0])
-            return _Unwrapped(inner.kind, nullable=True, extra=inner.extra)
+            return replace(inner, nullable=True)
     return _Unwrapped(kind, nullable=False, extra={})
 
 
@@ -79,6 +81,7 @@ def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
         nullable=found.nullable,
         never_negative=_is_at_least_0(found.kind) or bool(found.extra.get("never_negative")),
         only_grows=bool(found.extra.get("only_grows")),
+        meaning=found.meaning,
     )
 
 

@@ -136,11 +136,15 @@ def reaching(place: Location) -> Iterator[None]:
     except OSError as error:
         if isinstance(place, Path) or not _is_of_the_store(error):
             raise
-        msg = (
-            f"the store of {place} can't be read or written ({_told(error)}): check that it runs, its address "
-            "and the credentials, then repeat; nothing was left half done"
-        )
-        raise TablesUnreachableError(msg) from error
+        raise unreachable(place, _told(error)) from error
+
+
+def unreachable(place: RemoteFolder, why: str) -> TablesUnreachableError:
+    """The error for a store that does not answer, or refuses."""
+    return TablesUnreachableError(
+        f"the store of {place} can't be read or written ({why[:_MOST_CHARS]}): check that it runs, its address "
+        "and the credentials, then repeat; nothing was left half done"
+    )
 
 
 def _is_of_the_store(error: OSError) -> bool:
@@ -153,7 +157,7 @@ def _told(error: OSError) -> str:
     """The first and the last message of a chain of errors: what failed, and why."""
     lines = [" ".join(_COLOURS.sub("", line).split()) for line in str(error).splitlines()]
     first, *_, last = [line for line in lines if line] * 2
-    return (first if first == last else f"{first}: {last}")[:_MOST_CHARS]
+    return first if first == last else f"{first}: {last}"
 
 
 @cache

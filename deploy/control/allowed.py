@@ -13,6 +13,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "cleanup": frozenset({"preview", "run", "undo", "forget"}),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
     "quarantine": frozenset({"list", "show", "release", "discard"}),
+    "register": frozenset(),
     "snapshot": frozenset({"create", "restore", "optimize"}),
     "upgrade-nodes": frozenset(),
     "verify": frozenset(),

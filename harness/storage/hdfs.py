@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,7 +22,7 @@ from harness.waiting import eventually
 _JARS = FETCHED / "hdfs"
 _SERVER = "org.apache.hadoop.hdfs.server"
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED")
-_PATIENCE_S = 120
+_PATIENCE_S = 600
 _ADDRESSES = (
     "dfs.namenode.http-address",
     "dfs.datanode.address",
@@ -76,6 +77,16 @@ class Hdfs:
         for process in self._processes:
             process.wait(60)
         self._processes.clear()
+
+    def freeze(self) -> None:
+        """Both nodes take connections, and answer nobody."""
+        for process in self._processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Both go on where they froze."""
+        for process in self._processes:
+            process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """Kills what runs."""

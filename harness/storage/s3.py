@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,12 +65,24 @@ class S3:
         """Nobody listens at the address any more."""
         self._tell("stop")
 
+    def freeze(self) -> None:
+        """It takes connections, and answers nobody."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it froze."""
+        self._signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Ends the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def _tell(self, word: str) -> None:
         assert self._process is not None

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.runtime.lease import Lease
-from spark_apps.runtime.table_store import store_properties
+from spark_apps.runtime.table_store import reaching_by_spark, store_properties
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS, combined, site_properties
 from state.clock import Clock
@@ -71,20 +71,32 @@ def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) ->
 
     Raises:
         AppRunningError: another job holds a lease.
-        ConfigurationError: the connector jars are not there.
+        ConfigurationError, TablesUnreachableError: as `running_session`.
     """
     with ExitStack() as stack:
         leases = [stack.enter_context(Lease(settings.lease_file(name), clock=clock, wait=time.sleep)) for name in names]
         for lease in leases:
             lease.acquire()
-        spark = start_session(names[0], settings)
-        try:
-            if (pid := jvm_pid(spark)) is not None:
-                for lease in leases:
-                    lease.record_jvm(pid)
+        yield stack.enter_context(running_session(names[0], settings, leases))
+
+
+@contextmanager
+def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -> Iterator[SparkSession]:
+    """A session of a job that holds these leases, which then name its JVM.
+
+    Raises:
+        ConfigurationError: the connector jars are not there.
+        TablesUnreachableError: Spark could not reach the store of the tables while the block ran.
+    """
+    spark = start_session(name, settings)
+    try:
+        if (pid := jvm_pid(spark)) is not None:
+            for lease in leases:
+                lease.record_jvm(pid)
+        with reaching_by_spark(settings.tables):
             yield spark
-        finally:
-            stop_session(spark)
+    finally:
+        stop_session(spark)
 
 
 def _own_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:

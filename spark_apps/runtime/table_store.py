@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from state.locations import Location
+from state.locations import Location, unreachable
 
 _S3 = ("s3", "s3a")
+_BY_A_CLIENT = re.compile(r"org\.apache\.hadoop\.(fs\.s3a|hdfs|ipc)\.")
+_NO_ANSWER = re.compile(
+    r"(?:java\.net\.(?:Connect|NoRouteToHost|SocketTimeout|UnknownHost)Exception"
+    r"|ConnectTimeoutException|NoHttpResponseException|SdkClientException|AWSClientIOException): ([^\n]+)"
+)
 
 
 def store_properties(tables: Location, environment: Mapping[str, str]) -> dict[str, str]:
@@ -28,3 +35,20 @@ def store_properties(tables: Location, environment: Mapping[str, str]) -> dict[s
     if region:
         found["spark.hadoop.fs.s3a.endpoint.region"] = region
     return found
+
+
+@contextmanager
+def reaching_by_spark(tables: Location) -> Iterator[None]:
+    """Turns Spark's errors of a store that does not answer into one that says so, as `state.locations.reaching` does.
+
+    Raises:
+        TablesUnreachableError: Spark could not reach the store of `tables`.
+    """
+    try:
+        yield
+    except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
+        text = str(error)
+        found = _NO_ANSWER.search(text)
+        if isinstance(tables, Path) or found is None or not _BY_A_CLIENT.search(text):
+            raise
+        raise unreachable(tables, found[1]) from error

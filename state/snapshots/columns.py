@@ -24,6 +24,14 @@ PLACE_COLUMNS = {
     "_value": "binary",
 }
 """SQL type by name of the columns that identify a row's changelog record."""
+PLACE_MEANINGS = {
+    "_partition": "The partition of the row's changelog record.",
+    "_offset": "The offset of the row's changelog record.",
+    "_timestamp_ms": "The timestamp of the row's changelog record, in epoch milliseconds.",
+    "_key": "The row's key as bytes, as the changelog has it.",
+    "_value": "The row's value as bytes, as the changelog has it.",
+}
+"""What these columns hold, for the catalogue."""
 
 _TYPES = {
     "string": pa.string(),

@@ -8,21 +8,24 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pytest
 from deltalake import DeltaTable
 
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
-from harness.app_process import AppProcesses
+from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.sales import good_sales
 from harness.storage.hdfs import Hdfs
-from harness.storage.place import TableStore
+from harness.storage.place import TableStore, frozen, is_asked
 from harness.storage.s3 import S3
 from harness.topics import end_offsets, read_topic, write_topic
+from harness.waiting import eventually
 from state.program import ExitCode
 
 pytestmark = [
@@ -39,6 +42,8 @@ IMPATIENT = {
     "hadoop.ipc.client.connect.max.retries": 2,
 }
 """Hadoop's clients would wait for minutes, and then do the same."""
+_PATIENCE_S = 900
+"""Of waits for an event: on a busy machine a first batch takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         broker.bootstrap,
         {"trigger_interval_ms": "50", "tables_uri": store.uri, "spark": json.dumps(properties)},
         constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+        patience_s=_PATIENCE_S,
     )
     with pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment.items():
@@ -139,7 +145,13 @@ def test_the_export_outlives_its_store_and_holds_every_line_item_once(lake: Lake
 def test_a_job_whose_store_is_away_says_so_and_may_be_repeated(lake: Lake) -> None:
     lake.store.go_away()
     try:
-        for command in (("snapshot", "create", "rewards"), ("sql", "SELECT count(*) FROM rewards")):
+        commands = (
+            ("snapshot", "create", "rewards"),
+            ("sql", "SELECT count(*) FROM rewards"),
+            ("check", "table", "hadoop_export"),
+            ("generation", "seed", "pos"),
+        )
+        for command in commands:
             code, said = lake.run(*command)
             assert code == ExitCode.TRY_AGAIN, said[-3000:]
             assert f"the store of {lake.store.uri}" in said
@@ -167,6 +179,113 @@ def test_the_quality_gate_publishes_and_sql_counts_what_it_published(lake: Lake)
     assert lake.succeed("check", "table", "hadoop_export")["status"] == "published"
     done = lake.apps.run("sql", "SELECT count(*) AS rows FROM hadoop_export", "--output", "json")
     assert orjson.loads(done.stdout)["rows"] == [{"rows": lake.expected().masked.total()}], done.stderr
+
+
+JOBS = (("snapshot", "create", "rewards"), ("check", "table", "hadoop_export"))
+
+
+def test_a_store_that_freezes_holds_up_the_export_and_jobs_and_loses_nothing(lake: Lake) -> None:
+    sell(lake, 100, seed=6)
+    export = lake.apps.start("hadoop_export", max_offsets_per_trigger="40")
+    with frozen(lake.store):
+        await_connection(lake, export)
+    export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
+    assert export.terminate() == 0, export.log_tail()
+    for number, command in enumerate(JOBS):
+        with frozen(lake.store):
+            job = lake.apps.start_module(f"held-up-{number}", "deploy.entry", *command)
+            await_connection(lake, job)
+        assert job.await_exit() == 0, job.log_tail()
+    check_exact(lake)
+
+
+def test_a_store_that_goes_away_under_a_job_is_named_and_the_job_is_repeated(lake: Lake) -> None:
+    sell(lake, 100, seed=7)
+    export = lake.apps.start("hadoop_export")
+    export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
+    assert export.terminate() == 0, export.log_tail()
+    for number, command in enumerate(JOBS):
+        job = lake.apps.start_module(f"left-{number}", "deploy.entry", *command)
+        await_connection(lake, job, of_jvm=True)
+        lake.store.go_away()
+        try:
+            # The job may have been done just before.
+            assert job.await_exit() in {ExitCode.DONE, ExitCode.TRY_AGAIN}, job.log_tail()
+            assert job.process.returncode == 0 or f"the store of {lake.store.uri}" in job.log_tail()
+        finally:
+            lake.store.start()
+        lake.succeed(*command)
+    check_exact(lake)
+
+
+def sell(lake: Lake, count: int, *, seed: int) -> None:
+    """More sales, and all that `pos` makes of them."""
+    write_topic(lake.broker.bootstrap, "pos", good_sales(count, seed=seed))
+    pos = lake.apps.start("pos")
+    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
+    assert pos.terminate() == 0, pos.log_tail()
+
+
+def check_exact(lake: Lake) -> None:
+    """Snapshot and published table hold exactly what was sold."""
+    lake.succeed("verify", "rewards")
+    expected = lake.expected()
+    assert shown(lake) == {card: (reward.points, reward.invoices) for card, reward in expected.rewards.items()}
+    rows = lake.table("hadoop_export").to_pyarrow_table().to_pylist()
+    assert Counter(tuple(row[name] for name in MASKED_FIELDS) for row in rows) == expected.masked
+
+
+def await_connection(lake: Lake, process: AppProcess, *, of_jvm: bool = False) -> None:
+    """Waits until a process, or the JVM that it started, has a connection to the store."""
+    asking = psutil.Process(process.process.pid)
+    eventually(
+        lambda: is_asked(lake.store, [*asking.children(recursive=True), *([] if of_jvm else [asking])]),
+        _PATIENCE_S,
+        "it asks the store",
+    )
+
+
+def test_a_generation_is_seeded_takes_over_and_its_snapshot_is_restored(lake: Lake) -> None:
+    write_topic(lake.broker.bootstrap, "pos", good_sales(50, seed=8))
+    live = lake.apps.start("pos")
+    live.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
+    lake.succeed("snapshot", "create", "rewards")
+    first = lake.table("rewards").version()
+    seeded = lake.succeed("generation", "seed", "pos", "--migration", "rewards-tier")
+    assert seeded["candidate"] is not None
+    beside = lake.apps.start_next("pos")
+    write_topic(lake.broker.bootstrap, "pos", good_sales(50, seed=9))
+    end = end_offsets(lake.broker.bootstrap, "pos")
+    for process in (live, beside):
+        process.await_caught_up(end)
+    assert lake.succeed("generation", "handover", "pos")["live"] == seeded["candidate"]
+    lake.succeed("generation", "retire", "pos")
+    assert beside.await_exit() == 0, beside.log_tail()
+    assert live.terminate() == 0, live.log_tail()
+
+    assert lake.succeed("snapshot", "create", "rewards")["generation"] == seeded["candidate"]
+    rewards = {card: (reward.points, reward.invoices) for card, reward in lake.expected().rewards.items()}
+    assert tiered(lake) == rewards
+    lake.succeed("verify", "rewards")
+    lake.table("rewards").delete("InvoiceCount > 1")
+    assert lake.run("verify", "rewards")[0] == ExitCode.FINDING
+    assert lake.succeed("snapshot", "restore", "rewards")["restored"]
+    assert tiered(lake) == rewards
+    lake.succeed("verify", "rewards")
+    before = DeltaTable(f"{lake.store.uri}/rewards", version=first).to_pyarrow_table()
+    assert "TotalLoyaltyPoints" in before.column_names
+
+
+def tiered(lake: Lake) -> dict[str, tuple[Any, int]]:
+    """Points and invoices by card, in the second version of the rows."""
+    rows = lake.table("rewards").to_pyarrow_table().to_pylist()
+    return {
+        row["CustomerCardNo"]: (
+            Decimal(row["TotalLoyaltyPointsCents"] * 100 + row["HundredthsOfCent"]).scaleb(-4),
+            row["InvoiceCount"],
+        )
+        for row in rows
+    }
 
 
 def shown(lake: Lake) -> dict[str, tuple[Any, int]]:

@@ -13,6 +13,7 @@ from spark_apps.spec import AppSpec
 from state.names import dead_letter_topic
 
 _MOST = 999_999_999
+_DELIVERED_TO = "Of the delivery address; null without one."
 
 
 def line_item(key: bytes | None, value: bytes | None, settings: AppSettings) -> Mapping[str, Any] | None:
@@ -41,16 +42,15 @@ EXPORT = CheckedTable(
         CheckedColumn("CustomerType", "string", allowed=("PRIME", "NONPRIME"), any_case=True, drift=True),
         CheckedColumn("PaymentMethod", "string", leaks=Leaks.TEXT),
         CheckedColumn("DeliveryType", "string", allowed=("HOME-DELIVERY", "TAKEAWAY"), any_case=True, drift=True),
-        # Without a delivery address these are null.
-        CheckedColumn("City", "string", nullable=True, leaks=Leaks.TEXT),
-        CheckedColumn("State", "string", nullable=True, leaks=Leaks.TEXT),
-        CheckedColumn("PinCode", "string", nullable=True, leaks=Leaks.CODE),
+        CheckedColumn("City", "string", nullable=True, leaks=Leaks.TEXT, meaning=_DELIVERED_TO),
+        CheckedColumn("State", "string", nullable=True, leaks=Leaks.TEXT, meaning=_DELIVERED_TO),
+        CheckedColumn("PinCode", "string", nullable=True, leaks=Leaks.CODE, meaning=_DELIVERED_TO),
         CheckedColumn("ItemCode", "string", leaks=Leaks.CODE),
         CheckedColumn("ItemDescription", "string", leaks=Leaks.TEXT),
         CheckedColumn("ItemPrice", "decimal(18,4)", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER),
         CheckedColumn("ItemQty", "bigint", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER, drift=True),
         CheckedColumn("TotalValue", "decimal(18,4)", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER, drift=True),
-        CheckedColumn("day", "date"),  # of `CreatedTime` in UTC
+        CheckedColumn("day", "date", meaning="The day of CreatedTime in UTC."),
         # The place of a line item in topic `hadoop-sink`.
         CheckedColumn("_partition", "int", least=0, most=999_999, leaks=Leaks.NUMBER),
         CheckedColumn("_offset", "bigint"),

@@ -7,7 +7,13 @@ from typing import Annotated, Protocol
 
 import msgspec
 
-Points = Annotated[Decimal, msgspec.Meta(extra={"sql": "decimal(18,4)", "never_negative": True, "only_grows": True})]
+Points = Annotated[
+    Decimal,
+    msgspec.Meta(
+        description="The points that the customer has earned, with four decimals.",
+        extra={"sql": "decimal(18,4)", "never_negative": True, "only_grows": True},
+    ),
+]
 NO_POINTS = Decimal("0.0000")
 
 
@@ -33,10 +39,15 @@ class Rewards(
 ):
     """All that is known of a customer: a row of store `rewards`."""
 
-    card: str = ""
+    card: Annotated[str, msgspec.Meta(description="The number of the customer's loyalty card.")] = ""
     total: Points = NO_POINTS
-    invoices: Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})] = 0
-    last_invoice_ms: Annotated[int, msgspec.Meta(extra={"sql": "timestamp", "only_grows": True})] = 0
+    invoices: Annotated[
+        int, msgspec.Meta(ge=0, description="How many invoices earned points.", extra={"only_grows": True})
+    ] = 0
+    last_invoice_ms: Annotated[
+        int,
+        msgspec.Meta(description="The time of the newest invoice.", extra={"sql": "timestamp", "only_grows": True}),
+    ] = 0
 
     @staticmethod
     def with_purchase(card: str, rewards: Rewards, purchase: PrimePurchase) -> Rewards:

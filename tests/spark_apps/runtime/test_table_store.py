@@ -2,7 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_apps.runtime.table_store import store_properties
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from harness.ports import free_ports
+from spark_apps.runtime.table_store import reaching_by_spark, store_properties
+from state.errors import TablesUnreachableError
 from state.locations import RemoteFolder
 
 _SET = {
@@ -25,3 +31,18 @@ def test_spark_asks_the_same_endpoint_as_deltalake_and_gets_no_secret() -> None:
 def test_other_places_need_nothing(tmp_path: Path) -> None:
     for place in (tmp_path, RemoteFolder("hdfs://namenode:8020/tables")):
         assert store_properties(place, _SET) == {}
+
+
+@pytest.mark.spark
+def test_a_store_that_does_not_answer_spark_is_named_and_other_errors_stay(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    tables = RemoteFolder(f"hdfs://127.0.0.1:{free_ports(1)[0]}/tables")
+    impatient = spark_session.read.option("ipc.client.connect.max.retries", "0")
+    with (
+        pytest.raises(TablesUnreachableError, match=f"the store of {tables} can't be .*Connection refused.*repeat"),
+        reaching_by_spark(tables),
+    ):
+        impatient.parquet(f"{tables}/rewards")
+    with pytest.raises(AnalysisException), reaching_by_spark(tables):
+        spark_session.read.parquet(str(tmp_path / "none"))

@@ -146,6 +146,13 @@ def test_what_the_log_tells_is_refused_before_any_row_is_read(table: Path, attac
         vouched_version(table)
 
 
+def test_comments_of_columns_leave_a_table_proven_and_other_metadata_does_not(table: Path) -> None:
+    DeltaTable(table).alter.set_column_metadata("Count", {"comment": "How many there are."})
+    assert flaws(table) == ()
+    DeltaTable(table).alter.set_column_metadata("Count", {"unit": "pieces"})
+    assert "has other columns since its last snapshot" in flaws(table)[0]
+
+
 def test_what_differs_is_told_by_column_partition_and_masked_keys(table: Path) -> None:
     ATTACKS["a typed column edited in the file"](table)
     assert flaws(table) == ("column Amount isn't what the row's value says in 1 rows, first •••••••••00 (11 bytes)",)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+import psutil
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from harness.storage.place import frozen, is_asked
 from harness.storage.s3 import S3
+from harness.waiting import eventually
+from spark_apps.spec import ValueField
 from state.errors import InvalidArgumentError, SnapshotDamagedError, TablesUnreachableError
 from state.locations import Location, RemoteFolder, location
 from state.maintenance.table_restore import restore_snapshot
 from state.maintenance.table_upkeep import HOUR_MS, keep_up
 from state.program import ExitCode, exit_code_of
-from state.snapshots.damage import delta_table
+from state.snapshots.damage import delta_table, open_table
 from state.snapshots.delta_log import is_table, newest_manifest
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.sql import list_tables, query
@@ -84,6 +90,19 @@ def test_a_change_by_another_program_is_found_and_undone(table: Location) -> Non
     assert flaws(table) == ()
 
 
+def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(table: Location) -> None:
+    columns = (ValueField("Count", "bigint"),)
+    held = [row._replace(value=b'{"Count":%d}' % number) for number, row in enumerate(rows(30))]
+    manifest = manifest_of(held, generation=2, changelog_topic="words-log-g2", delta_version=1)
+    write_snapshot(table, held, columns, manifest=manifest)
+    assert newest_snapshot(table) == manifest
+    open_directly(table).delete("Count > 3")
+    assert newest_manifest(table) == manifest
+    assert restore_snapshot(table, manifest, columns) == 3
+    assert len(load_snapshot(table, replace(manifest, delta_version=3)).rows) == 30
+    assert open_table(table, 0).to_pyarrow_table().num_rows == 20
+
+
 @LONG
 def test_small_files_are_joined_and_old_ones_removed(table: Location) -> None:
     for end in range(30, 110, 10):
@@ -120,6 +139,15 @@ def test_a_store_that_is_away_is_said_to_be_and_nothing_is_said_to_be_damaged(
     finally:
         store.start()
     assert flaws(table) == ()
+
+
+def test_a_store_that_freezes_holds_a_reader_up(store: S3, table: Location) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with frozen(store):
+            reading = pool.submit(flaws, table)
+            eventually(lambda: is_asked(store, [psutil.Process()]), 120, "the reader asks the store")
+            assert not reading.done()
+        assert reading.result() == ()
 
 
 def open_directly(table: Location) -> DeltaTable:

@@ -1,0 +1,155 @@
+"""Tables in Spark's catalogue: entered once, commented, found by name from another Spark, and never moved."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from harness.app_process import AppProcesses
+from spark_apps.apps.pos import POS
+from spark_apps.maintenance.catalogue import entries_of, register
+from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
+from state.program import ExitCode
+from state.snapshots.proof import check_proven
+from state.snapshots.vouched import vouched_version
+from tests.snapshot_tables import Row, manifest_of, write_snapshot
+
+ON_SPARK = pytest.mark.long("test_catalogue.py has the entries, test_proof.py has the comments")
+REWARDS = POS.stores[0]
+VALUE = b'{"CustomerCardNo":"C%d","TotalLoyaltyPoints":1.5000,"InvoiceCount":%d,"LastInvoiceTime":1000}'
+EXPORTED = pa.table({"InvoiceNumber": ["1", "2"], "City": ["Bern", None]})
+POINTS = "The points that the customer has earned, with four decimals."
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> AppSettings:
+    """Those of a run directory with a snapshot of `rewards` and a published export."""
+    held = [Row(0, number, 1000, b"C%d" % number, VALUE % (number, number)) for number in range(5)]
+    manifest = manifest_of(held, store="rewards", app="pos", changelog_topic=REWARDS.changelog_topic)
+    write_snapshot(tmp_path / "delta" / "rewards", held, REWARDS.value_fields, manifest=manifest)
+    write_deltalake(tmp_path / "delta" / "hadoop_export", EXPORTED)
+    write_deltalake(tmp_path / "delta" / "hadoop_export_staged", EXPORTED)
+    return AppSettings(run_dir=tmp_path)
+
+
+@pytest.fixture
+def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
+    """The session of all tests, without entries."""
+    yield spark_session
+    for table in spark_session.catalog.listTables():
+        spark_session.sql(f"DROP TABLE IF EXISTS `{table.name}`")
+
+
+def comments(spark: SparkSession, table: str) -> dict[str, str]:
+    found = {item.name: item.metadata.get("comment") for item in spark.table(table).schema.fields}
+    return {name: text for name, text in found.items() if text}
+
+
+def files(settings: AppSettings) -> set[Path]:
+    """The data files of all tables."""
+    return set((settings.run_dir / "delta").rglob("*.parquet"))
+
+
+def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(settings: AppSettings) -> None:
+    rewards, export = entries_of(settings)
+    assert (rewards.name, rewards.lease, rewards.columns["TotalLoyaltyPoints"]) == (
+        *("rewards", "snapshot-rewards"),
+        POINTS,
+    )
+    assert (export.name, export.lease) == ("hadoop_export", "quality-hadoop_export")
+    assert "_offset" in rewards.columns
+    assert not [name for name in export.columns if name.startswith("_")]
+    assert replace(rewards, table="order-locations").name == "order_locations"
+
+
+@pytest.mark.spark
+@ON_SPARK
+def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: AppSettings, spark: SparkSession) -> None:
+    before = files(settings)
+    rewards, _ = entries_of(settings)
+    assert register(spark, rewards) is True
+    assert spark.sql("SELECT sum(InvoiceCount) FROM rewards").collect()[0][0] == 10
+    assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
+    vouched = vouched_version(rewards.path)
+    assert vouched is not None
+    check_proven(rewards.path, vouched, REWARDS.value_fields)
+
+    assert register(spark, rewards) is False
+    assert vouched_version(rewards.path) == vouched
+    changed = replace(rewards, columns={**rewards.columns, "InvoiceCount": "It's how many \\ there are."})
+    assert register(spark, changed) is True
+    assert comments(spark, "rewards")["InvoiceCount"] == "It's how many \\ there are."
+    assert files(settings) == before
+
+
+@pytest.mark.spark
+@ON_SPARK
+def test_another_table_of_the_same_name_is_left_alone(settings: AppSettings, spark: SparkSession) -> None:
+    rewards, export = entries_of(settings)
+    register(spark, replace(export, table="rewards"))
+    assert comments(spark, "rewards") == {"City": "Of the delivery address; null without one."}
+    with pytest.raises(ConfigurationError, match=r"has a table rewards at .*hadoop_export.*drop that entry"):
+        register(spark, rewards)
+    assert spark.table("rewards").count() == EXPORTED.num_rows
+
+
+def spark_sql(metastore: dict[str, str], folder: Path, statement: str) -> str:
+    """What the user's own Spark answers, which knows Delta and the metastore, and nothing else of ours."""
+    jars = ",".join(map(str, sorted((AppSettings().jars_dir / "spark").glob("delta-*.jar"))))
+    properties = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **{f"spark.{name}": value for name, value in metastore.items()},
+    }
+    confs = (part for name, value in properties.items() for part in ("--conf", f"{name}={value}"))
+    program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
+    command = [str(program), "--master", "local[1]", "--jars", jars, *confs, "-e", statement]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2400)  # four sessions of Spark, one after the other
+@ON_SPARK
+def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings, tmp_path: Path) -> None:
+    metastore: dict[str, str] = {
+        "sql.catalogImplementation": "hive",
+        "sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true",
+    }
+    apps = AppProcesses(settings.run_dir, "127.0.0.1:9", {"spark": json.dumps(metastore)}, patience_s=900)
+
+    def registered(*arguments: str) -> dict[str, Any]:
+        done = apps.run("register", *arguments, "--output", "json")
+        assert done.returncode == 0, done.stderr[-3000:]
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+    both = ["rewards", "hadoop_export"]
+    assert registered() == {"tables": both, "changed": both}
+    assert registered() == {"tables": both, "changed": []}
+    answer = spark_sql(metastore, tmp_path, "SELECT sum(InvoiceCount) FROM rewards; DESCRIBE TABLE rewards")
+    assert answer.splitlines()[0] == "10"
+    assert POINTS in answer
+    done = apps.run("register", "--schema", "no_such")
+    assert (done.returncode, "has no schema 'no_such'" in done.stderr) == (ExitCode.CONFIGURATION, True)
+
+
+@pytest.mark.spark
+@ON_SPARK
+def test_a_catalogue_that_ends_with_the_session_is_refused(settings: AppSettings) -> None:
+    done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("register")
+    assert done.returncode == ExitCode.CONFIGURATION
+    assert "no catalogue is named" in done.stderr
