@@ -191,6 +191,20 @@ def plan(
         raise typer.Exit(ExitCode.FINDING)
 
 
+def export_dags(
+    folder: Annotated[Path, typer.Argument(help="A folder in the DAG folder of an Airflow of yours.")],
+) -> None:
+    """Write our DAG files for an Airflow of yours. Example: storekeeper export-dags ~/airflow/dags/storekeeper.
+
+    With them goes a file of this platform's names (apps, stores, tables, migrations), which the DAGs' forms offer. Call
+    it again after an upgrade, or when apps have changed.
+    """
+    from deploy.dag_export import export_dags as export  # noqa: PLC0415
+
+    for path in export(folder):
+        typer.echo(path)
+
+
 def create_topics(
     apps: Annotated[
         list[str] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,8 +15,8 @@ _BUILD_S = 300
 _LOADED = """
 import importlib, pkgutil, sys
 import storekeeper_provider
-for module in pkgutil.iter_modules(storekeeper_provider.__path__):
-    importlib.import_module(f"storekeeper_provider.{module.name}")
+for module in pkgutil.walk_packages(storekeeper_provider.__path__, "storekeeper_provider."):
+    importlib.import_module(module.name)
 from airflow.providers_manager import ProvidersManager
 found = ProvidersManager().hooks["storekeeper"]
 assert found.hook_class_name == "storekeeper_provider.hook.StorekeeperHook", found
@@ -30,10 +31,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built of the folder alone."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    names = [path for path in (PROJECT / "storekeeper_provider").iterdir() if path.suffix in {".py", ".toml", ".md"}]
-    source.mkdir()
-    for path in [*names, PROJECT / "storekeeper_provider" / "py.typed"]:
-        (source / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(
+        PROJECT / "storekeeper_provider", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)],
         check=True,
@@ -56,7 +56,14 @@ def test_it_holds_the_provider_alone_and_says_so_to_airflow(wheel: Path) -> None
         "airflow_provider_storekeeper",
     }
     assert "storekeeper_provider/py.typed" in names
-    assert [line.split()[1].partition(">")[0].partition("<")[0] for line in needed] == ["apache-airflow", "httpx"]
+    modules = {str(path.relative_to(PROJECT)) for path in (PROJECT / "storekeeper_provider").rglob("*.py")}
+    assert modules == {name for name in names if name.endswith(".py")}
+    assert [line.split()[1].partition(">")[0].partition("<")[0] for line in needed] == [
+        "apache-airflow",
+        "fastapi",
+        "httpx",
+        "sqlalchemy",
+    ]
 
 
 @pytest.mark.airflow
