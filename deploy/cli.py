@@ -44,8 +44,9 @@ def dashboard(
     """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
     from deploy.overview.collect import platform_overview  # noqa: PLC0415
     from deploy.overview.terminal import show_dashboard  # noqa: PLC0415
+    from state.client import Credentials  # noqa: PLC0415
 
-    view = platform_overview(PlatformSettings.of_platform(), token_file, ca)
+    view = platform_overview(PlatformSettings.of_platform(), Credentials(token_file=token_file, ca_file=ca))
     show_dashboard(view, interval_s=interval, count=count, as_json=output is AnswerOutput.JSON)
 
 

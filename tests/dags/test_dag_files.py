@@ -60,7 +60,7 @@ dags = {
     }
     for dag in bag.dags.values()
 }
-needless = ("pyspark", "rocksdict", "confluent_kafka", "pyarrow", "quality", "dags")
+needless = ("pyspark", "rocksdict", "confluent_kafka", "pyarrow", "state", "spark_apps", "quality", "dags", "deploy")
 needless = [name for name in needless if name in sys.modules]
 print("\\n" + json.dumps({"errors": bag.import_errors, "needless": needless, "asked": asked, "dags": dags}))
 """

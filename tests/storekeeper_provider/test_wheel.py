@@ -55,7 +55,7 @@ def test_it_holds_the_provider_alone_and_says_so_to_airflow(wheel: Path) -> None
         "storekeeper_provider",
         "airflow_provider_storekeeper",
     }
-    assert "storekeeper_provider/py.typed" in names
+    assert {"storekeeper_provider/py.typed", "storekeeper_provider/stores_page/static/stores.html"} <= set(names)
     modules = {str(path.relative_to(PROJECT)) for path in (PROJECT / "storekeeper_provider").rglob("*.py")}
     assert modules == {name for name in names if name.endswith(".py")}
     assert [line.split()[1].partition(">")[0].partition("<")[0] for line in needed] == [

@@ -1,8 +1,9 @@
-"""The page "Stores" in a real browser, before a made-up platform, and who may see its data."""
+"""The page *Stores* in a real browser, before a real control API of a made-up platform, and who may see its data."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 import threading
@@ -16,8 +17,14 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
-from deploy.airflow_plugin.page import page_app
+from deploy.control.access import Callers, Gate, own_token
+from deploy.control.app import ControlServices, make_app
+from deploy.control.jobs import Jobs
+from deploy.control.page_views import data_docs_file, overview_json, topology_of
 from quality.settings import QualitySettings
+from state.clock import SystemClock
+from state.security.authenticator import Authenticator
+from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
 CHROMIUM = shutil.which("chromium")
@@ -37,12 +44,33 @@ def served(app: object) -> Iterator[str]:
 
 def opened(look_allowed: bool) -> object:
     """The app; with `look_allowed` whoever asks may see all of it, as if Airflow had said so."""
-    app = page_app(lambda: SEEN)
+    app = page_app()
     if look_allowed:
         for route in app.routes:
             for dependency in route.dependant.dependencies:  # type: ignore[attr-defined]
                 app.dependency_overrides[dependency.call] = lambda: None
     return app
+
+
+@pytest.fixture(autouse=True)
+def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Airflow's connection to a control API, which is served in this process. Its address."""
+    token = own_token(tmp_path / "control.token")
+    services = ControlServices(
+        jobs=Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock()),
+        clock=SystemClock(),
+        status=dict,
+        programs=dict,
+        stores=list,
+        generations=lambda _: {},
+        overview=lambda: overview_json(SEEN),
+        topology=topology_of,
+        data_docs=data_docs_file,
+    )
+    with served(Gate(make_app(services), Callers(token, Authenticator(None)))) as address:
+        fields = {"conn_type": "storekeeper", "host": address, "password": token}
+        monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(fields))
+        yield address
 
 
 @pytest.fixture
@@ -110,8 +138,8 @@ def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
         evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False)
         module = httpx2.get(f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False)
     assert "hadoop_export is not a topology" in export.text
-    assert "There is no app &lt;b&gt;:POS" in evil.text
-    assert "There is no app spark_apps.apps.pos:POS" in module.text
+    assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
+    assert "there is no app &#x27;spark_apps.apps.pos:POS" in module.text
     assert {export.status_code, evil.status_code, module.status_code} == {404}
 
 
@@ -144,3 +172,19 @@ def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -
     assert (page.headers["x-content-type-options"], page.headers["cache-control"]) == ("nosniff", "no-store")
     assert {name: answer.status_code for name, answer in answers.items() if answer.status_code != 404} == {}
     assert [name for name, answer in answers.items() if "secret" in answer.text] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+def test_a_platform_that_does_not_answer_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = {"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"}
+    monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(away))
+    with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
+        assert httpx2.get(f"{address}/topology/pos", trust_env=False).status_code == 503
+        assert httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False).status_code == 503
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(f"{address}/")
+        expect(page.locator("#problem")).to_have_text(
+            "the control API at http://127.0.0.1:9 doesn't answer (ConnectError): see that it runs"
+        )
+        browser.close()
