@@ -70,7 +70,8 @@ def names_beside(dag_file: str) -> Names:
             f"version {VERSION}: install the platform's version of the provider, then {remedy}"
         )
         raise NamesFileError(msg)
-    return Names(**{one.name: _value(found[one.name]) for one in fields(Names)})
+    values: dict[str, Any] = {one.name: _value(found[one.name]) for one in fields(Names)}
+    return Names(**values)
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:

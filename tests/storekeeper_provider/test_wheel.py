@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.storekeeper_provider.wheel import PROJECT, build_wheel
+
 _BUILD_S = 300
 _LOADED = """
 import importlib, pkgutil, sys
@@ -29,19 +29,7 @@ print("loaded", storekeeper_provider.__file__)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built of the folder alone."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    shutil.copytree(
-        PROJECT / "storekeeper_provider", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)],
-        check=True,
-        capture_output=True,
-        timeout=_BUILD_S,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_it_holds_the_provider_alone_and_says_so_to_airflow(wheel: Path) -> None:

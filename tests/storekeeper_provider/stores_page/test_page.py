@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,6 +29,8 @@ from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
 CHROMIUM = shutil.which("chromium")
+AWAY = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
+AWAY_SAID = "the control API at http://127.0.0.1:9 doesn't answer"
 
 
 @contextmanager
@@ -95,7 +98,9 @@ def test_without_airflows_leave_nothing_is_told() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
-def test_everything_is_shown_as_text(data_docs: Path) -> None:
+def test_everything_is_shown_as_text_and_then_that_nothing_answers(
+    data_docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong: list[str] = []
     with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -128,8 +133,10 @@ def test_everything_is_shown_as_text(data_docs: Path) -> None:
         assert page.title() == "Topology of pos"
         page.get_by_role("link", name="Stores").click()
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
+        assert wrong == []
+        monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
+        expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): see that it runs")
         browser.close()
-    assert wrong == []
 
 
 def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
@@ -174,17 +181,9 @@ def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -
     assert [name for name, answer in answers.items() if "secret" in answer.text] == []
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
-def test_a_platform_that_does_not_answer_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    away = {"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"}
-    monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(away))
-    with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
-        assert httpx2.get(f"{address}/topology/pos", trust_env=False).status_code == 503
-        assert httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False).status_code == 503
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.goto(f"{address}/")
-        expect(page.locator("#problem")).to_have_text(
-            "the control API at http://127.0.0.1:9 doesn't answer (ConnectError): see that it runs"
-        )
-        browser.close()
+def test_a_platform_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
+    with served(opened(look_allowed=True)) as address:
+        for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
+            answer = httpx2.get(f"{address}/{path}", trust_env=False)
+            assert (answer.status_code, AWAY_SAID in unescape(answer.text)) == (503, True), path
