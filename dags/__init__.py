@@ -1,1 +1,1 @@
-"""Airflow DAGs, their operators and the plugin."""
+"""Our DAG files, each of which imports Airflow and the provider alone. `storekeeper export-dags` copies them."""

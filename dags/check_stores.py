@@ -24,19 +24,23 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny
 
-from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
-from dags.operators.tables import table_asset
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.tables import table_asset
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "check_stores",
     dag_display_name="Stores: check snapshots (check_stores)",
     description="Check what the stores' newest snapshots hold.",
     doc_md=__doc__,
-    schedule=AssetAny(*map(table_asset, EVERY_STORE)),
+    schedule=AssetAny(*map(table_asset, _NAMES.stores)),
     tags=["stores", "quality"],
-    **per_store(),
+    **per_store(_NAMES),
 ):
     for_each_store(
+        _NAMES,
         "check",
         "table",
         task_id="check",

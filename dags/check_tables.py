@@ -29,11 +29,14 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from dags.operators.deadlines import done_within
-from dags.operators.params import task_defaults
-from dags.operators.per_store import TASK_TIMEOUT
-from dags.operators.per_table import ChooseTablesOperator, TableOperator, table_param
-from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES, staged
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.per_store import TASK_TIMEOUT
+from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator, table_param
+from storekeeper_provider.dag_parts.tables import UPDATED_TABLES, table_asset
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "check_tables",
@@ -47,14 +50,14 @@ with DAG(
     default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(minutes=50),
     deadline=done_within(timedelta(minutes=40)),
-    params={"table": table_param("One table, or `all` tables that apps declare.", all_of_them=True)},
+    params={"table": table_param("One table, or `all` tables that apps declare.", _NAMES.tables, all_of_them=True)},
 ):
     TableOperator.partial(
         task_id="check",
         task_display_name="Check, then publish or quarantine",
         map_index_template="{{ task.arguments[-1] }}",
         finding="quarantined, not published",
-        inlets=[staged(table) for table in EVERY_TABLE],
+        inlets=[table_asset(staged) for staged in _NAMES.tables.values()],
         outlets=[UPDATED_TABLES],
         execution_timeout=TASK_TIMEOUT,
-    ).expand(arguments=ChooseTablesOperator(command=["check", "table"]).output)
+    ).expand(arguments=ChooseTablesOperator(tables=_NAMES.tables, command=["check", "table"]).output)

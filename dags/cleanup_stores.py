@@ -35,13 +35,13 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
-from dags.operators.deadlines import done_within
-from dags.operators.params import number_param, task_defaults
-from spark_apps.maintenance.cleanable import cleanable_stores
+from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import number_param, task_defaults
 from storekeeper_provider.operators import StorekeeperJobOperator
 
-_STORES = list(cleanable_stores())
+_STORES = list(names_beside(__file__).cleanable_stores)
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 
 with DAG(

@@ -19,7 +19,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "maintain_tables",
@@ -28,6 +31,6 @@ with DAG(
     doc_md=__doc__,
     schedule="40 4 * * *",
     tags=["stores", "tables"],
-    **per_store(),
+    **per_store(_NAMES),
 ):
-    for_each_store("snapshot", "optimize", task_id="maintain", display_name="Maintain the table")
+    for_each_store(_NAMES, "snapshot", "optimize", task_id="maintain", display_name="Maintain the table")

@@ -54,9 +54,9 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
-from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
-from dags.operators.deadlines import done_within
-from dags.operators.generation import (
+from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.generation import (
     ASK,
     DecideOperator,
     GenerationOperator,
@@ -64,10 +64,11 @@ from dags.operators.generation import (
     changeable_app,
     snapshot_after,
 )
-from dags.operators.params import TEXT_END, number_param, task_defaults
-from spark_apps.generations.catalog import registered_migrations
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import TEXT_END, number_param, task_defaults
 from storekeeper_provider.sensors import CaughtUpSensor
 
+_NAMES = names_beside(__file__)
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
@@ -75,7 +76,7 @@ _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partit
 _COPY = "{{ '--copy' if params['copy'] or params.since else '' }}"
 _SINCE = "{{ '--from ' ~ params.since if params.since else '' }}"
 _ACCEPT = "{{ '--accept-differences' if params.accept_differences else '' }}"
-_MIGRATIONS = list(registered_migrations())
+_MIGRATIONS = list(_NAMES.migrations)
 _WAYS = {"retire": "retire", "keep": "keep", "roll back": "roll_back"}
 
 with DAG(
@@ -91,7 +92,7 @@ with DAG(
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
-        "app": changeable_app("The app whose stores change."),
+        "app": changeable_app(_NAMES, "The app whose stores change."),
         "migrations": Param(
             [],
             type="array",

@@ -31,14 +31,14 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param
 
-from dags.operators.deadlines import done_within
-from dags.operators.params import TEXT_END, task_defaults
-from dags.operators.per_store import EVERY_STORE
-from dags.operators.per_table import TableOperator, table_param
-from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES
-from quality.verdict import WAIVABLE
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import TEXT_END, task_defaults
+from storekeeper_provider.dag_parts.per_table import TableOperator, table_param
+from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
 from storekeeper_provider.operators import StorekeeperJobOperator
 
+_NAMES = names_beside(__file__)
 _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
 
 with DAG(
@@ -54,7 +54,7 @@ with DAG(
     dagrun_timeout=timedelta(days=3),
     deadline=done_within(timedelta(days=1)),
     params={
-        "table": table_param("The table, or the store, whose batch it is.", [*EVERY_TABLE, *EVERY_STORE]),
+        "table": table_param("The table, or the store, whose batch it is.", [*_NAMES.tables, *_NAMES.stores]),
         "batch": Param(
             type="string",
             pattern=r"^[0-9]+-[0-9]+" + TEXT_END,
@@ -78,8 +78,8 @@ with DAG(
         "accept": Param(
             [],
             type="array",
-            items={"type": "string", "enum": list(WAIVABLE)},
-            examples=list(WAIVABLE),
+            items={"type": "string", "enum": list(_NAMES.waivable)},
+            examples=list(_NAMES.waivable),
             uniqueItems=True,
             title="Accept",
             description="The rules that a released batch may break.",

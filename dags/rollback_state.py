@@ -23,10 +23,17 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from dags.operators.deadlines import done_within
-from dags.operators.generation import GenerationOperator, SkipUnlessOperator, changeable_app, snapshot_after
-from dags.operators.params import task_defaults
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.generation import (
+    GenerationOperator,
+    SkipUnlessOperator,
+    changeable_app,
+    snapshot_after,
+)
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import task_defaults
 
+_NAMES = names_beside(__file__)
 _APP = "{{ params.app }}"
 
 with DAG(
@@ -42,7 +49,7 @@ with DAG(
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": changeable_app("The app to roll back."),
+        "app": changeable_app(_NAMES, "The app to roll back."),
         "discard": Param(
             False,
             type="boolean",

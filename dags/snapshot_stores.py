@@ -23,9 +23,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.per_store import for_each_store, per_store
-from dags.operators.per_table import TableOperator
-from dags.operators.tables import UPDATED_SNAPSHOTS
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.per_table import TableOperator
+from storekeeper_provider.dag_parts.tables import UPDATED_SNAPSHOTS
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "snapshot_stores",
@@ -34,9 +37,10 @@ with DAG(
     doc_md=__doc__,
     schedule="0 * * * *",
     tags=["stores", "snapshot"],
-    **per_store(),
+    **per_store(_NAMES),
 ):
     for_each_store(
+        _NAMES,
         "snapshot",
         "create",
         operator=TableOperator,

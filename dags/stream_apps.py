@@ -34,15 +34,18 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from dags.operators.deadlines import done_within
-from dags.operators.params import task_defaults
-from dags.operators.programs import ACTIONS, ALL_APPS, PROGRAMS, SCALE, ChooseProgramsOperator
-from spark_apps.runtime.scale import AppScale
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.programs import ACTIONS, ALL_APPS, SCALE, ChooseProgramsOperator
 from storekeeper_provider.operators import StorekeeperJobOperator
+
+_PROGRAMS = names_beside(__file__).programs
+_SIZES = ("cores", "memory_mb", "max_offsets_per_trigger")
 
 
 def _scale_option(name: str) -> str:
-    """The option of `storekeeper app scale` for a field of `AppScale`; empty where it doesn't apply."""
+    """The option of `storekeeper app scale` for one of the sizes; empty where it doesn't apply."""
     wanted = f"params.action == '{SCALE}' and params.{name} is not none"
     return f"{{{{ '--{name.replace('_', '-')}=%d' | format(params.{name}) if {wanted} else '' }}}}"
 
@@ -68,7 +71,7 @@ with DAG(
         "app": Param(
             ALL_APPS,
             type="string",
-            enum=[ALL_APPS, *PROGRAMS],
+            enum=[ALL_APPS, *_PROGRAMS],
             title="App",
             description="One process, or `all` that this platform runs.",
         ),
@@ -93,10 +96,10 @@ with DAG(
         action="{{ params.action }}",
         execution_timeout=timedelta(minutes=5),
     )
-    for program, title in PROGRAMS.items():
+    for program, title in _PROGRAMS.items():
         choose >> StorekeeperJobOperator(
             task_id=program,
             task_display_name=title,
-            arguments=["app", "{{ params.action }}", program, *map(_scale_option, AppScale.model_fields)],
+            arguments=["app", "{{ params.action }}", program, *map(_scale_option, _SIZES)],
             execution_timeout=timedelta(minutes=10),
         )

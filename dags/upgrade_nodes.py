@@ -24,8 +24,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from dags.operators.deadlines import done_within
-from dags.operators.params import task_defaults
+from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.params import task_defaults
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(

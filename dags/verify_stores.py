@@ -27,8 +27,11 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 
-from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
-from dags.operators.tables import table_asset
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.tables import table_asset
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "verify_stores",
@@ -36,9 +39,9 @@ with DAG(
     description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(table_asset, EVERY_STORE))
+        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(table_asset, _NAMES.stores))
     ),
     tags=["stores", "quality"],
-    **per_store(),
+    **per_store(_NAMES),
 ):
-    for_each_store("verify", task_id="verify", display_name="Verify the copies", finding="copies differ")
+    for_each_store(_NAMES, "verify", task_id="verify", display_name="Verify the copies", finding="copies differ")

@@ -20,7 +20,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.names import names_beside
+from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+
+_NAMES = names_beside(__file__)
 
 with DAG(
     "watch_growth",
@@ -29,6 +32,13 @@ with DAG(
     doc_md=__doc__,
     schedule="50 */6 * * *",
     tags=["stores", "watch"],
-    **per_store(retries=1),
+    **per_store(_NAMES, retries=1),
 ):
-    for_each_store("check", "growth", task_id="measure", display_name="Measure the store", finding="grows too fast")
+    for_each_store(
+        _NAMES,
+        "check",
+        "growth",
+        task_id="measure",
+        display_name="Measure the store",
+        finding="grows too fast",
+    )

@@ -20,7 +20,7 @@ from deploy.credentials import AIRFLOW_USER
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
-from deploy.settings import PROJECT_ROOT, PlatformSettings
+from deploy.settings import PlatformSettings
 from state.private_files import read_secret
 from state.whole_files import write_whole
 
@@ -35,7 +35,7 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
     logs = layout.logs / "airflow"
     return {
         "core": {
-            "dags_folder": str(PROJECT_ROOT / "dags"),
+            "dags_folder": str(layout.dags),
             "load_examples": "False",
             "executor": "LocalExecutor",
             "parallelism": str(settings.jobs_at_once + 2),

@@ -45,8 +45,9 @@ def dashboard(
     """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
     from deploy.overview.collect import platform_overview  # noqa: PLC0415
     from deploy.overview.terminal import show_dashboard  # noqa: PLC0415
+    from state.client import Credentials  # noqa: PLC0415
 
-    view = platform_overview(PlatformSettings.of_platform(), token_file, ca)
+    view = platform_overview(PlatformSettings.of_platform(), Credentials(token_file=token_file, ca_file=ca))
     show_dashboard(view, interval_s=interval, count=count, as_json=output is AnswerOutput.JSON)
 
 
@@ -190,6 +191,20 @@ def plan(
         write_markdown(explain_plan(found))
     if found.breaks:
         raise typer.Exit(ExitCode.FINDING)
+
+
+def export_dags(
+    folder: Annotated[Path, typer.Argument(help="A folder in the DAG folder of an Airflow of yours.")],
+) -> None:
+    """Write our DAG files for an Airflow of yours. Example: storekeeper export-dags ~/airflow/dags/storekeeper.
+
+    With them goes a file of this platform's names (apps, stores, tables, migrations), which the DAGs' forms offer. Call
+    it again after an upgrade, or when apps have changed.
+    """
+    from deploy.dag_export import export_dags as export  # noqa: PLC0415
+
+    for path in export(folder):
+        typer.echo(path)
 
 
 def create_topics(

@@ -88,6 +88,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "create-topics": "deploy.cli:create_topics",
         "topology": "deploy.cli:topology",
         "plan": "deploy.cli:plan",
+        "export-dags": "deploy.cli:export_dags",
         "generation": "spark_apps.generations.commands:generation_commands",
     },
     "Processes, in the foreground": {

@@ -1,7 +1,7 @@
 """The paths of a run directory. Everything that the platform writes lives under it; nothing else is touched.
 
 kafka/         the broker's configuration and logs of records
-airflow/       Airflow's home: airflow.cfg, database, task logs
+airflow/       Airflow's home: airflow.cfg, database, DAG files and the names for their forms
 checkpoints/   Spark's, one folder per app and generation: which records each batch read
 delta/         Delta tables
 state/         the query nodes' local stores
@@ -48,6 +48,11 @@ class RunLayout:
     def airflow(self) -> Path:
         """Airflow's home."""
         return self.root / "airflow"
+
+    @property
+    def dags(self) -> Path:
+        """The DAG files of the platform's own Airflow, and the names for their forms."""
+        return self.airflow / "dags"
 
     @property
     def delta(self) -> Path:

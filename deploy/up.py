@@ -10,6 +10,7 @@ from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.dag_export import export_dags
 from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
 from deploy.down import end_orphans, stop_everything
@@ -65,6 +66,7 @@ def up(instance: Instance, report: Report) -> str | None:
         if client is None:
             return _from_nothing(instance, report)
         _take_over_settings(instance, report)
+        export_dags(layout.dags)
         _heal(instance, client, report)
         return None
 
@@ -122,6 +124,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         if settings.starts_broker:
             prepare_broker(layout, settings, instance.environment)
         write_airflow_config(layout, settings)
+        export_dags(layout.dags)
         password, is_new = make_airflow_password(layout)
         client = start_supervisor(layout, settings, instance.environment, instance.programs)
         _bring_up(instance, client, password, report)

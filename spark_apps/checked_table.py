@@ -2,7 +2,7 @@
 
 A table of its own is gated: the app appends to `<name>_staged`, and the quality gate publishes what passes to `<name>`.
 A table of the name of one of the app's stores holds that store's snapshots, which are checked where they are.
-Free of Spark and of Great Expectations: specs are imported when DAG files are parsed.
+Free of Spark and of Great Expectations: commands without either import specs for their names.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ClientSettings(AppSettings):
     @property
     def credentials(self) -> Credentials:
         """The credentials for the nodes."""
-        # Imported here, so that a DAG that asks no node is parsed without a client.
+        # Imported here, so that a job that asks no node loads no client.
         from state.client.credentials import Credentials  # noqa: PLC0415
 
         return Credentials(

@@ -236,7 +236,7 @@ class _Topics:
 
 
 def _default_settings() -> AppSettings:
-    """The settings to describe a spec with. Specs are imported when DAG files are parsed, so nothing is read here.
+    """The settings to describe a spec with. Some import specs for their names alone, so nothing is read here.
 
     The commands that use the environment's settings check them.
     """

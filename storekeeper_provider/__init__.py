@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+VERSION = "0.1.0"
+"""The version of this package, and of the DAG files that fit it."""
 CONNECTION = "storekeeper_default"
 """The connection that is used if none is named."""
 

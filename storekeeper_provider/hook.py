@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from airflow.sdk import BaseHook
@@ -82,9 +83,21 @@ class StorekeeperHook(BaseHook):
         found: list[dict[str, Any]] = self._ask("GET", "/stores")
         return found
 
+    def overview(self) -> dict[str, Any]:
+        """The platform's state, also as tables of words: what the page *Stores* shows."""
+        return self._object("GET", "/overview")
+
+    def topology(self, app: str) -> dict[str, str]:
+        """The topology of an app: `svg`, `text` and `mermaid`."""
+        return self._object("GET", f"/topology/{_segment(app)}")
+
+    def data_docs(self, table: str, file: str) -> bytes:
+        """A page or style sheet of the Data Docs of a table."""
+        return self._answer("GET", f"/data-docs/{_segment(table)}", params={"file": file}).content
+
     def generations(self, app: str) -> dict[str, Any]:
         """The generations of an app, and how far a change between them is."""
-        return self._object("GET", f"/generations/{app}")
+        return self._object("GET", f"/generations/{_segment(app)}")
 
     def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Starts a job of that id, or finds it if it is there."""
@@ -107,6 +120,10 @@ class StorekeeperHook(BaseHook):
         return found
 
     def _ask(self, method: str, path: str, **more: Any) -> Any:
+        answer = self._answer(method, path, **more)
+        return answer.json() if answer.content else None
+
+    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
         with self.get_conn() as client:
             address = client.base_url
             try:
@@ -115,11 +132,16 @@ class StorekeeperHook(BaseHook):
                 msg = f"the control API at {address} doesn't answer ({type(error).__name__}): see that it runs"
                 raise NoAnswerError(msg) from error
         if answer.is_success:
-            return answer.json() if answer.content else None
+            return answer
         msg = f"the control API at {address} refuses {method} {path} ({answer.status_code}): {_detail(answer)}"
         if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             raise NoAnswerError(msg)
         raise AirflowFailException(msg)
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of a path, whatever is in it."""
+    return "%2E" * len(name) if name in {".", ".."} else quote(name, safe="")
 
 
 def _client(connection: Any) -> httpx.Client:

@@ -50,7 +50,12 @@ def topics() -> None:
 
 @container_commands.command()
 def database() -> None:
-    """Bring Airflow's database to the installed version. Example: storekeeper container database."""
+    """Bring Airflow's database and DAG files up to date. Example: storekeeper container database."""
+    from deploy.dag_export import export_dags  # noqa: PLC0415
+    from deploy.layout import RunLayout  # noqa: PLC0415
+    from deploy.settings import PlatformSettings  # noqa: PLC0415
+
+    export_dags(RunLayout(PlatformSettings.load().run_dir).dags)
     code = subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
     raise typer.Exit(ExitCode.FAILED if code else ExitCode.DONE)
 

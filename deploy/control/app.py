@@ -37,6 +37,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         (503, "not now: ask again"),
     )
 }
+_DATA_DOCS: dict[str, Any] = {"description": "The file.", "content": {"text/html": {}, "text/css": {}}}
 JobId = Annotated[
     str, Path(description="The job's id, which the caller chooses.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 ]
@@ -44,6 +45,10 @@ JobId = Annotated[
 
 class UnknownAppError(StateError):
     """There is no app of that name."""
+
+
+class NothingToShowError(StateError):
+    """There is no such page among the Data Docs, or the app is no topology."""
 
 
 class JobOrder(BaseModel, extra="forbid"):
@@ -87,6 +92,9 @@ class ControlServices:
         programs: the processes of apps that must run here, and the apps of each.
         stores: the stores that there are snapshots of, with their apps, and whether these have ever run here.
         generations: what `storekeeper generation status APP` prints.
+        overview: what the page *Stores* of Airflow shows.
+        topology: that of an app: picture, text and Mermaid source.
+        data_docs: a page or style sheet of the Data Docs of a table.
     """
 
     jobs: Jobs
@@ -95,6 +103,9 @@ class ControlServices:
     programs: Callable[[], Mapping[str, list[str]]]
     stores: Callable[[], list[dict[str, Any]]]
     generations: Callable[[str], Mapping[str, Any]]
+    overview: Callable[[], Mapping[str, Any]]
+    topology: Callable[[str], Mapping[str, str]]
+    data_docs: Callable[[str, str], bytes]
 
 
 def make_app(services: ControlServices) -> FastAPI:
@@ -160,6 +171,24 @@ def _views(services: ControlServices) -> APIRouter:
     def generations(app: str) -> dict[str, Any]:
         """The generations of an app, and how far a change between them is."""
         return dict(services.generations(app))
+
+    @router.get("/overview")
+    def overview() -> dict[str, Any]:
+        """Apps, stores, nodes, verdicts and processes, also as tables of words: what Airflow's page *Stores* shows."""
+        return dict(services.overview())
+
+    @router.get("/topology/{app}", responses={404: _PROBLEMS[404]})
+    def topology(app: str) -> dict[str, str]:
+        """The topology that an app's live generation runs: `svg`, `text` and `mermaid`."""
+        return dict(services.topology(app))
+
+    @router.get("/data-docs/{table}", response_class=Response, responses={200: _DATA_DOCS, 404: _PROBLEMS[404]})
+    def data_docs(
+        table: str, file: Annotated[str, Query(description="Such as `index.html`.", max_length=200)]
+    ) -> Response:
+        """A page or style sheet of the Data Docs of the newest verdict on a table."""
+        media_type = "text/css" if file.endswith(".css") else "text/html"
+        return Response(services.data_docs(table, file), media_type=media_type)
 
     return router
 
@@ -261,6 +290,8 @@ def _problem(error: Exception) -> Problem:
         return Problem("unknown-job", 404, str(error))
     if isinstance(error, UnknownAppError):
         return Problem("unknown-app", 404, str(error))
+    if isinstance(error, NothingToShowError):
+        return Problem("nothing-to-show", 404, str(error))
     if isinstance(error, JobConflictError):
         return Problem("job-conflict", 409, str(error))
     if isinstance(error, ConfigurationError) and not isinstance(error, InvalidArgumentError):

@@ -11,18 +11,20 @@ from typing import Any
 import structlog
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownAppError, make_app
+from deploy.control.app import ControlServices, make_app
 from deploy.control.jobs import Jobs
 from deploy.control.keeper import keeper_of
+from deploy.control.page_views import check_app, data_docs_file, overview_json, topology_of
 from deploy.control.settings import OperationsSettings
 from deploy.control.watched import watched_programs
 from deploy.environment import inherited_environment
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
+from deploy.overview.collect import platform_overview
 from deploy.overview.status import collect_status, status_json
 from deploy.settings import PlatformSettings
 from spark_apps.generations.commands import generation_status
-from spark_apps.registry import APPS, stores
+from spark_apps.registry import stores
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
@@ -56,6 +58,7 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
     with exclusive(layout.jobs / "lock", "control"):
         configure_log()
         jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
+        overview = platform_overview(platform, OperationsSettings().credentials)  # type: ignore[call-arg]
         services = ControlServices(
             jobs=jobs,
             clock=clock,
@@ -63,6 +66,9 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
             programs=lambda: _programs(layout),
             stores=_stores,
             generations=_generations,
+            overview=lambda: overview_json(overview()),
+            topology=topology_of,
+            data_docs=data_docs_file,
         )
         gate = Gate(make_app(services), _callers(layout, nodes, clock))
         asyncio.run(_serve(gate, host, port, jobs, None if tls is None else tls.server_context()))
@@ -114,8 +120,5 @@ def _stores() -> list[dict[str, Any]]:
 
 
 def _generations(app: str) -> Mapping[str, Any]:
-    # Not `app_named`: a path must not name a module to import.
-    if app not in APPS:
-        msg = f"there is no app {app[:140]!r}: choose one of {', '.join(APPS)}"
-        raise UnknownAppError(msg)
+    check_app(app)
     return generation_status(app)

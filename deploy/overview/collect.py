@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
@@ -74,18 +73,13 @@ def _tables(layout: RunLayout, settings: PlatformSettings | None) -> Location:
     return (RunDirSettings(run_dir=layout.root) if settings is None else settings).tables
 
 
-def platform_overview(
-    settings: PlatformSettings, token_file: Path | None = None, ca_file: Path | None = None
-) -> Callable[[], Overview]:
+def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
     """Collects what the dashboard and Airflow's page show, from the nodes of the process's settings, anew at each call.
 
     Args:
         settings: the platform's.
-        token_file: holds the token for the nodes.
-        ca_file: the authority of the nodes' certificates.
+        credentials: for the nodes.
     """
-    credentials = Credentials(token_file=token_file, ca_file=ca_file)
-
     own = load_node_settings()
 
     def client() -> StateClient:

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from deploy.control.job_files import end_job_processes
+from deploy.dag_export import export_dags
 from tests.deploy.conftest import supervised  # noqa: F401 (a fixture)
 from tests.deploy.control.supervised import environment
 from tests.deploy.control.toys import ControlProcess
 
-DAGS = Path(__file__).parents[2] / "dags"
 _PROJECT = Path(__file__).parents[2]
 _RUN_S = 300
 
@@ -45,11 +45,12 @@ class DagRun:
 
 @pytest.fixture(scope="session")
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a migrated Airflow home."""
+    """The environment of a migrated Airflow home, with our DAG files in its DAG folder."""
     home = tmp_path_factory.mktemp("airflow")
+    export_dags(home / "dags")
     variables = {
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     }
@@ -68,10 +69,17 @@ class DagServer:
     """The process whose forks run DAGs; see `run_dag.py`."""
 
     process: subprocess.Popen[str]
+    folder: Path
+    """The DAG files."""
 
     def run(self, dag_id: str, conf: dict[str, Any], variables: dict[str, str], output: Path) -> int:
         """Runs a DAG to its end; what it says is in `output`. Returns its exit code."""
-        told = {"dag_id": dag_id, "conf": conf, "environment": variables, "output": str(output)}
+        told = {
+            "file": str(self.folder / f"{dag_id}.py"),
+            "conf": conf,
+            "environment": variables,
+            "output": str(output),
+        }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{json.dumps(told)}\n")
@@ -91,7 +99,7 @@ def dag_server(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFa
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    yield DagServer(process)
+    yield DagServer(process, Path(airflow_home["AIRFLOW__CORE__DAGS_FOLDER"]))
     process.communicate(timeout=_RUN_S)
 
 
@@ -125,7 +133,7 @@ def run_dag(dag_server: DagServer, airflow_home: dict[str, str], control: Contro
         if control.process is None:
             control.start()
         own = {
-            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS / f"{dag_id}.py"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dag_server.folder / f"{dag_id}.py"),
             "AIRFLOW_CONN_STOREKEEPER_DEFAULT": connection_to(control),
         }
         chosen = {**airflow_home, **own, **settings}

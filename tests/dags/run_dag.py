@@ -1,6 +1,6 @@
 """Runs DAGs by `dag.test()`, each in a process of its own: `python -m tests.dags.run_dag`, told on standard input.
 
-Each line there is a JSON object: `dag_id`, `conf`, `environment`, and `output`, the file that everything is written to
+Each line there is a JSON object: `file`, `conf`, `environment`, and `output`, the file that everything is written to
 that the run says; its last line is the outcome as JSON. Answered by a line with the exit code. Importing Airflow takes
 longer than most runs: this process does it once, and each run is a fork of it, before anything is opened.
 """
@@ -23,12 +23,10 @@ from airflow.utils.session import create_session
 from sqlalchemy import func
 from sqlalchemy.orm import configure_mappers
 
-DAGS = Path(__file__).parents[2] / "dags"
 
-
-def main(dag_id: str, conf: dict[str, Any]) -> None:
+def main(file: Path, conf: dict[str, Any]) -> None:
     """Runs the DAG and prints the outcome."""
-    bag = DagBag(DAGS / f"{dag_id}.py")
+    bag, dag_id = DagBag(file), file.stem
     assert not bag.import_errors, bag.import_errors
     dag = bag.dags[dag_id]
     dag.deadline = None  # `dag.test()` looks for deadlines in the database, where it doesn't put them
@@ -67,7 +65,7 @@ def serve() -> None:
 def _prepare() -> None:
     """Does what every run would do first: import operators, map tables, make the API that tasks ask. It takes long."""
     configure_mappers()
-    DagBag(DAGS)
+    DagBag()
     in_process_api_server().app._cadwyn_initialize()
     # The database is opened by whoever needs it, for a connection can't be shared with a fork.
     settings.dispose_orm(do_log=False)
@@ -83,7 +81,7 @@ def _run(told: dict[str, Any]) -> None:
         os.environ.update(told["environment"])  # noqa: TID251
         settings.configure_vars()
         settings.configure_orm()
-        main(told["dag_id"], told["conf"])
+        main(Path(told["file"]), told["conf"])
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -5,10 +5,10 @@ import json
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.programs import ChooseProgramsOperator
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.runtime.scale import AppScale, read_scale
+from storekeeper_provider.dag_parts.programs import ChooseProgramsOperator
 from storekeeper_provider.hook import StorekeeperHook
 from tests.dags.conftest import DagRun, RunDag
 from tests.deploy.control.supervised import Supervised

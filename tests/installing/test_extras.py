@@ -133,10 +133,10 @@ def test_sql_reads_a_table(install: Install, tmp_path: Path) -> None:
 def test_airflow_parses_every_dag(install: Install, tmp_path: Path) -> None:
     (command,) = TRIES["airflow"][:1]
     variables = environment(install("airflow"), tmp_path)
-    folder = call(command, tmp_path, variables).stdout.strip()
+    assert call(command, tmp_path, variables).returncode == 0
     variables |= {
         "AIRFLOW_HOME": str(tmp_path / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": folder,
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     }
     (tmp_path / "parse.py").write_text(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from deploy.airflow_plugin import provider_info
-from storekeeper_provider import get_provider_info
+from storekeeper_provider import VERSION, bundled, get_provider_info
 from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
+from storekeeper_provider.stores_page.plugin import StoresPlugin
 
 pytestmark = pytest.mark.airflow
 
@@ -21,6 +21,13 @@ def test_it_sees_the_platform() -> None:
     assert hook.status()["healthy"] is False
     assert {store["store"] for store in hook.stores()} > {"rewards", "prices"}
     assert hook.generations("pos")["live"] == 1
+    assert {table["name"] for table in hook.overview()["tables"]} > {"stores", "apps", "nodes"}
+    assert hook.topology("pos").keys() == {"svg", "text", "mermaid"}
+    for name in ("..", "a/b"):
+        with pytest.raises(AirflowFailException, match=r"\(404\)"):
+            hook.topology(name)
+        with pytest.raises(AirflowFailException, match=r"\(404\)"):
+            hook.data_docs(name, "index.html")
     with pytest.raises(AirflowFailException, match=r"\(404\): there is no app 'nobody'"):
         hook.generations("nobody")
     with pytest.raises(AirflowFailException, match=r"\(400\): this is no job"):
@@ -55,7 +62,7 @@ def test_a_connection_that_cannot_be_used_says_why(
 def test_airflow_takes_what_the_provider_says_of_itself() -> None:
     from airflow.providers_manager import _create_provider_info_schema_validator
 
-    for info in (get_provider_info(), provider_info.get_provider_info()):
+    for info in (get_provider_info(), bundled.get_provider_info()):
         _create_provider_info_schema_validator().validate(info)
         (connection,) = info["connection-types"]
         assert connection["connection-type"] == StorekeeperHook.conn_type
@@ -64,8 +71,10 @@ def test_airflow_takes_what_the_provider_says_of_itself() -> None:
 def test_a_provider_bears_the_name_of_the_distribution_that_it_comes_with() -> None:
     """Airflow doesn't start otherwise."""
     project = Path(__file__).parents[2]
-    for folder, found in (("", provider_info.get_provider_info), ("storekeeper_provider", get_provider_info)):
+    for folder, found in (("", bundled.get_provider_info), ("storekeeper_provider", get_provider_info)):
         described = tomllib.loads((project / folder / "pyproject.toml").read_text())["project"]
         module = f"{found.__module__}:{found.__name__}"
         assert described["entry-points"]["apache_airflow_provider"] == {"provider_info": module}
-        assert found()["package-name"] == described["name"]
+        plugin = f"{StoresPlugin.__module__}:{StoresPlugin.__name__}"
+        assert described["entry-points"]["airflow.plugins"] == {"storekeeper": plugin}
+        assert (found()["package-name"], VERSION) == (described["name"], described["version"])

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.storekeeper_provider.wheel import PROJECT, build_wheel
+
 _BUILD_S = 300
 _LOADED = """
 import importlib, pkgutil, sys
 import storekeeper_provider
-for module in pkgutil.iter_modules(storekeeper_provider.__path__):
-    importlib.import_module(f"storekeeper_provider.{module.name}")
+for module in pkgutil.walk_packages(storekeeper_provider.__path__, "storekeeper_provider."):
+    importlib.import_module(module.name)
 from airflow.providers_manager import ProvidersManager
 found = ProvidersManager().hooks["storekeeper"]
 assert found.hook_class_name == "storekeeper_provider.hook.StorekeeperHook", found
@@ -28,20 +29,7 @@ print("loaded", storekeeper_provider.__file__)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built of the folder alone."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    names = [path for path in (PROJECT / "storekeeper_provider").iterdir() if path.suffix in {".py", ".toml", ".md"}]
-    source.mkdir()
-    for path in [*names, PROJECT / "storekeeper_provider" / "py.typed"]:
-        (source / path.name).write_bytes(path.read_bytes())
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source)],
-        check=True,
-        capture_output=True,
-        timeout=_BUILD_S,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_it_holds_the_provider_alone_and_says_so_to_airflow(wheel: Path) -> None:
@@ -55,8 +43,15 @@ def test_it_holds_the_provider_alone_and_says_so_to_airflow(wheel: Path) -> None
         "storekeeper_provider",
         "airflow_provider_storekeeper",
     }
-    assert "storekeeper_provider/py.typed" in names
-    assert [line.split()[1].partition(">")[0].partition("<")[0] for line in needed] == ["apache-airflow", "httpx"]
+    assert {"storekeeper_provider/py.typed", "storekeeper_provider/stores_page/static/stores.html"} <= set(names)
+    modules = {str(path.relative_to(PROJECT)) for path in (PROJECT / "storekeeper_provider").rglob("*.py")}
+    assert modules == {name for name in names if name.endswith(".py")}
+    assert [line.split()[1].partition(">")[0].partition("<")[0] for line in needed] == [
+        "apache-airflow",
+        "fastapi",
+        "httpx",
+        "sqlalchemy",
+    ]
 
 
 @pytest.mark.airflow

@@ -18,6 +18,8 @@ from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import ControlServices, UnknownAppError, make_app
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
+from deploy.control.page_views import data_docs_file, topology_of
+from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.query.answers.problems import MEDIA_TYPE
@@ -43,6 +45,9 @@ def services(folder: Path) -> ControlServices:
         programs=lambda: {"pos": ["pos"]},
         stores=lambda: [{"store": "rewards", "app": "pos", "has_run": True}],
         generations=generations,
+        overview=lambda: {"at_ms": 0},
+        topology=topology_of,
+        data_docs=data_docs_file,
     )
 
 
@@ -71,7 +76,8 @@ def client(gate: Gate, tmp_path: Path) -> TestClient:
 
 def test_nobody_gets_in_without_a_token(gate: Gate) -> None:
     stranger = TestClient(gate)
-    for path in ("/status", "/programs", "/jobs", "/openapi.json", "/nowhere", "/generations/pos"):
+    views = ("/status", "/programs", "/generations/pos", "/overview", "/topology/pos", "/data-docs/orders")
+    for path in (*views, "/jobs", "/openapi.json", "/nowhere"):
         answer = stranger.get(path)
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
         assert stranger.get(path, headers={"Authorization": "Bearer skt_wrong"}).status_code == 401
@@ -93,6 +99,44 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "control.token").chmod(0o644)
     with pytest.raises(ConfigurationError, match="others can read"):
         own_token(tmp_path / "control.token")
+
+
+def test_a_topology_is_a_picture_a_text_and_a_source(client: TestClient) -> None:
+    found = client.get("/topology/pos").json()
+    assert found["svg"].startswith("<svg")
+    assert found["mermaid"].startswith("flowchart")
+    assert "rewards" in found["text"]
+    none = client.get("/topology/hadoop_export")
+    assert (none.status_code, none.json()["type"].rpartition(":")[2]) == (404, "nothing-to-show")
+    module = client.get("/topology/spark_apps.apps.pos:POS")
+    assert (module.status_code, "there is no app" in module.json()["detail"]) == (404, True)
+
+
+def test_data_docs_are_pages_and_styles_of_their_folder_alone(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    folder = QualitySettings.of_platform().data_docs_dir("orders")
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text("<h1>Data Docs</h1>")
+    (folder / "notes.json").write_text("a secret")
+    (folder.parent.parent / "secret.html").write_text("a secret")
+    (folder / "link.html").symlink_to(folder.parent.parent / "secret.html")
+    page = client.get("/data-docs/orders", params={"file": "index.html"})
+    assert (page.text, page.headers["content-type"]) == ("<h1>Data Docs</h1>", "text/html; charset=utf-8")
+    for table, file in (
+        ("orders", "../../secret.html"),
+        ("orders", str(folder.parent.parent / "secret.html")),
+        ("orders", "link.html"),
+        ("orders", "notes.json"),
+        ("orders", "none.html"),
+        ("orders", "\0.html"),
+        ("%2E%2E", "secret.html"),
+        ("nothing", "index.html"),
+    ):
+        refused = client.get(f"/data-docs/{table}", params={"file": file})
+        assert refused.status_code == 404, file
+        assert "a secret" not in refused.text
 
 
 @pytest.mark.parametrize("role", Role)
@@ -147,7 +191,7 @@ def test_no_request_brings_it_to_a_server_error(gate: Gate, tmp_path: Path) -> N
         "/openapi.json", gate, headers={"Authorization": f"Bearer {own_token(tmp_path / 'control.token')}"}
     )
     operations = list(document.get_all_operations())
-    assert len(operations) == 10
+    assert len(operations) == 13
     for operation in operations:
         _ask(operation, ["verify", str(tmp_path / "a")])
 

@@ -1,6 +1,7 @@
 """The commands of generations, on a file in the run directory instead of an app: `toy.json`.
 
 `refuse` in it names a step that is refused; `calls` are the steps that were taken. A plan says what it was asked for.
+Any other command adds a line to the file `began`, and ends once there is no file `hold`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ def main(arguments: list[str]) -> int:
     state: dict[str, Any] = {**_FIRST, **(json.loads(path.read_text()) if path.exists() else {})}
     assert arguments[-2:] == ["--output", "json"]
     arguments = arguments[:-2]
+    if arguments[0] not in {"generation", "snapshot"}:
+        return _other(arguments, path.parent)
     step = "snapshot" if arguments[0] == "snapshot" else arguments[1]
     if step == "plan":
         sys.stdout.write(json.dumps({"text": "a plan", "asked": arguments[2:]}) + "\n")
@@ -35,6 +39,17 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"storekeeper: {step} can't be\n")
         return 5
     sys.stdout.write(f"chatter\n{json.dumps(_told(state, arguments[2] if len(arguments) > 2 else ''))}\n")
+    return 0
+
+
+def _other(arguments: list[str], run_dir: Path) -> int:
+    """Stands for a command that takes a while."""
+    with (run_dir / "began").open("a") as began:
+        began.write(f"{' '.join(arguments)}\n")
+    while (run_dir / "hold").exists():
+        time.sleep(0.05)
+    answer = {"rows": 3, "text": "a preview", "cleanup_id": "20260131T120000000Z", "published": True}
+    sys.stdout.write(f"{json.dumps(answer)}\n")
     return 0
 
 

@@ -10,8 +10,8 @@ from airflow.providers.standard.operators.hitl import HITLBranchOperator
 from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from spark_apps.registry import APPS
 from storekeeper_provider import CONNECTION
+from storekeeper_provider.dag_parts.names import Names
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 ASK = "ask"
-_APPS = [app.name for app in APPS.values() if app.has_generations]
 
 
-def changeable_app(description: str) -> Param:
+def changeable_app(names: Names, description: str) -> Param:
     """A DAG param that takes one of the apps that can have generations."""
-    return Param(_APPS[0], type="string", enum=_APPS, title="App", description=description)
+    apps = list(names.changeable_apps)
+    return Param(apps[0], type="string", enum=apps, title="App", description=description)
 
 
 class GenerationOperator(StorekeeperJobOperator):

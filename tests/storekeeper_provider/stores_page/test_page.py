@@ -1,13 +1,15 @@
-"""The page "Stores" in a real browser, before a made-up platform, and who may see its data."""
+"""The page *Stores* in a real browser, before a real control API of a made-up platform, and who may see its data."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,11 +18,19 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
-from deploy.airflow_plugin.page import page_app
+from deploy.control.access import Callers, Gate, own_token
+from deploy.control.app import ControlServices, make_app
+from deploy.control.jobs import Jobs
+from deploy.control.page_views import data_docs_file, overview_json, topology_of
 from quality.settings import QualitySettings
+from state.clock import SystemClock
+from state.security.authenticator import Authenticator
+from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
 CHROMIUM = shutil.which("chromium")
+AWAY = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
+AWAY_SAID = "the control API at http://127.0.0.1:9 doesn't answer"
 
 
 @contextmanager
@@ -37,12 +47,33 @@ def served(app: object) -> Iterator[str]:
 
 def opened(look_allowed: bool) -> object:
     """The app; with `look_allowed` whoever asks may see all of it, as if Airflow had said so."""
-    app = page_app(lambda: SEEN)
+    app = page_app()
     if look_allowed:
         for route in app.routes:
             for dependency in route.dependant.dependencies:  # type: ignore[attr-defined]
                 app.dependency_overrides[dependency.call] = lambda: None
     return app
+
+
+@pytest.fixture(autouse=True)
+def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Airflow's connection to a control API, which is served in this process. Its address."""
+    token = own_token(tmp_path / "control.token")
+    services = ControlServices(
+        jobs=Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock()),
+        clock=SystemClock(),
+        status=dict,
+        programs=dict,
+        stores=list,
+        generations=lambda _: {},
+        overview=lambda: overview_json(SEEN),
+        topology=topology_of,
+        data_docs=data_docs_file,
+    )
+    with served(Gate(make_app(services), Callers(token, Authenticator(None)))) as address:
+        fields = {"conn_type": "storekeeper", "host": address, "password": token}
+        monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(fields))
+        yield address
 
 
 @pytest.fixture
@@ -67,7 +98,9 @@ def test_without_airflows_leave_nothing_is_told() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
-def test_everything_is_shown_as_text(data_docs: Path) -> None:
+def test_everything_is_shown_as_text_and_then_that_nothing_answers(
+    data_docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong: list[str] = []
     with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -100,8 +133,10 @@ def test_everything_is_shown_as_text(data_docs: Path) -> None:
         assert page.title() == "Topology of pos"
         page.get_by_role("link", name="Stores").click()
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
+        assert wrong == []
+        monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
+        expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): see that it runs")
         browser.close()
-    assert wrong == []
 
 
 def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
@@ -110,8 +145,8 @@ def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
         evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False)
         module = httpx2.get(f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False)
     assert "hadoop_export is not a topology" in export.text
-    assert "There is no app &lt;b&gt;:POS" in evil.text
-    assert "There is no app spark_apps.apps.pos:POS" in module.text
+    assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
+    assert "there is no app &#x27;spark_apps.apps.pos:POS" in module.text
     assert {export.status_code, evil.status_code, module.status_code} == {404}
 
 
@@ -144,3 +179,11 @@ def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -
     assert (page.headers["x-content-type-options"], page.headers["cache-control"]) == ("nosniff", "no-store")
     assert {name: answer.status_code for name, answer in answers.items() if answer.status_code != 404} == {}
     assert [name for name, answer in answers.items() if "secret" in answer.text] == []
+
+
+def test_a_platform_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
+    with served(opened(look_allowed=True)) as address:
+        for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
+            answer = httpx2.get(f"{address}/{path}", trust_env=False)
+            assert (answer.status_code, AWAY_SAID in unescape(answer.text)) == (503, True), path

@@ -58,6 +58,7 @@ async function look() {
   try {
     const answer = await fetch("glance", { credentials: "same-origin" });
     if (answer.ok) show(await answer.json());
+    else if (answer.status === 503) report((await answer.json()).detail);
     else report(answer.status === 401 || answer.status === 403 ? "Airflow says that you may not see this: sign in again." : `Airflow answered with status ${answer.status}.`);
   } catch {
     report("Airflow doesn't answer.");

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, Param
 
-from dags.operators.choose import ALL, ChooseOperator
-from dags.operators.tables import EVERY_TABLE, table_asset
+from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
+from storekeeper_provider.dag_parts.tables import table_asset
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-def table_param(description: str, names: Sequence[str] = EVERY_TABLE, *, all_of_them: bool = False) -> Param:
+def table_param(description: str, names: Iterable[str], *, all_of_them: bool = False) -> Param:
     """The param `table` of a DAG: one of the names, or, where the DAG takes that, all of them."""
     choices = [*([ALL] if all_of_them else []), *names]
     return Param(choices[0], type="string", enum=choices, title="Table", description=description)
@@ -25,16 +25,19 @@ class ChooseTablesOperator(ChooseOperator):
     """Chooses the table that the run is for, or all tables that apps declare.
 
     Args:
+        tables: the names of these.
+        selected: the table that the run is for, or "all". Templated.
         **kwargs: those of `ChooseOperator`.
     """
 
-    def __init__(self, *, selected: str = "{{ params.table }}", **kwargs: Any) -> None:
+    def __init__(self, *, tables: Iterable[str], selected: str = "{{ params.table }}", **kwargs: Any) -> None:
         super().__init__(selected=selected, **{"task_display_name": "Choose tables", **kwargs})
+        self.tables = tuple(tables)
 
     def chosen(self, context: Context) -> list[str]:
         """The tables that the run is for."""
         del context
-        return [table for table in EVERY_TABLE if self.selected in {ALL, table}]
+        return [table for table in self.tables if self.selected in {ALL, table}]
 
 
 class TableOperator(StorekeeperJobOperator):

@@ -1,4 +1,4 @@
-"""The provider as a part of this package: Airflow wants it to bear the name of the distribution that it came with."""
+"""The provider as a part of the package `storekeeper`: Airflow wants it to bear the name of its distribution."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from spark_apps.registry import KEPT_APPS, SHARED_DRIVER
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
 
@@ -20,11 +19,6 @@ ALL_APPS = "all"
 SCALE = "scale"
 ACTIONS = ("ensure", "start", "stop", "restart", SCALE, "upgrade")
 """The subcommands of `storekeeper app` that change one process."""
-PROGRAMS = {
-    **{app.name: app.title for app in KEPT_APPS.values()},
-    SHARED_DRIVER: "The smaller apps, which share a driver",
-}
-"""The titles of the processes, by name."""
 
 
 class ChooseProgramsOperator(BaseBranchOperator):
@@ -58,7 +52,7 @@ class ChooseProgramsOperator(BaseBranchOperator):
             raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
         known = StorekeeperHook(self.storekeeper_conn_id).programs()
         if self.selected == ALL_APPS:
-            return [program for program in known if program in PROGRAMS]
+            return [program for program in known if program in self.downstream_task_ids]
         if self.selected not in known:
             msg = f"{self.selected} is no part of this platform: `storekeeper up --apps all` has every app"
             raise AirflowFailException(msg)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.generation import check_process
+from storekeeper_provider.dag_parts.generation import check_process
 
 
 def status_of(**beat: Any) -> dict[str, Any]:

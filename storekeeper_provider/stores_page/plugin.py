@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from dags.operators.deadlines import RunQueuedAt
+from storekeeper_provider.dag_parts.deadlines import RunQueuedAt
 
 PREFIX = "/storekeeper"
 
@@ -19,7 +19,7 @@ class _LazyApp:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if self._app is None:
-            from deploy.airflow_plugin.page import page_app  # noqa: PLC0415 (see the class)
+            from storekeeper_provider.stores_page.page import page_app  # noqa: PLC0415 (see the class)
 
             self._app = page_app()
         await self._app(scope, receive, send)

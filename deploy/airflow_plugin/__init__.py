@@ -1,1 +1,0 @@
-"""Our page "Stores" in Airflow's UI."""

@@ -1,0 +1,1 @@
+"""The page *Stores* in Airflow's UI: what the control API says of the platform."""
