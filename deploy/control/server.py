@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import structlog
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownAppError, make_app
+from deploy.control.app import ControlServices, UnknownAppError, UnknownTableError, make_app
 from deploy.control.jobs import Jobs
 from deploy.control.keeper import keeper_of
+from deploy.control.lineage import lineage_of
 from deploy.control.settings import OperationsSettings
 from deploy.control.watched import watched_programs
 from deploy.environment import inherited_environment
@@ -21,8 +24,11 @@ from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.overview.status import collect_status, status_json
 from deploy.settings import PlatformSettings
+from quality.settings import QualitySettings
+from quality.waiting import waiting_of
 from spark_apps.generations.commands import generation_status
-from spark_apps.registry import APPS, stores
+from spark_apps.registry import APPS, gated_tables, stores
+from spark_apps.settings import AppSettings
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
@@ -63,6 +69,8 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
             programs=lambda: _programs(layout),
             stores=_stores,
             generations=_generations,
+            waiting=partial(_waiting, clock=clock),
+            lineage=lambda arguments: lineage_of(arguments, AppSettings.of_platform()),
         )
         gate = Gate(make_app(services), _callers(layout, nodes, clock))
         asyncio.run(_serve(gate, host, port, jobs, None if tls is None else tls.server_context()))
@@ -119,3 +127,11 @@ def _generations(app: str) -> Mapping[str, Any]:
         msg = f"there is no app {app[:140]!r}: choose one of {', '.join(APPS)}"
         raise UnknownAppError(msg)
     return generation_status(app)
+
+
+def _waiting(table: str, clock: Clock) -> Mapping[str, Any] | None:
+    if table not in gated_tables():
+        msg = f"the quality gate publishes no table {table[:140]!r}: choose one of {', '.join(gated_tables())}"
+        raise UnknownTableError(msg)
+    found = waiting_of(table, QualitySettings.of_platform(), clock)
+    return None if found is None else asdict(found)

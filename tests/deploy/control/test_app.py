@@ -15,9 +15,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownAppError, make_app
+from deploy.control.app import ControlServices, UnknownAppError, UnknownTableError, make_app
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
+from deploy.control.lineage import Dataset, Lineage
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.query.answers.problems import MEDIA_TYPE
@@ -36,6 +37,11 @@ def services(folder: Path) -> ControlServices:
             raise UnknownAppError("there is no such app")
         return {"app": app}
 
+    def waiting(table: str) -> dict[str, int] | None:
+        if table != "hadoop_export":
+            raise UnknownTableError("there is no such table")
+        return {"first_version": 3, "last_version": 7, "rows": 20}
+
     return ControlServices(
         jobs=Jobs(folder / "jobs", dict(os.environ), at_once=2, clock=CLOCK, command=toy),  # noqa: TID251 (handed on)
         clock=CLOCK,
@@ -43,6 +49,10 @@ def services(folder: Path) -> ControlServices:
         programs=lambda: {"pos": ["pos"]},
         stores=lambda: [{"store": "rewards", "app": "pos", "has_run": True}],
         generations=generations,
+        waiting=waiting,
+        lineage=lambda _: Lineage(
+            (Dataset("kafka://broker:9092", "changelog"),), (Dataset("file", "/tables/rewards"),)
+        ),
     )
 
 
@@ -147,7 +157,7 @@ def test_no_request_brings_it_to_a_server_error(gate: Gate, tmp_path: Path) -> N
         "/openapi.json", gate, headers={"Authorization": f"Bearer {own_token(tmp_path / 'control.token')}"}
     )
     operations = list(document.get_all_operations())
-    assert len(operations) == 10
+    assert len(operations) == 11
     for operation in operations:
         _ask(operation, ["verify", str(tmp_path / "a")])
 
