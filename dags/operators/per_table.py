@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import AssetAlias, Param
 
 from dags.operators.choose import ALL, ChooseOperator
-from dags.operators.tables import EVERY_TABLE, table_asset
+from dags.operators.tables import EVERY_TABLE, staged, table_asset
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def table_param(description: str, names: Sequence[str] = EVERY_TABLE, *, all_of_
 
 
 class ChooseTablesOperator(ChooseOperator):
-    """Chooses the table that the run is for, or all tables that apps declare.
+    """Chooses the tables whose staged rows started the run, or that its params name.
 
     Args:
         **kwargs: those of `ChooseOperator`.
@@ -33,7 +33,9 @@ class ChooseTablesOperator(ChooseOperator):
 
     def chosen(self, context: Context) -> list[str]:
         """The tables that the run is for."""
-        del context
+        updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
+        if updated:
+            return [table for table in EVERY_TABLE if staged(table).name in updated]
         return [table for table in EVERY_TABLE if self.selected in {ALL, table}]
 
 

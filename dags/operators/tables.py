@@ -6,6 +6,7 @@ from airflow.sdk import Asset, AssetAlias
 
 from spark_apps.registry import gated_tables
 from storekeeper_provider.assets import delta_table
+from storekeeper_provider.staged_rows import staged_table
 
 EVERY_TABLE = tuple(gated_tables())
 """The names of all tables that the quality gate publishes."""
@@ -21,5 +22,5 @@ def table_asset(name: str) -> Asset:
 
 
 def staged(table: str) -> Asset:
-    """The table that an app appends to, for the quality gate to publish."""
-    return table_asset(gated_tables()[table].staged_name)
+    """The table that an app appends to, for the quality gate to publish. It is updated when rows wait for that."""
+    return staged_table(table)

@@ -18,7 +18,15 @@ pytestmark = pytest.mark.airflow
 def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
     choose = ChooseTablesOperator(command=["check", "table"], selected=selected)
     assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
-    assert staged("hadoop_export") == delta_table("hadoop_export_staged")
+    assert staged("hadoop_export").uri == delta_table("hadoop_export_staged").uri
+
+
+@pytest.mark.parametrize(
+    ("asset", "chosen"), [(staged("hadoop_export"), [["check", "table", "hadoop_export"]]), (delta_table("other"), [])]
+)
+def test_a_run_that_assets_started_is_for_their_tables(asset: Asset, chosen: list[list[str]]) -> None:
+    choose = ChooseTablesOperator(command=["check", "table"], selected="all")
+    assert choose.execute(cast("Context", {"triggering_asset_events": {asset: []}})) == chosen
 
 
 class Events:
