@@ -53,7 +53,7 @@ def platform_names() -> Names:
     return Names(
         stores=tuple(stores()),
         cleanable_stores=cleanable_stores(),
-        tables={name: table.staged_name for name, table in gated_tables().items()},
+        tables=tuple(gated_tables()),
         changeable_apps=tuple(app.name for app in APPS.values() if app.has_generations),
         migrations=tuple(registered_migrations()),
         programs={

@@ -17,7 +17,7 @@ import orjson
 
 from state.whole_files import write_whole
 
-_KEPT_PUBLISHED = 500
+_KEPT_PUBLISHED = 2000
 
 
 class Status(StrEnum):

@@ -99,6 +99,10 @@ class StorekeeperHook(BaseHook):
         """The generations of an app, and how far a change between them is."""
         return self._object("GET", f"/generations/{_segment(app)}")
 
+    def table(self, name: str) -> dict[str, Any]:
+        """A table that the quality gate publishes: `waiting` has the staged versions that nobody has checked."""
+        return self._object("GET", f"/tables/{name}")
+
     def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Starts a job of that id, or finds it if it is there."""
         return self._object("PUT", f"/jobs/{name}", json={"arguments": list(arguments), "timeout_s": timeout_s})

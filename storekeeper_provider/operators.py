@@ -13,10 +13,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
+from storekeeper_provider.lineage import operator_lineage
 from storekeeper_provider.links import QueryPageLink, SparkUiLink
 from storekeeper_provider.triggers import OVER, JobTrigger
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 _FINDING = 4
@@ -69,6 +71,7 @@ class StorekeeperJobOperator(BaseOperator):
         self.arguments = arguments
         self.finding = finding
         self.storekeeper_conn_id = storekeeper_conn_id
+        self._over: dict[str, Any] = {}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Starts or finds the job, and waits for its end.
@@ -99,6 +102,7 @@ class StorekeeperJobOperator(BaseOperator):
             raise AirflowException(event["error"])
         hook, name = StorekeeperHook(self.storekeeper_conn_id), event["job"]
         job, log = hook.job(name), self._relayed_log(hook, name)
+        self._over = job
         hook.collect_job(name)
         if job["state"] != "succeeded":
             raise self._failure(job, log)
@@ -107,6 +111,11 @@ class StorekeeperJobOperator(BaseOperator):
             raise AirflowException(msg)
         result: dict[str, Any] = job["result"]
         return result
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage:
+        """What the job has read and written. Airflow's provider for OpenLineage calls it if it is installed."""
+        del task_instance
+        return operator_lineage(self._over)
 
     def _relayed_log(self, hook: StorekeeperHook, name: str) -> list[str]:
         """Writes the job's log to the task's. Returns its last lines."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +17,8 @@ from deploy.control.access import caller_of
 from deploy.control.allowed import check_allowed
 from deploy.control.job_files import JobFolder, JobRequest, JobState
 from deploy.control.jobs import JobConflictError, Jobs, UnknownJobError
+from deploy.control.lineage import Dataset, Lineage
+from quality.errors import StagedTableError
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
 from state.query.answers.problems import MEDIA_TYPE, Problem, problem_of
@@ -38,6 +40,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }
 _DATA_DOCS: dict[str, Any] = {"description": "The file.", "content": {"text/html": {}, "text/css": {}}}
+_STAGED: dict[str, Any] = {**_PROBLEMS[409], "description": "the staged table can't be checked as it is"}
 JobId = Annotated[
     str, Path(description="The job's id, which the caller chooses.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 ]
@@ -49,6 +52,20 @@ class UnknownAppError(StateError):
 
 class NothingToShowError(StateError):
     """There is no such page among the Data Docs, or the app is no topology."""
+
+
+class UnknownTableError(StateError):
+    """There is no table of that name that the quality gate publishes."""
+
+
+_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
+    (UnknownJobError, "unknown-job", 404),
+    (UnknownAppError, "unknown-app", 404),
+    (UnknownTableError, "unknown-table", 404),
+    (NothingToShowError, "nothing-to-show", 404),
+    (StagedTableError, "staged-table", 409),
+    (JobConflictError, "job-conflict", 409),
+)
 
 
 class JobOrder(BaseModel, extra="forbid"):
@@ -78,6 +95,8 @@ class JobView(BaseModel):
     result: dict[str, Any] | None = Field(None, description="The JSON object on the last line of its output.")
     output: str = Field("", description="The end of its standard output.")
     log: str = Field("", description="A part of its standard error.")
+    inputs: list[Dataset] = Field([], description="What it reads, by OpenLineage's rules of naming. Of one job only.")
+    outputs: list[Dataset] = Field([], description="What it writes, in the same way.")
     log_position: int = Field(0, description="The position behind that part: `log_from` of the next request.")
 
 
@@ -95,6 +114,8 @@ class ControlServices:
         overview: what the page *Stores* of Airflow shows.
         topology: that of an app: picture, text and Mermaid source.
         data_docs: a page or style sheet of the Data Docs of a table.
+        waiting: the staged versions of a table that nobody has checked, and their rows; None if there are none.
+        lineage: what a job of these arguments reads and writes.
     """
 
     jobs: Jobs
@@ -106,6 +127,8 @@ class ControlServices:
     overview: Callable[[], Mapping[str, Any]]
     topology: Callable[[str], Mapping[str, str]]
     data_docs: Callable[[str, str], bytes]
+    waiting: Callable[[str], Mapping[str, Any] | None]
+    lineage: Callable[[Sequence[str]], Lineage]
 
 
 def make_app(services: ControlServices) -> FastAPI:
@@ -190,6 +213,11 @@ def _views(services: ControlServices) -> APIRouter:
         media_type = "text/css" if file.endswith(".css") else "text/html"
         return Response(services.data_docs(table, file), media_type=media_type)
 
+    @router.get("/tables/{table}", responses={404: _PROBLEMS[404], 409: _STAGED})
+    def table(table: str) -> dict[str, Any]:
+        """A table that the quality gate publishes: the staged versions that nobody has checked, and their rows."""
+        return {"table": table, "waiting": services.waiting(table)}
+
     return router
 
 
@@ -220,7 +248,7 @@ def _jobs(services: ControlServices) -> APIRouter:
         ] = None,
     ) -> JobView:
         """A job: its state, its exit code, its result and what it wrote."""
-        return _view(jobs.get(name), log_from=log_from, with_log=True)
+        return _view(jobs.get(name), log_from=log_from, lineage=services.lineage)
 
     @router.post("/{name}/cancel")
     def cancel(name: JobId) -> JobView:
@@ -235,14 +263,18 @@ def _jobs(services: ControlServices) -> APIRouter:
     return router
 
 
-def _view(folder: JobFolder, *, log_from: int | None = None, with_log: bool = False) -> JobView:
+def _view(
+    folder: JobFolder, *, log_from: int | None = None, lineage: Callable[[Sequence[str]], Lineage] | None = None
+) -> JobView:
+    """A job. With `lineage` it has what it wrote, too, and what it is about."""
     try:
         request, state = folder.request, folder.state()
     except FileNotFoundError as error:  # somebody has collected it meanwhile
         msg = f"there is no job {folder.path.name}: it was collected"
         raise UnknownJobError(msg) from error
     ended = folder.ended or {}
-    log, position = folder.log_from(log_from) if with_log else ("", 0)
+    log, position = folder.log_from(log_from) if lineage else ("", 0)
+    about = lineage(request.arguments) if lineage else Lineage()
     return JobView(
         id=folder.path.name,
         arguments=list(request.arguments),
@@ -254,8 +286,10 @@ def _view(folder: JobFolder, *, log_from: int | None = None, with_log: bool = Fa
         ended_at_ms=ended.get("ended_at_ms"),
         exit_code=ended.get("exit_code"),
         result=folder.result() if state.is_over else None,
-        output=folder.output_end() if with_log else "",
+        output=folder.output_end() if lineage else "",
         log=log,
+        inputs=list(about.inputs),
+        outputs=list(about.outputs),
         log_position=position,
     )
 
@@ -286,14 +320,9 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 def _problem(error: Exception) -> Problem:
-    if isinstance(error, UnknownJobError):
-        return Problem("unknown-job", 404, str(error))
-    if isinstance(error, UnknownAppError):
-        return Problem("unknown-app", 404, str(error))
-    if isinstance(error, NothingToShowError):
-        return Problem("nothing-to-show", 404, str(error))
-    if isinstance(error, JobConflictError):
-        return Problem("job-conflict", 409, str(error))
+    for kind, name, status in _KINDS:
+        if isinstance(error, kind):
+            return Problem(name, status, str(error))
     if isinstance(error, ConfigurationError) and not isinstance(error, InvalidArgumentError):
         return Problem("invalid-argument", 400, str(error))
     return problem_of(error)

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import structlog
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, make_app
+from deploy.control.app import ControlServices, UnknownTableError, make_app
 from deploy.control.jobs import Jobs
 from deploy.control.keeper import keeper_of
+from deploy.control.lineage import lineage_of
 from deploy.control.page_views import check_app, data_docs_file, overview_json, topology_of
 from deploy.control.settings import OperationsSettings
 from deploy.control.watched import watched_programs
@@ -23,8 +26,11 @@ from deploy.operations import exclusive
 from deploy.overview.collect import platform_overview
 from deploy.overview.status import collect_status, status_json
 from deploy.settings import PlatformSettings
+from quality.settings import QualitySettings
+from quality.waiting import waiting_of
 from spark_apps.generations.commands import generation_status
-from spark_apps.registry import stores
+from spark_apps.registry import gated_tables, stores
+from spark_apps.settings import AppSettings
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
@@ -69,6 +75,8 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
             overview=lambda: overview_json(overview()),
             topology=topology_of,
             data_docs=data_docs_file,
+            waiting=partial(_waiting, clock=clock),
+            lineage=lambda arguments: lineage_of(arguments, AppSettings.of_platform()),
         )
         gate = Gate(make_app(services), _callers(layout, nodes, clock))
         asyncio.run(_serve(gate, host, port, jobs, None if tls is None else tls.server_context()))
@@ -122,3 +130,11 @@ def _stores() -> list[dict[str, Any]]:
 def _generations(app: str) -> Mapping[str, Any]:
     check_app(app)
     return generation_status(app)
+
+
+def _waiting(table: str, clock: Clock) -> Mapping[str, Any] | None:
+    if table not in gated_tables():
+        msg = f"the quality gate publishes no table {table[:140]!r}: choose one of {', '.join(gated_tables())}"
+        raise UnknownTableError(msg)
+    found = waiting_of(table, QualitySettings.of_platform(), clock)
+    return None if found is None else asdict(found)

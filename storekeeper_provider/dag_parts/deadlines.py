@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from airflow.sdk import DAG
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
@@ -43,8 +45,14 @@ def done_within(interval: timedelta) -> DeadlineAlert:
 
 
 def report_missed_deadline(context: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Logs in the scheduler's log which run is late, and tells the notifiers."""
+    """Logs in the scheduler's log which run is late, and notifies everybody whom the variable names."""
     run = (context or {}).get("dag_run") or {}
-    named = run if isinstance(run, dict) else {"dag_id": run.dag_id, "run_id": run.run_id}
-    log.error("run %s of DAG %s missed its deadline", named.get("run_id"), named.get("dag_id"))
-    notify_all(cast("Context", dict(context or {})))
+    dag_id, run_id = run.get("dag_id"), run.get("dag_run_id")
+    log.error("run %s of DAG %s missed its deadline", run_id, dag_id)
+    # Airflow gives the run alone, as its REST API shows it. Notifiers know what tasks give them.
+    named = {
+        "dag": DAG(str(dag_id)),  # templates are rendered by it
+        "run_id": run_id,
+        "ti": SimpleNamespace(dag_id=dag_id, run_id=run_id, task_id=None),
+    }
+    notify_all(cast("Context", {**(context or {}), **named}))

@@ -28,7 +28,7 @@ class Names:
     Attributes:
         stores: the stores that there are snapshots of.
         cleanable_stores: those that grow without bounds.
-        tables: the tables that the quality gate publishes, and the staged table of each.
+        tables: the tables that the quality gate publishes.
         changeable_apps: the apps that can have generations.
         migrations: the registered migrations.
         programs: the processes of apps, and their titles.
@@ -37,7 +37,7 @@ class Names:
 
     stores: tuple[str, ...]
     cleanable_stores: tuple[str, ...]
-    tables: Mapping[str, str]
+    tables: tuple[str, ...]
     changeable_apps: tuple[str, ...]
     migrations: tuple[str, ...]
     programs: Mapping[str, str]

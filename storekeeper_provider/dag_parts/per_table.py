@@ -10,6 +10,7 @@ from airflow.sdk import AssetAlias, Param
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
 from storekeeper_provider.dag_parts.tables import table_asset
 from storekeeper_provider.operators import StorekeeperJobOperator
+from storekeeper_provider.staged_rows import staged_table
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,7 +23,7 @@ def table_param(description: str, names: Iterable[str], *, all_of_them: bool = F
 
 
 class ChooseTablesOperator(ChooseOperator):
-    """Chooses the table that the run is for, or all tables that apps declare.
+    """Chooses the tables whose staged rows started the run, or that its params name.
 
     Args:
         tables: the names of these.
@@ -36,7 +37,9 @@ class ChooseTablesOperator(ChooseOperator):
 
     def chosen(self, context: Context) -> list[str]:
         """The tables that the run is for."""
-        del context
+        updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
+        if updated:
+            return [table for table in self.tables if staged_table(table).name in updated]
         return [table for table in self.tables if self.selected in {ALL, table}]
 
 

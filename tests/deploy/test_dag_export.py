@@ -25,7 +25,7 @@ def test_it_writes_every_dag_file_and_names_that_they_can_read(tmp_path: Path) -
     names = names_beside(str(tmp_path / "new" / "check_tables.py"))
     assert names == platform_names()
     assert {"rewards", "prices"} < set(names.cleanable_stores) < set(names.stores)
-    assert names.tables == {"hadoop_export": "hadoop_export_staged"}
+    assert names.tables == ("hadoop_export",)
     assert "hadoop_export" not in names.changeable_apps
     assert {"pos", "hadoop_export", "shared_driver"} <= names.programs.keys()
     assert "rewards-tier" in names.migrations

@@ -15,9 +15,10 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownAppError, make_app
+from deploy.control.app import ControlServices, UnknownAppError, UnknownTableError, make_app
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
+from deploy.control.lineage import Dataset, Lineage
 from deploy.control.page_views import data_docs_file, topology_of
 from quality.settings import QualitySettings
 from state.clock import SystemClock
@@ -38,6 +39,11 @@ def services(folder: Path) -> ControlServices:
             raise UnknownAppError("there is no such app")
         return {"app": app}
 
+    def waiting(table: str) -> dict[str, int] | None:
+        if table != "hadoop_export":
+            raise UnknownTableError("there is no such table")
+        return {"first_version": 3, "last_version": 7, "rows": 20}
+
     return ControlServices(
         jobs=Jobs(folder / "jobs", dict(os.environ), at_once=2, clock=CLOCK, command=toy),  # noqa: TID251 (handed on)
         clock=CLOCK,
@@ -48,6 +54,10 @@ def services(folder: Path) -> ControlServices:
         overview=lambda: {"at_ms": 0},
         topology=topology_of,
         data_docs=data_docs_file,
+        waiting=waiting,
+        lineage=lambda _: Lineage(
+            (Dataset("kafka://broker:9092", "changelog"),), (Dataset("file", "/tables/rewards"),)
+        ),
     )
 
 
@@ -191,7 +201,7 @@ def test_no_request_brings_it_to_a_server_error(gate: Gate, tmp_path: Path) -> N
         "/openapi.json", gate, headers={"Authorization": f"Bearer {own_token(tmp_path / 'control.token')}"}
     )
     operations = list(document.get_all_operations())
-    assert len(operations) == 13
+    assert len(operations) == 14
     for operation in operations:
         _ask(operation, ["verify", str(tmp_path / "a")])
 

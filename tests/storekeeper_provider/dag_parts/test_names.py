@@ -14,7 +14,7 @@ from storekeeper_provider.dag_parts.names import FILE, Names, NamesFileError, na
 NAMES = Names(
     stores=("rewards",),
     cleanable_stores=("rewards",),
-    tables={"export": "export_staged"},
+    tables=("export",),
     changeable_apps=("pos",),
     migrations=(),
     programs={"pos": "The tills"},

@@ -55,5 +55,5 @@ def test_a_late_run_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> Non
     assert stored["reference_type"] != type(DeadlineReference.DAGRUN_QUEUED_AT).__name__, "no task could be cleared"
     read = decode_deadline_reference(stored)  # as the scheduler does: of what plugins tell it alone
     assert (read.reference_name, read.inner_ref.required_kwargs) == ("RunQueuedAt", {"dag_id", "run_id"})
-    report_missed_deadline({"dag_run": {"dag_id": "verify_stores", "run_id": "r1"}})
+    report_missed_deadline({"dag_run": {"dag_id": "verify_stores", "dag_run_id": "r1"}})
     assert "run r1 of DAG verify_stores missed its deadline" in caplog.text

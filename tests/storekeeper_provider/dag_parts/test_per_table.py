@@ -6,9 +6,11 @@ from typing import Any, cast
 import pytest
 from airflow.sdk import Asset, Context
 
+from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator
 from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
 from storekeeper_provider.operators import StorekeeperJobOperator
+from storekeeper_provider.staged_rows import staged_table
 
 pytestmark = pytest.mark.airflow
 
@@ -17,6 +19,16 @@ pytestmark = pytest.mark.airflow
 def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
     choose = ChooseTablesOperator(tables=["hadoop_export"], command=["check", "table"], selected=selected)
     assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
+    assert staged_table("hadoop_export").uri == delta_table("hadoop_export_staged").uri
+
+
+@pytest.mark.parametrize(
+    ("asset", "chosen"),
+    [(staged_table("hadoop_export"), [["check", "table", "hadoop_export"]]), (delta_table("other"), [])],
+)
+def test_a_run_that_assets_started_is_for_their_tables(asset: Asset, chosen: list[list[str]]) -> None:
+    choose = ChooseTablesOperator(tables=["hadoop_export"], command=["check", "table"], selected="all")
+    assert choose.execute(cast("Context", {"triggering_asset_events": {asset: []}})) == chosen
 
 
 class Events:

@@ -21,6 +21,7 @@ from playwright.sync_api import expect, sync_playwright
 from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import ControlServices, make_app
 from deploy.control.jobs import Jobs
+from deploy.control.lineage import Lineage
 from deploy.control.page_views import data_docs_file, overview_json, topology_of
 from quality.settings import QualitySettings
 from state.clock import SystemClock
@@ -69,6 +70,8 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
         overview=lambda: overview_json(SEEN),
         topology=topology_of,
         data_docs=data_docs_file,
+        waiting=lambda _: None,
+        lineage=lambda _: Lineage((), ()),
     )
     with served(Gate(make_app(services), Callers(token, Authenticator(None)))) as address:
         fields = {"conn_type": "storekeeper", "host": address, "password": token}

@@ -1,0 +1,109 @@
+"""What a job reads and writes: topics and tables, by its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deploy.control.datasets import Dataset, table_dataset, topic_dataset
+from spark_apps.generations.live import live_store
+from spark_apps.registry import APPS, apps_of, gated_tables, stores
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+
+__all__ = ["Dataset", "Lineage", "lineage_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What is read and written."""
+
+    inputs: tuple[Dataset, ...] = ()
+    outputs: tuple[Dataset, ...] = ()
+
+
+def lineage_of(arguments: Sequence[str], settings: AppSettings) -> Lineage:
+    """What a job of these arguments reads and writes; nothing for one that isn't about apps, stores or tables."""
+    command, subcommand, *names = (*arguments, "", "")
+    if command == "verify":
+        subcommand, names = "", [subcommand]
+    of_one = _KNOWN.get((command, subcommand))
+    if of_one is None:
+        return Lineage()
+    found = [of_one(name, settings) for name in (names if command == "snapshot" else names[:1])]
+    return Lineage(
+        tuple(dict.fromkeys(each for one in found for each in one.inputs)),
+        tuple(dict.fromkeys(each for one in found for each in one.outputs)),
+    )
+
+
+def _app(program: str, settings: AppSettings) -> Lineage:
+    specs = [APPS[app] for app in apps_of(program) if app in APPS]
+    inputs = [topic for spec in specs for topic in spec.sources(settings)]
+    outputs = [topic for spec in specs for topic in (*spec.sinks(settings), *spec.dead_letters(settings))]
+    outputs += [live_store(store.name, settings)[0].changelog_topic for spec in specs for store in spec.stores]
+    tables = [table.staged_name for spec in specs for table in spec.gated_tables]
+    return Lineage(_topics(inputs, settings), (*_topics(outputs, settings), *_tables(tables, settings)))
+
+
+def _changed_app(app: str, settings: AppSettings) -> Lineage:
+    """A new generation is made of the live changelogs, and the app goes on with it."""
+    running = _app(app, settings)
+    spec: AppSpec | None = APPS.get(app)
+    changelogs = [live_store(store.name, settings)[0].changelog_topic for store in spec.stores] if spec else []
+    return Lineage((*running.inputs, *_topics(changelogs, settings)), running.outputs)
+
+
+def _snapshot(store: str, settings: AppSettings) -> Lineage:
+    return Lineage(_changelog(store, settings), _snapshots(store, settings))
+
+
+def _verify(store: str, settings: AppSettings) -> Lineage:
+    return Lineage((*_changelog(store, settings), *_snapshots(store, settings)))
+
+
+def _clean_up(store: str, settings: AppSettings) -> Lineage:
+    return Lineage(_changelog(store, settings), _changelog(store, settings))
+
+
+def _maintain(store: str, settings: AppSettings) -> Lineage:
+    return Lineage(_snapshots(store, settings), _snapshots(store, settings))
+
+
+def _publish(table: str, settings: AppSettings) -> Lineage:
+    """A table is published from what is staged; a store's snapshots are checked where they are."""
+    if table not in gated_tables():
+        return Lineage(_snapshots(table, settings))
+    return Lineage(_tables([gated_tables()[table].staged_name], settings), _tables([table], settings))
+
+
+_KNOWN: Mapping[tuple[str, str], Callable[[str, AppSettings], Lineage]] = {
+    **{("app", action): _app for action in ("ensure", "start", "restart", "scale", "upgrade")},
+    **{("generation", step): _changed_app for step in ("seed", "handover", "rollback")},
+    **{("cleanup", step): _clean_up for step in ("run", "undo")},
+    ("snapshot", "create"): _snapshot,
+    ("snapshot", "restore"): _maintain,
+    ("snapshot", "optimize"): _maintain,
+    ("check", "table"): _publish,
+    ("quarantine", "release"): _publish,
+    ("verify", ""): _verify,
+}
+"""The commands that are about an app, a store or a table. `snapshot` takes several stores."""
+
+
+def _changelog(store: str, settings: AppSettings) -> tuple[Dataset, ...]:
+    if store not in stores():
+        return ()
+    return _topics([live_store(store, settings)[0].changelog_topic], settings)
+
+
+def _snapshots(store: str, settings: AppSettings) -> tuple[Dataset, ...]:
+    return _tables([stores()[store].table_name], settings) if store in stores() else ()
+
+
+def _topics(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
+    return tuple(topic_dataset(settings.kafka_bootstrap, name) for name in dict.fromkeys(names))
+
+
+def _tables(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
+    return tuple(table_dataset(settings.delta_table(name)) for name in names)
