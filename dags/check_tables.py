@@ -33,6 +33,7 @@ from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.per_store import TASK_TIMEOUT
 from dags.operators.per_table import ChooseTablesOperator, TableOperator, table_param
+from dags.operators.schedules import at
 from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES, staged
 
 with DAG(
@@ -40,7 +41,7 @@ with DAG(
     dag_display_name="Tables: check and publish (check_tables)",
     description="Check what apps have staged for their tables, then publish or quarantine it.",
     doc_md=__doc__,
-    schedule="30 * * * *",
+    schedule=at("30 * * * *"),
     catchup=False,
     max_active_runs=1,
     tags=["tables", "quality"],

@@ -20,13 +20,14 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from dags.operators.per_store import for_each_store, per_store
+from dags.operators.schedules import at
 
 with DAG(
     "maintain_tables",
     dag_display_name="Stores: maintain tables (maintain_tables)",
     description="Join small files of the snapshots' tables, and remove old ones.",
     doc_md=__doc__,
-    schedule="40 4 * * *",
+    schedule=at("40 4 * * *"),
     tags=["stores", "tables"],
     **per_store(),
 ):

@@ -25,6 +25,7 @@ from airflow.sdk import DAG
 
 from dags.operators.per_store import for_each_store, per_store
 from dags.operators.per_table import TableOperator
+from dags.operators.schedules import at
 from dags.operators.tables import UPDATED_SNAPSHOTS
 
 with DAG(
@@ -32,7 +33,7 @@ with DAG(
     dag_display_name="Stores: snapshot to Delta (snapshot_stores)",
     description="Bring the stores' Delta tables up to date.",
     doc_md=__doc__,
-    schedule="0 * * * *",
+    schedule=at("0 * * * *"),
     tags=["stores", "snapshot"],
     **per_store(),
 ):

@@ -25,9 +25,10 @@ nothing.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
 from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
+from dags.operators.schedules import at
 from dags.operators.tables import table_asset
 
 with DAG(
@@ -35,9 +36,7 @@ with DAG(
     dag_display_name="Stores: verify copies (verify_stores)",
     description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
-    schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(table_asset, EVERY_STORE))
-    ),
+    schedule=AssetOrTimeSchedule(timetable=at("15 3 * * *"), assets=AssetAny(*map(table_asset, EVERY_STORE))),
     tags=["stores", "quality"],
     **per_store(),
 ):

@@ -21,13 +21,14 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from dags.operators.per_store import for_each_store, per_store
+from dags.operators.schedules import at
 
 with DAG(
     "watch_growth",
     dag_display_name="Stores: watch growth (watch_growth)",
     description="Alert when a store grows too fast.",
     doc_md=__doc__,
-    schedule="50 */6 * * *",
+    schedule=at("50 */6 * * *"),
     tags=["stores", "watch"],
     **per_store(retries=1),
 ):
