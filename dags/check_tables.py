@@ -28,13 +28,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
 from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.params import task_defaults
 from storekeeper_provider.dag_parts.per_store import TASK_TIMEOUT
 from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator, table_param
+from storekeeper_provider.dag_parts.schedules import at
 from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
 from storekeeper_provider.staged_rows import staged_table
 
@@ -45,9 +46,7 @@ with DAG(
     dag_display_name="Tables: check and publish (check_tables)",
     description="Check what apps have staged for their tables, then publish or quarantine it.",
     doc_md=__doc__,
-    schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("30 * * * *", timezone="UTC"), assets=AssetAny(*map(staged_table, _NAMES.tables))
-    ),
+    schedule=AssetOrTimeSchedule(timetable=at("30 * * * *"), assets=AssetAny(*map(staged_table, _NAMES.tables))),
     catchup=False,
     max_active_runs=1,
     tags=["tables", "quality"],

@@ -21,6 +21,7 @@ from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.schedules import at
 
 _NAMES = names_beside(__file__)
 
@@ -29,7 +30,7 @@ with DAG(
     dag_display_name="Stores: maintain tables (maintain_tables)",
     description="Join small files of the snapshots' tables, and remove old ones.",
     doc_md=__doc__,
-    schedule="40 4 * * *",
+    schedule=at("40 4 * * *"),
     tags=["stores", "tables"],
     **per_store(_NAMES),
 ):

@@ -26,6 +26,7 @@ from airflow.sdk import DAG
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 from storekeeper_provider.dag_parts.per_table import TableOperator
+from storekeeper_provider.dag_parts.schedules import at
 from storekeeper_provider.dag_parts.tables import UPDATED_SNAPSHOTS
 
 _NAMES = names_beside(__file__)
@@ -35,7 +36,7 @@ with DAG(
     dag_display_name="Stores: snapshot to Delta (snapshot_stores)",
     description="Bring the stores' Delta tables up to date.",
     doc_md=__doc__,
-    schedule="0 * * * *",
+    schedule=at("0 * * * *"),
     tags=["stores", "snapshot"],
     **per_store(_NAMES),
 ):

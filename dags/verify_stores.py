@@ -25,10 +25,11 @@ nothing.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.schedules import at
 from storekeeper_provider.dag_parts.tables import table_asset
 
 _NAMES = names_beside(__file__)
@@ -38,9 +39,7 @@ with DAG(
     dag_display_name="Stores: verify copies (verify_stores)",
     description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
-    schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(table_asset, _NAMES.stores))
-    ),
+    schedule=AssetOrTimeSchedule(timetable=at("15 3 * * *"), assets=AssetAny(*map(table_asset, _NAMES.stores))),
     tags=["stores", "quality"],
     **per_store(_NAMES),
 ):

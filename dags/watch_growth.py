@@ -22,6 +22,7 @@ from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.schedules import at
 
 _NAMES = names_beside(__file__)
 
@@ -30,7 +31,7 @@ with DAG(
     dag_display_name="Stores: watch growth (watch_growth)",
     description="Alert when a store grows too fast.",
     doc_md=__doc__,
-    schedule="50 */6 * * *",
+    schedule=at("50 */6 * * *"),
     tags=["stores", "watch"],
     **per_store(_NAMES, retries=1),
 ):

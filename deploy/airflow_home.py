@@ -52,7 +52,12 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "base_url": settings.airflow_url,
             "workers": "1",
         },
-        "dag_processor": {"refresh_interval": "30", "parsing_processes": "1"},
+        "dag_processor": {
+            "refresh_interval": "30",
+            "parsing_processes": "1",
+            # A changed file is parsed at once. Parsing unchanged ones every 30 s takes a tenth of a processor.
+            "min_file_process_interval": "300",
+        },
         "scheduler": {
             "enable_health_check": "False",
             # Tasks left by a killed task or scheduler process are retried within a minute, not after five.

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 MakeDriver = Callable[..., TopologyTestDriver]
 """Takes an app's spec and settings that differ from the defaults, by name."""
 
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""For the few rows of a test, compiling a plan takes longer than interpreting it."""
 _ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.broker])]
 
 
@@ -47,14 +54,14 @@ def kafka_bootstrap() -> str:
 
 @pytest.fixture(scope="session")
 def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One small Spark session for all tests.
+    """One small Spark session for all tests. It interprets plans instead of compiling them.
 
     A process has one session at a time: a test that starts another one must do that in a process of its own.
     """
     from spark_apps.runtime.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
 
     settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"))
-    session = start_session("testkit", settings)
+    session = start_session("testkit", settings.with_spark({**_SMALL, **settings.spark}))
     yield session
     stop_session(session)
 

@@ -46,7 +46,8 @@ class PlatformProcess:
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STOREKEEPER_")}  # noqa: TID251
         named = {f"STOREKEEPER_{name.upper()}": value for name, value in (own | settings).items()}
-        return PlatformProcess(run_dir, kept | named)
+        # One compiler is enough for a broker that lives for minutes: the other would take more than its work.
+        return PlatformProcess(run_dir, {**kept, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"} | named)
 
     def call(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end."""

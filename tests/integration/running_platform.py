@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deploy.airflow_client import AirflowClient
 from deploy.credentials import AIRFLOW_USER, read_airflow_password
@@ -27,6 +27,7 @@ class RunningPlatform:
 
     platform: PlatformProcess
     first: subprocess.CompletedProcess[str]
+    _addresses: dict[str, str] = field(default_factory=dict)
 
     @property
     def layout(self) -> RunLayout:
@@ -47,13 +48,22 @@ class RunningPlatform:
         return AIRFLOW_USER, read_airflow_password(self.layout) or ""
 
     def addresses(self) -> dict[str, str]:
-        """Where processes are reached, by name, as `status` says."""
-        return {process["name"]: process["address"] for process in self.platform.status()["processes"]}
+        """Where processes are reached, by name, as `status` says. It is asked once: each call is a process."""
+        if not self._addresses:
+            self._addresses.update(
+                (process["name"], process["address"]) for process in self.platform.status()["processes"]
+            )
+        return self._addresses
 
     @contextmanager
     def airflow(self) -> Iterator[AirflowClient]:
         with AirflowClient(self.addresses()["airflow-api-server"], *self.login) as client:
             yield client
+
+    def pause(self, dag: str) -> None:
+        """Has Airflow start no more runs of a DAG."""
+        with self.airflow() as airflow:
+            airflow._request("PATCH", f"/api/v2/dags/{dag}", {"is_paused": True})
 
     def publish_prices(self, symbols: list[str]) -> StateClient:
         """Has the nodes serve a price of each symbol, and returns a client that reads them."""

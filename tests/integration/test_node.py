@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from deploy.layout import RunLayout
 from deploy.overview.collect import Nodes, collect
 from deploy.overview.model import Placement
 from harness.broker import Broker
-from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 from state.changelog.partitioner import partition_for
@@ -30,6 +31,8 @@ from state.security.hop import ANONYMOUS, HopSigner
 pytestmark = pytest.mark.broker
 
 ROWS = {f"{number:04d}": {"CustomerCardNo": f"{number:04d}", "TotalLoyaltyPoints": number} for number in range(500)}
+SHARED_PAIR = "shared-pair-changelog"
+Two = tuple[NodeProcess, NodeProcess]
 
 
 def _encoded(rows: dict[str, dict[str, object]]) -> list[tuple[bytes, bytes | None]]:
@@ -43,66 +46,79 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
-def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
+@contextmanager
+def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes, each holding every partition, and 500 rows."""
+    longest_key = {"state.query.routes.services:QueryLimits.max_key_bytes": 1000}
     write(broker, topic, _encoded(ROWS))
-    one, other = make_nodes(
-        broker,
-        tmp_path / "run",
-        f"rewards={topic}",
-        constants={"state.query.routes.services:QueryLimits.max_key_bytes": 1000},
-    )
-    for node in (one, other):
-        node.start()
-    for node in (one, other):
-        node.wait_ready()
-    yield one, other
-    for node in (one, other):
-        node.close()
+    one, other = make_nodes(broker, run_dir, f"rewards={topic}", constants=longest_key)
+    with started([one, other]):
+        for node in (one, other):
+            node.wait_ready()
+        yield one, other
+
+
+@contextmanager
+def split_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
+    """Two ready nodes that share the partitions: no standby, so each must ask the other."""
+    short = {"state.query.forwarding.peers:FORWARD_TIMEOUT_MS": 1500}
+    write(broker, topic, _encoded(ROWS))
+    one, other = make_nodes(broker, run_dir, f"rewards={topic}", replicas=0, constants=short)
+    with started([one, other]):
+        for node in (one, other):
+            node.wait_ready()
+        yield one, other
 
 
 @pytest.fixture
-def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
-    """Two ready nodes that share the partitions: no standby, so each must ask the other."""
-    write(broker, topic, _encoded(ROWS))
-    one, other = make_nodes(
-        broker,
-        tmp_path / "run",
-        f"rewards={topic}",
-        replicas=0,
-        constants={"state.query.forwarding.peers:FORWARD_TIMEOUT_MS": 1500},
-    )
-    for node in (one, other):
-        node.start()
-    for node in (one, other):
-        node.wait_ready()
-    yield one, other
-    for node in (one, other):
-        node.close()
+def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[Two]:
+    with pair_of(broker, topic, tmp_path / "run") as nodes:
+        yield nodes
 
 
-def test_every_row_is_served_as_json_and_its_origin_is_told(pair: tuple[NodeProcess, NodeProcess]) -> None:
-    for node in pair:
+@pytest.fixture
+def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[Two]:
+    with split_of(broker, topic, tmp_path / "run") as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def shared_pair(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """For tests that leave nodes and rows as they were."""
+    broker.create_topic(SHARED_PAIR, config=COMPACTED)
+    with pair_of(broker, SHARED_PAIR, tmp_path_factory.mktemp("pair")) as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def shared_split(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """For tests that leave both nodes running, and the rows as they were."""
+    broker.create_topic("shared-split-changelog", config=COMPACTED)
+    with split_of(broker, "shared-split-changelog", tmp_path_factory.mktemp("split")) as nodes:
+        yield nodes
+
+
+def test_every_row_is_served_as_json_and_its_origin_is_told(shared_pair: Two) -> None:
+    for node in shared_pair:
         answer = node.get("/state/keyvalue/rewards/0042")
         assert answer.status_code == 200
         assert answer.json() == {"key": "0042", "value": ROWS["0042"]}
         assert answer.headers["storekeeper-served-by"] == node.name
         assert answer.headers["storekeeper-role"] in {"active", "standby"}
         assert answer.headers["storekeeper-offset-lag"] == "0"
-    roles = [node.get("/state/keyvalue/rewards/0042").headers["storekeeper-role"] for node in pair]
+    roles = [node.get("/state/keyvalue/rewards/0042").headers["storekeeper-role"] for node in shared_pair]
     assert sorted(roles) == ["active", "standby"]
 
 
-def test_an_unknown_store_and_an_unknown_key_are_told_apart(pair: tuple[NodeProcess, NodeProcess]) -> None:
+def test_an_unknown_store_and_an_unknown_key_are_told_apart(shared_pair: Two) -> None:
     types = [
-        pair[0].get(path).json()["type"].rpartition(":")[2]
+        shared_pair[0].get(path).json()["type"].rpartition(":")[2]
         for path in ("/state/keyvalue/nowhere/0042", "/state/keyvalue/rewards/nobody", "/nothing/here")
     ]
     assert types == ["unknown-store", "unknown-key", "unknown-route"]
 
 
-def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]) -> None:
+def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: Two) -> None:
     write(broker, topic, [(b"0001", b'{"TotalLoyaltyPoints": 12.0300}'), (b"0002", None)])
     for node in pair:
         eventually(lambda node=node: node.value("0002") is None, 60, "the deletion arrives")  # type: ignore[misc]
@@ -113,9 +129,7 @@ def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: tuple[No
         )
 
 
-def test_a_killed_node_starts_again_without_replay(
-    broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]
-) -> None:
+def test_a_killed_node_starts_again_without_replay(broker: Broker, topic: str, pair: Two) -> None:
     one, other = pair
     one.kill()
     write(broker, topic, [(b"0007", b'{"TotalLoyaltyPoints": 70000}')])
@@ -130,12 +144,8 @@ def test_a_killed_node_starts_again_without_replay(
     assert not one.events("replica_wiped")
 
 
-def test_a_node_stops_on_term_with_exit_code_0(pair: tuple[NodeProcess, NodeProcess]) -> None:
-    assert pair[0].stop() == 0
-
-
-def test_keys_of_other_nodes_are_forwarded(split: tuple[NodeProcess, NodeProcess]) -> None:
-    for node in split:
+def test_keys_of_other_nodes_are_forwarded(shared_split: Two) -> None:
+    for node in shared_split:
         served_by = set()
         for key, value in ROWS.items():
             answer = node.get(f"/state/keyvalue/rewards/{key}")
@@ -143,13 +153,13 @@ def test_keys_of_other_nodes_are_forwarded(split: tuple[NodeProcess, NodeProcess
             served_by.add(answer.headers["storekeeper-served-by"])
         assert served_by == {"a", "b"}
         shown = CliRunner().invoke(app, ["cluster", "--node", node.address]).stdout
-        for each in split:
+        for each in shared_split:
             (row,) = [line.split() for line in shown.splitlines() if each.address in line]
             assert row == [each.name, each.address, "-", "alive", "2", "0"]
 
 
-def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProcess]) -> None:
-    one, _ = split
+def test_a_forwarded_request_is_never_sent_on(shared_split: Two) -> None:
+    one, _ = shared_split
     held = set(one.replicas())
     foreign = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
     path = f"/state/keyvalue/rewards/{foreign}"
@@ -160,8 +170,8 @@ def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProc
     assert answer.json()["type"] == "urn:storekeeper:problem:not-held"
 
 
-def test_what_a_dead_node_held_is_unavailable_never_missing(split: tuple[NodeProcess, NodeProcess]) -> None:
-    one, other = split
+def test_what_a_dead_node_held_is_unavailable_never_missing(shared_split: Two) -> None:
+    one, other = shared_split
     held = set(one.replicas())
     mine = next(key for key in ROWS if partition_for(key.encode(), 4) in held)
     theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
@@ -181,21 +191,21 @@ def test_what_a_dead_node_held_is_unavailable_never_missing(split: tuple[NodePro
     assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 60, "it is asked again")
 
 
-def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProcess, NodeProcess]) -> None:
-    one, other = split
+def test_a_node_that_hangs_is_given_up_within_the_deadline(shared_split: Two) -> None:
+    one, other = shared_split
     theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in set(one.replicas()))
     with sigstop_pause(other.pid):
         assert one.get(f"/state/keyvalue/rewards/{theirs}").status_code == 503
     assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 60, "it is asked again")
 
 
-def test_the_overview_misses_a_frozen_node_by_its_name(pair: tuple[NodeProcess, NodeProcess], tmp_path: Path) -> None:
-    names = {node.address: node.name for node in pair}
+def test_the_overview_misses_a_frozen_node_by_its_name(shared_pair: Two, tmp_path: Path) -> None:
+    names = {node.address: node.name for node in shared_pair}
     limits = ClientLimits(timeout_s=5)  # a busy machine may need a second to connect, which would be another state
     nodes = Nodes(lambda: StateClient(list(names), limits=limits), Placement(names, standbys=1))
     (rewards,) = collect(RunLayout(tmp_path), SystemClock(), nodes=nodes).stores
     assert (rewards.serving, rewards.replicas) == (8, 8)
-    with sigstop_pause(pair[1].pid):
+    with sigstop_pause(shared_pair[1].pid):
         seen = collect(RunLayout(tmp_path), SystemClock(), nodes=nodes)
     (rewards,) = seen.stores
     assert (rewards.serving, rewards.replicas) == (4, 8)
@@ -203,19 +213,17 @@ def test_the_overview_misses_a_frozen_node_by_its_name(pair: tuple[NodeProcess, 
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])
-def test_pages_from_both_nodes_make_up_the_whole_store_in_order(
-    split: tuple[NodeProcess, NodeProcess], limit: int
-) -> None:
+def test_pages_from_both_nodes_make_up_the_whole_store_in_order(shared_split: Two, limit: int) -> None:
     expected = list(ROWS.items()) if limit > 1 else list(ROWS.items())[:20]
-    with StateClient(split[0].address) as client:
+    with StateClient(shared_split[0].address) as client:
         rows = iter(client.key_value("rewards").all(page_rows=limit))
         assert [next(rows) for _ in expected] == expected
         if limit > 1:
             assert next(rows, None) is None
 
 
-def test_a_range_includes_both_ends(split: tuple[NodeProcess, NodeProcess]) -> None:
-    with StateClient([node.address for node in split]) as client:
+def test_a_range_includes_both_ends(shared_split: Two) -> None:
+    with StateClient([node.address for node in shared_split]) as client:
         keys = [key for key, _ in client.key_value("rewards").range("0010", "0020", page_rows=4)]
         assert keys == [f"{number:04d}" for number in range(10, 21)]
         assert list(client.key_value("rewards").range("0020", "0010")) == []
@@ -224,8 +232,8 @@ def test_a_range_includes_both_ends(split: tuple[NodeProcess, NodeProcess]) -> N
         assert client.key_value("rewards").get("nobody").value is None
 
 
-def test_a_cursor_goes_on_at_another_node(split: tuple[NodeProcess, NodeProcess]) -> None:
-    one, other = split
+def test_a_cursor_goes_on_at_another_node(shared_split: Two) -> None:
+    one, other = shared_split
     first = one.get("/state/keyvalues/rewards/all?limit=2")
     cursor = first.headers["storekeeper-next-cursor"]
     second = other.get(f"/state/keyvalues/rewards/all?limit=2&cursor={cursor}")
@@ -235,7 +243,7 @@ def test_a_cursor_goes_on_at_another_node(split: tuple[NodeProcess, NodeProcess]
     assert other.get("/state/keyvalues/rewards/all?cursor=AAAA").status_code == 400
 
 
-def test_odd_keys(broker: Broker, topic: str, split: tuple[NodeProcess, NodeProcess]) -> None:
+def test_odd_keys(broker: Broker, topic: str, split: Two) -> None:
     keys = ["a/b", "a%2Fb", "100%", "käse", "顧客", "with space", "?x=1&y", "a//b", "/", "+"]
     write(broker, topic, [(key.encode(), json.dumps(key).encode()) for key in keys])
     for node in split:
@@ -249,7 +257,7 @@ def test_odd_keys(broker: Broker, topic: str, split: tuple[NodeProcess, NodeProc
             assert node.get(f"/state/instance/rewards/{encoded}").status_code == 200
 
 
-def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: tuple[NodeProcess, NodeProcess]) -> None:
+def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: Two) -> None:
     keys = [b".", b"..", b"\xff\x00\xfe"]
     write(broker, topic, [(key, b"7") for key in keys])
     for node in split:
@@ -262,7 +270,85 @@ def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: tuple[Nod
     assert row == {"key": "_wD-", "key_format": "base64url", "value": 7}
 
 
-def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"listen_host": "0.0.0.0"}, "loopback"),  # noqa: S104 - the refusal is the point
+        ({"replicas": "many"}, "STOREKEEPER_REPLICAS"),
+        ({"stores": "rewards"}, "name=topic"),
+        ({"stores": "../x=topic"}, "can't be a name"),
+        ({"peers": "b=http://127.0.0.1:1"}, "not among STOREKEEPER_PEERS"),
+        ({"peers": "a=http://user:pw@127.0.0.1:1"}, "http://host:port"),
+    ],
+)
+def test_settings_that_cannot_work_end_with_78_and_a_sentence(
+    broker: Broker, tmp_path: Path, settings: dict[str, str], told: str
+) -> None:
+    (node,) = make_nodes(broker, tmp_path, "rewards=t", names="a", **settings)
+    node.start()
+    assert node.wait_exit() == 78
+    output = node.log_path.read_text()
+    assert told in output
+    assert "Traceback" not in output
+    assert len(output.splitlines()) == 1
+
+
+def test_a_taken_port_is_told_in_a_sentence(shared_pair: Two, tmp_path: Path) -> None:
+    one, _ = shared_pair
+    twin = NodeProcess(
+        "a", one.address, {**one.environment, "STOREKEEPER_RUN_DIR": str(tmp_path / "other")}, tmp_path / "twin.log"
+    )
+    twin.start()
+    assert twin.wait_exit() == 1
+    assert "Traceback" not in twin.log_path.read_text()
+
+
+def test_the_other_routes(shared_pair: Two) -> None:
+    one, _ = shared_pair
+    names = [instance["storeNames"] for instance in one.get("/state/instances").json()]
+    assert names == [["rewards"], ["rewards"]]
+    assert len(one.get("/state/instances/rewards").json()) == 2
+    assert one.get("/state/instances/nowhere").status_code == 404
+    assert one.get("/state/instance/rewards/0042").json()["storeNames"] == ["rewards"]
+    (store,) = one.get("/state/stores").json()
+    assert (store["topic"], store["partitions"], store["backend"]) == (SHARED_PAIR, 4, "rocksdb")
+    assert sorted(store["active"] + store["standby"]) == [0, 1, 2, 3]
+    assert store["approximate_num_entries"] == 500
+    assert len(one.get("/readyz?verbose").json()["replicas"]) == 4
+    assert one.get("/healthcheck").json()["isHealthy"] is True
+    assert one.status("/docs") == 200
+    assert "state_standby_lag_records" in one.get("/metrics").text
+    assert one.get("/state/keyvalues/rewards/all?limit=1001").status_code == 400
+    assert one.get("/state/keyvalues/rewards/all?limit=0").status_code == 400
+    assert one.get(f"/state/keyvalue/rewards/{'x' * 1000}").status_code == 404
+    assert one.get(f"/state/keyvalue/rewards/{'x' * 1001}").status_code == 414
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = "from deploy.entry import app; app()"
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_asks_nodes(shared_pair: Two) -> None:
+    node = ("--node", shared_pair[0].address)
+    found = _command("get", "rewards", "0042", *node)
+    assert json.loads(found.stdout) == ROWS["0042"]
+    assert "from a (" in found.stderr or "from b (" in found.stderr
+    missing = _command("get", "rewards", "nobody", *node)
+    assert (missing.returncode, missing.stdout) == (3, "")
+    unknown = _command("get", "nowhere", "0042", *node)
+    assert (unknown.returncode, "Traceback" in unknown.stderr) == (78, False)
+    assert "nowhere" in unknown.stderr
+    rows = _command("scan", "rewards", "--from", "0498", "--output", "json", *node).stdout.splitlines()
+    assert [json.loads(row)["key"] for row in rows] == ["0498", "0499"]
+    assert len(_command("scan", "rewards", "--limit", "7", "--output", "json", *node).stdout.splitlines()) == 7
+    lag = _command("lag", "--output", "json", *node)
+    lags = [json.loads(line)["offset_lag"] for line in lag.stdout.splitlines()]
+    assert (lag.returncode, lags) == (0, [0] * 8), "of both nodes, though one was named"
+    assert "rocksdb" in _command("stores", *node).stdout
+
+
+def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: Two) -> None:
     one, _ = pair
     broker.kill()
     try:
@@ -294,81 +380,3 @@ def test_a_node_started_without_broker_waits_for_it(
     node.wait_ready()
     assert node.value("0042") == ROWS["0042"]
     assert node.stop() == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"listen_host": "0.0.0.0"}, "loopback"),  # noqa: S104 - the refusal is the point
-        ({"replicas": "many"}, "STOREKEEPER_REPLICAS"),
-        ({"stores": "rewards"}, "name=topic"),
-        ({"stores": "../x=topic"}, "can't be a name"),
-        ({"peers": "b=http://127.0.0.1:1"}, "not among STOREKEEPER_PEERS"),
-        ({"peers": "a=http://user:pw@127.0.0.1:1"}, "http://host:port"),
-    ],
-)
-def test_settings_that_cannot_work_end_with_78_and_a_sentence(
-    broker: Broker, tmp_path: Path, settings: dict[str, str], told: str
-) -> None:
-    (node,) = make_nodes(broker, tmp_path, "rewards=t", names="a", **settings)
-    node.start()
-    assert node.wait_exit() == 78
-    output = node.log_path.read_text()
-    assert told in output
-    assert "Traceback" not in output
-    assert len(output.splitlines()) == 1
-
-
-def test_a_taken_port_is_told_in_a_sentence(pair: tuple[NodeProcess, NodeProcess], tmp_path: Path) -> None:
-    one, _ = pair
-    twin = NodeProcess(
-        "a", one.address, {**one.environment, "STOREKEEPER_RUN_DIR": str(tmp_path / "other")}, tmp_path / "twin.log"
-    )
-    twin.start()
-    assert twin.wait_exit() == 1
-    assert "Traceback" not in twin.log_path.read_text()
-
-
-def test_the_other_routes(pair: tuple[NodeProcess, NodeProcess], topic: str) -> None:
-    one, _ = pair
-    names = [instance["storeNames"] for instance in one.get("/state/instances").json()]
-    assert names == [["rewards"], ["rewards"]]
-    assert len(one.get("/state/instances/rewards").json()) == 2
-    assert one.get("/state/instances/nowhere").status_code == 404
-    assert one.get("/state/instance/rewards/0042").json()["storeNames"] == ["rewards"]
-    (store,) = one.get("/state/stores").json()
-    assert (store["topic"], store["partitions"], store["backend"]) == (topic, 4, "rocksdb")
-    assert sorted(store["active"] + store["standby"]) == [0, 1, 2, 3]
-    assert store["approximate_num_entries"] == 500
-    assert len(one.get("/readyz?verbose").json()["replicas"]) == 4
-    assert one.get("/healthcheck").json()["isHealthy"] is True
-    assert one.status("/docs") == 200
-    assert "state_standby_lag_records" in one.get("/metrics").text
-    assert one.get("/state/keyvalues/rewards/all?limit=1001").status_code == 400
-    assert one.get("/state/keyvalues/rewards/all?limit=0").status_code == 400
-    assert one.get(f"/state/keyvalue/rewards/{'x' * 1000}").status_code == 404
-    assert one.get(f"/state/keyvalue/rewards/{'x' * 1001}").status_code == 414
-
-
-def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "from deploy.entry import app; app()"
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_the_command_line_asks_nodes(pair: tuple[NodeProcess, NodeProcess]) -> None:
-    node = ("--node", pair[0].address)
-    found = _command("get", "rewards", "0042", *node)
-    assert json.loads(found.stdout) == ROWS["0042"]
-    assert "from a (" in found.stderr or "from b (" in found.stderr
-    missing = _command("get", "rewards", "nobody", *node)
-    assert (missing.returncode, missing.stdout) == (3, "")
-    unknown = _command("get", "nowhere", "0042", *node)
-    assert (unknown.returncode, "Traceback" in unknown.stderr) == (78, False)
-    assert "nowhere" in unknown.stderr
-    rows = _command("scan", "rewards", "--from", "0498", "--output", "json", *node).stdout.splitlines()
-    assert [json.loads(row)["key"] for row in rows] == ["0498", "0499"]
-    assert len(_command("scan", "rewards", "--limit", "7", "--output", "json", *node).stdout.splitlines()) == 7
-    lag = _command("lag", "--output", "json", *node)
-    lags = [json.loads(line)["offset_lag"] for line in lag.stdout.splitlines()]
-    assert (lag.returncode, lags) == (0, [0] * 8), "of both nodes, though one was named"
-    assert "rocksdb" in _command("stores", *node).stdout
