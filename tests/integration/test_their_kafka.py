@@ -63,6 +63,7 @@ def test_it_computes_what_the_demo_expects_and_migrates(
     assert report.counts["dead letters"] == POISON
 
     change = {"app": "pos", "migrations": ["rewards-tier"], "approval": False, "watch_minutes": 0}
+    change |= {"afterwards": "retire", "delete": True}
     with running.airflow() as airflow:
         for dag, conf in (("migrate_state", change), ("verify_stores", {"store": "rewards"})):
             airflow.wait_for_run(dag, airflow.trigger(dag, conf), 3 * RUN_S)
