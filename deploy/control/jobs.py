@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -40,7 +41,10 @@ class JobConflictError(StateError):
 
 
 class Jobs:
-    """Starts jobs in the order in which they were asked for. Thread-safe; one at a time for a folder.
+    """Starts jobs and finds them again. Thread-safe; one at a time for a folder.
+
+    When there is room, the next job is of the command that has the fewest running jobs; of several, the one that was
+    asked for first. So a person's job does not wait until the snapshots of all stores are there.
 
     All that it knows is in files. So another one that takes over goes on with the same jobs: it finds running ones, and
     starts those that are queued. Jobs that change apps never wait.
@@ -145,11 +149,17 @@ class Jobs:
         """Starts queued jobs as long as there is room."""
         with self._lock:
             self._open = [folder for folder in self._open if not self._is_over(folder)]
-            room = self._at_once - sum(not _is_urgent(folder) and self._is_running(folder) for folder in self._open)
-            for folder in [folder for folder in self._open if not self._is_running(folder)]:
-                if _is_urgent(folder) or room > 0:
-                    self._start(folder)
-                    room -= not _is_urgent(folder)
+            running = [folder for folder in self._open if self._is_running(folder)]
+            waiting = [folder for folder in self._open if folder not in running]
+            for folder in filter(_is_urgent, waiting):
+                self._start(folder)
+            busy = Counter(_command_of(folder) for folder in running if not _is_urgent(folder))
+            queued = [folder for folder in waiting if not _is_urgent(folder)]
+            while queued and busy.total() < self._at_once:
+                folder = min(queued, key=lambda each: busy[_command_of(each)])
+                queued.remove(folder)
+                busy[_command_of(folder)] += 1
+                self._start(folder)
 
     def forget_old(self) -> None:
         """Removes jobs that ended more than a week ago."""
@@ -195,5 +205,9 @@ class Jobs:
         _log.info("job_started", job=folder.path.name)
 
 
+def _command_of(folder: JobFolder) -> str:
+    return folder.request.arguments[0]
+
+
 def _is_urgent(folder: JobFolder) -> bool:
-    return folder.request.arguments[0] == _URGENT
+    return _command_of(folder) == _URGENT

@@ -135,6 +135,17 @@ def test_a_change_of_an_app_does_not_wait(root: Path, tmp_path: Path) -> None:
     assert jobs.put("second", request(tmp_path / "second"))[0].state() is JobState.QUEUED
 
 
+def test_a_command_with_fewer_running_jobs_comes_first(root: Path, tmp_path: Path) -> None:
+    jobs = made(root, at_once=2)
+    many = [jobs.put(name, request(tmp_path / name))[0] for name in ("first", "second", "third")]
+    other = jobs.put("other", JobRequest(("snapshot", str(tmp_path / "other")), 600, "somebody", CLOCK.now_ms()))[0]
+    await_begin(tmp_path / "first")
+    let_end(tmp_path / "first")
+    await_state(many[0], JobState.SUCCEEDED)
+    await_advance(jobs, tmp_path / "other")
+    assert (many[2].state(), other.state()) == (JobState.QUEUED, JobState.RUNNING)
+
+
 @pytest.mark.parametrize("grumbling", [False, True], ids=["willing", "grumbling"])
 def test_a_cancelled_job_ends_with_its_children(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grumbling: bool
