@@ -158,6 +158,8 @@ def test_a_job_whose_store_is_away_says_so_and_may_be_repeated(lake: Lake) -> No
             assert "Traceback" not in said
     finally:
         lake.store.start()
+    lake.succeed("generation", "seed", "pos")  # it goes on with the generation that it had planned
+    lake.succeed("generation", "retire", "pos")
 
 
 def test_a_snapshot_is_written_verified_damaged_and_restored(lake: Lake) -> None:
