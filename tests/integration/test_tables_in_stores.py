@@ -238,13 +238,15 @@ def check_exact(lake: Lake) -> None:
 
 
 def await_connection(lake: Lake, process: AppProcess, *, of_jvm: bool = False) -> None:
-    """Waits until a process, or the JVM that it started, has a connection to the store."""
+    """Waits until a process, or the JVM that it started, has a connection to the store, or the process has ended."""
     asking = psutil.Process(process.process.pid)
-    eventually(
-        lambda: is_asked(lake.store, [*asking.children(recursive=True), *([] if of_jvm else [asking])]),
-        _PATIENCE_S,
-        "it asks the store",
-    )
+
+    def asks() -> bool:
+        if process.process.poll() is not None:
+            return True
+        return is_asked(lake.store, [*asking.children(recursive=True), *([] if of_jvm else [asking])])
+
+    eventually(asks, _PATIENCE_S, "it asks the store")
 
 
 def test_a_generation_is_seeded_takes_over_and_its_snapshot_is_restored(lake: Lake) -> None:
