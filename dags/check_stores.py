@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny
 
+from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
-from storekeeper_provider.dag_parts.tables import table_asset
 
 _NAMES = names_beside(__file__)
 
@@ -35,7 +35,7 @@ with DAG(
     dag_display_name="Stores: check snapshots (check_stores)",
     description="Check what the stores' newest snapshots hold.",
     doc_md=__doc__,
-    schedule=AssetAny(*map(table_asset, _NAMES.stores)),
+    schedule=AssetAny(*map(delta_table, _NAMES.stores)),
     tags=["stores", "quality"],
     **per_store(_NAMES),
 ):

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
+from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 from storekeeper_provider.dag_parts.schedules import at
-from storekeeper_provider.dag_parts.tables import table_asset
 
 _NAMES = names_beside(__file__)
 
@@ -39,7 +39,7 @@ with DAG(
     dag_display_name="Stores: verify copies (verify_stores)",
     description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
-    schedule=AssetOrTimeSchedule(timetable=at("15 3 * * *"), assets=AssetAny(*map(table_asset, _NAMES.stores))),
+    schedule=AssetOrTimeSchedule(timetable=at("15 3 * * *"), assets=AssetAny(*map(delta_table, _NAMES.stores))),
     tags=["stores", "quality"],
     **per_store(_NAMES),
 ):

@@ -16,6 +16,7 @@ import orjson
 import structlog
 import typer
 
+from quality.gate import no_session
 from quality.resolution import Action, Resolution
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Status, Verdict
@@ -167,7 +168,7 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
 
 def _looking(table: str, settings: QualitySettings) -> Quarantine:
     """The quarantined batches of a table, for one who only reads."""
-    return _quarantine(table, _gate(_known(table), settings, _no_session), settings)
+    return _quarantine(table, _gate(_known(table), settings, no_session), settings)
 
 
 def _known(table: str) -> str:
@@ -191,10 +192,6 @@ def _quarantine(table: str, gate: Gate, settings: QualitySettings) -> Quarantine
     from quality.quarantine import Quarantine  # noqa: PLC0415 (loads Delta)
 
     return Quarantine(table, gate, settings, SystemClock())
-
-
-def _no_session() -> SparkSession:
-    raise AssertionError("looking at batches needs no Spark")
 
 
 def _session(job: str, settings: QualitySettings, lease: Lease, stack: ExitStack) -> SparkSession:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from quality.gate import no_session
 from quality.settings import QualitySettings
 from quality.table_gate import TableGate
 from spark_apps.registry import gated_tables
 from state.clock import Clock
 from state.snapshots.damage import delta_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _COUNTS = ("numOutputRows", "num_added_rows")
 """How the metrics of a commit name its rows: Spark's, and those of deltalake."""
@@ -36,7 +34,7 @@ def waiting_of(table: str, settings: QualitySettings, clock: Clock) -> Waiting |
         TablesUnreachableError: the store of the tables doesn't answer.
     """
     declared = gated_tables()[table]
-    batch = TableGate(declared, settings, clock, _no_session).pending()
+    batch = TableGate(declared, settings, clock, no_session).pending()
     if batch is None:
         return None
     commits = delta_table(settings.delta_table(declared.staged_name)).history()
@@ -51,7 +49,3 @@ def _rows_of(commit: Mapping[str, Any]) -> int | None:
         return 0
     metrics = commit.get("operationMetrics") or {}
     return next((int(metrics[name]) for name in _COUNTS if name in metrics), None)
-
-
-def _no_session() -> SparkSession:
-    raise AssertionError("looking at what waits needs no Spark")

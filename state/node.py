@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -39,7 +38,7 @@ from state.query.reads.point import PointQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices
-from state.replicas.ranked_index import IndexBudget, RankedIndex
+from state.replicas.ranked_index import IndexBudget, RankedIndex, as_it_is
 from state.replicas.replica_rows import ReadRow
 from state.replicas.states import ReplicaId
 from state.schemas.registry import registry_of
@@ -217,10 +216,10 @@ class Node:
         return self._catalog.topic(self._catalog.variant(store))
 
     def _index(self, replica: ReplicaId) -> RankedIndex | None:
-        score_field = self._catalog.definition(replica.store).score_field
+        score_field, rows = self._catalog.definition(replica.store).score_field, self._schema_rows_of(replica.store)
         if score_field is None:
             return None
-        return RankedIndex(score_field, self._index_budget, partial(self._shown, replica.store))
+        return RankedIndex(score_field, self._index_budget, as_it_is if rows is None else rows.shown)
 
     def _read_row(self, replica: ReplicaId) -> ReadRow:
         rows = self._schema_rows_of(replica.store)

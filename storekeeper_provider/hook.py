@@ -101,7 +101,7 @@ class StorekeeperHook(BaseHook):
 
     def table(self, name: str) -> dict[str, Any]:
         """A table that the quality gate publishes: `waiting` has the staged versions that nobody has checked."""
-        return self._object("GET", f"/tables/{name}")
+        return self._object("GET", f"/tables/{_segment(name)}")
 
     def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Starts a job of that id, or finds it if it is there."""

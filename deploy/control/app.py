@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException
 
 from deploy.control.access import caller_of
 from deploy.control.allowed import check_allowed
+from deploy.control.datasets import Dataset
 from deploy.control.job_files import JobFolder, JobRequest, JobState
 from deploy.control.jobs import JobConflictError, Jobs, UnknownJobError
-from deploy.control.lineage import Dataset, Lineage
+from deploy.control.lineage import Lineage
 from quality.errors import StagedTableError
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
@@ -93,11 +94,13 @@ class JobView(BaseModel):
     ended_at_ms: int | None = None
     exit_code: int | None = Field(None, description="Of the command; negative after a signal. None if it is unknown.")
     result: dict[str, Any] | None = Field(None, description="The JSON object on the last line of its output.")
-    output: str = Field("", description="The end of its standard output.")
-    log: str = Field("", description="A part of its standard error.")
-    inputs: list[Dataset] = Field([], description="What it reads, by OpenLineage's rules of naming. Of one job only.")
-    outputs: list[Dataset] = Field([], description="What it writes, in the same way.")
-    log_position: int = Field(0, description="The position behind that part: `log_from` of the next request.")
+    output: str = Field(default="", description="The end of its standard output.")
+    log: str = Field(default="", description="A part of its standard error.")
+    inputs: list[Dataset] = Field(
+        default=[], description="What it reads, by OpenLineage's rules of naming. Of one job only."
+    )
+    outputs: list[Dataset] = Field(default=[], description="What it writes, in the same way.")
+    log_position: int = Field(default=0, description="The position behind that part: `log_from` of the next request.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +241,7 @@ def _jobs(services: ControlServices) -> APIRouter:
         wanted = JobRequest(tuple(order.arguments), order.timeout_s, caller.name, services.clock.now_ms())
         folder, made = jobs.put(name, wanted)
         response.status_code = 201 if made else 200
-        return _view(folder, log_from=0)
+        return _view(folder)
 
     @router.get("/{name}")
     def get(
@@ -248,7 +251,7 @@ def _jobs(services: ControlServices) -> APIRouter:
         ] = None,
     ) -> JobView:
         """A job: its state, its exit code, its result and what it wrote."""
-        return _view(jobs.get(name), log_from=log_from, lineage=services.lineage)
+        return _whole_view(jobs.get(name), log_from, services.lineage)
 
     @router.post("/{name}/cancel")
     def cancel(name: JobId) -> JobView:
@@ -263,18 +266,14 @@ def _jobs(services: ControlServices) -> APIRouter:
     return router
 
 
-def _view(
-    folder: JobFolder, *, log_from: int | None = None, lineage: Callable[[Sequence[str]], Lineage] | None = None
-) -> JobView:
-    """A job. With `lineage` it has what it wrote, too, and what it is about."""
+def _view(folder: JobFolder) -> JobView:
+    """A job, without what it wrote and what it is about."""
     try:
         request, state = folder.request, folder.state()
     except FileNotFoundError as error:  # somebody has collected it meanwhile
         msg = f"there is no job {folder.path.name}: it was collected"
         raise UnknownJobError(msg) from error
     ended = folder.ended or {}
-    log, position = folder.log_from(log_from) if lineage else ("", 0)
-    about = lineage(request.arguments) if lineage else Lineage()
     return JobView(
         id=folder.path.name,
         arguments=list(request.arguments),
@@ -286,12 +285,14 @@ def _view(
         ended_at_ms=ended.get("ended_at_ms"),
         exit_code=ended.get("exit_code"),
         result=folder.result() if state.is_over else None,
-        output=folder.output_end() if lineage else "",
-        log=log,
-        inputs=list(about.inputs),
-        outputs=list(about.outputs),
-        log_position=position,
     )
+
+
+def _whole_view(folder: JobFolder, log_from: int | None, lineage: Callable[[Sequence[str]], Lineage]) -> JobView:
+    view = _view(folder)
+    about, (log, position) = lineage(view.arguments), folder.log_from(log_from)
+    more = {"output": folder.output_end(), "log": log, "log_position": position}
+    return view.model_copy(update={**more, "inputs": list(about.inputs), "outputs": list(about.outputs)})
 
 
 def _answer_errors(app: FastAPI) -> None:

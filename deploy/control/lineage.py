@@ -11,8 +11,6 @@ from spark_apps.registry import APPS, apps_of, gated_tables, stores
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 
-__all__ = ["Dataset", "Lineage", "lineage_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lineage:

@@ -122,7 +122,8 @@ class RankedView:
 _EMPTY = RankedView([], [], 0, 0)
 
 
-def _as_it_is(value: bytes) -> bytes:
+def as_it_is(value: bytes) -> bytes:
+    """A value that is stored as JSON."""
     return value
 
 
@@ -135,7 +136,7 @@ class RankedIndex:
         shown: a stored value as JSON; raises a RetriableError if it can't be read yet.
     """
 
-    def __init__(self, score_field: str, budget: IndexBudget, shown: Callable[[bytes], bytes] = _as_it_is) -> None:
+    def __init__(self, score_field: str, budget: IndexBudget, shown: Callable[[bytes], bytes] = as_it_is) -> None:
         self.score_field = score_field
         self._budget = budget
         self._shown = shown

@@ -37,6 +37,11 @@ class ChooseOperator(BaseOperator):
     def chosen(self, context: Context) -> Sequence[str]:
         """The names that the run is for."""
 
+    @staticmethod
+    def updated(context: Context) -> set[str]:
+        """The names of the assets and aliases whose updates started the run; none for any other run."""
+        return {asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")}
+
     def execute(self, context: Context) -> list[list[str]]:
         """The arguments by name."""
         return [[*self.command, name] for name in self.chosen(context)]

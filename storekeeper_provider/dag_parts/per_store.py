@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from storekeeper_provider import CONNECTION
+from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
 from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import Names
 from storekeeper_provider.dag_parts.params import task_defaults
-from storekeeper_provider.dag_parts.tables import table_asset
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 
@@ -102,8 +102,8 @@ class ChooseStoresOperator(ChooseOperator):
 
     def chosen(self, context: Context) -> list[str]:
         """The stores that the run is for."""
-        updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
-        found = [store for store in self.stores if table_asset(store).name in updated] if updated else self._selected()
+        updated = self.updated(context)
+        found = [store for store in self.stores if delta_table(store).name in updated] if updated else self._selected()
         self.log.info("stores: %s", ", ".join(found) or "none, as no app has run here yet")
         return found
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, Param
 
+from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
-from storekeeper_provider.dag_parts.tables import table_asset
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 
@@ -37,8 +37,7 @@ class ChooseTablesOperator(ChooseOperator):
 
     def chosen(self, context: Context) -> list[str]:
         """The tables that the run is for."""
-        updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
-        if updated:
+        if updated := self.updated(context):
             return [table for table in self.tables if staged_table(table).name in updated]
         return [table for table in self.tables if self.selected in {ALL, table}]
 
@@ -63,5 +62,5 @@ class TableOperator(StorekeeperJobOperator):
         if summary.get("published", True):  # a repeated verdict, for one, wrote nothing
             for alias in self.outlets:
                 if isinstance(alias, AssetAlias):
-                    context["outlet_events"][alias].add(table_asset(self.table or self.arguments[-1]))
+                    context["outlet_events"][alias].add(delta_table(self.table or self.arguments[-1]))
         return summary

@@ -74,7 +74,7 @@ class DagServer:
 
     def run(self, dag_id: str, conf: dict[str, Any], variables: dict[str, str], output: Path) -> int:
         """Runs a DAG to its end; what it says is in `output`. Returns its exit code."""
-        told = {
+        order = {
             "file": str(self.folder / f"{dag_id}.py"),
             "conf": conf,
             "environment": variables,
@@ -82,7 +82,7 @@ class DagServer:
         }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{json.dumps(told)}\n")
+        self.process.stdin.write(f"{json.dumps(order)}\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 

@@ -1,4 +1,4 @@
-"""Runs DAGs by `dag.test()`, each in a process of its own: `python -m tests.dags.run_dag`, told on standard input.
+"""Runs DAGs by `dag.test()`, each in a process of its own: `python -m tests.dags.run_dag`, with orders on its input.
 
 Each line there is a JSON object: `file`, `conf`, `environment`, and `output`, the file that everything is written to
 that the run says; its last line is the outcome as JSON. Answered by a line with the exit code. Importing Airflow takes
@@ -48,15 +48,15 @@ def main(file: Path, conf: dict[str, Any]) -> None:
 
 
 def serve() -> None:
-    """Runs what it is told until standard input ends."""
+    """Carries out the orders until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever Airflow has to say is no answer
     _prepare()
     for line in sys.stdin:
-        told = json.loads(line)
+        order = json.loads(line)
         child = os.fork()
         if child == 0:
-            _run(told)
+            _run(order)
         _, status = os.waitpid(child, 0)
         answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
         answers.flush()
@@ -71,17 +71,17 @@ def _prepare() -> None:
     settings.dispose_orm(do_log=False)
 
 
-def _run(told: dict[str, Any]) -> None:
+def _run(order: dict[str, Any]) -> None:
     code = 1
     try:
-        output = os.open(told["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for stream in (1, 2):
             os.dup2(output, stream)
         os.environ.clear()  # noqa: TID251 (as if it had been started with these)
-        os.environ.update(told["environment"])  # noqa: TID251
+        os.environ.update(order["environment"])  # noqa: TID251
         settings.configure_vars()
         settings.configure_orm()
-        main(Path(told["file"]), told["conf"])
+        main(Path(order["file"]), order["conf"])
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from spark_apps.runtime.scale import AppScale
 from tests.dags.conftest import DagServer
 from tests.deploy.control.supervised import environment
 
@@ -164,6 +165,10 @@ def test_numbers_are_finite_and_within_bounds(parsed: dict[str, Any]) -> None:
 def kinds(schema: dict[str, Any]) -> list[str]:
     kind = schema["type"]
     return kind if isinstance(kind, list) else [kind]
+
+
+def test_the_sizes_of_the_form_are_those_of_an_app(parsed: dict[str, Any]) -> None:
+    assert parsed["dags"]["stream_apps"]["params"].keys() - {"app", "action"} == AppScale.model_fields.keys()
 
 
 def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:

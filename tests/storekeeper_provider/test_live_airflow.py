@@ -116,7 +116,7 @@ def test_staged_rows_start_a_run_once_and_a_platform_that_is_away_is_waited_for(
 
 @pytest.mark.long("test_dag_files.py finds the deadlines, test_notifications.py posts to a webhook")
 @pytest.mark.usefixtures("control")
-def test_a_missed_deadline_is_told_to_the_webhook(airflow: LiveAirflow) -> None:
+def test_a_missed_deadline_reaches_the_webhook(airflow: LiveAirflow) -> None:
     got: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -137,7 +137,7 @@ def test_a_missed_deadline_is_told_to_the_webhook(airflow: LiveAirflow) -> None:
         airflow.variables["AIRFLOW_VAR_STOREKEEPER_NOTIFIERS"] = json.dumps(named)
         try:
             airflow.start()
-            eventually(lambda: got, WAIT_S, "the webhook is told")
+            eventually(lambda: got, WAIT_S, "the webhook is called")
         finally:
             server.shutdown()
             thread.join()

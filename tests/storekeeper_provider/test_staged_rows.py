@@ -98,7 +98,7 @@ def test_a_version_fires_once_and_what_follows_waits_for_the_decision_on_it(
 
 
 @pytest.mark.usefixtures("no_connection")
-def test_a_platform_that_is_away_is_told_once(
+def test_a_platform_that_is_away_is_logged_once(
     control: ControlProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = Asked(AssetState(), monkeypatch)

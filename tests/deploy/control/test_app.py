@@ -16,9 +16,10 @@ from starlette.testclient import TestClient
 
 from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import ControlServices, UnknownAppError, UnknownTableError, make_app
+from deploy.control.datasets import Dataset
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
-from deploy.control.lineage import Dataset, Lineage
+from deploy.control.lineage import Lineage
 from deploy.control.page_views import data_docs_file, topology_of
 from quality.settings import QualitySettings
 from state.clock import SystemClock

@@ -13,13 +13,13 @@ from storekeeper_provider.notifications import WebhookNotifier
 pytestmark = pytest.mark.airflow
 
 
-def test_notifiers_are_told_of_the_late_run_as_they_are_of_a_task(
+def test_notifiers_get_the_late_run_as_they_get_a_task(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[tuple[str, str, str]] = []
+    notified: list[tuple[str, str, str]] = []
 
     def notify(notifier: WebhookNotifier, context: Context) -> None:
-        told.append((notifier.text, context["ti"].dag_id, context["ti"].run_id))
+        notified.append((notifier.text, context["ti"].dag_id, context["ti"].run_id))
 
     monkeypatch.setattr(WebhookNotifier, "notify", notify)
     named = [{"class": "storekeeper_provider.notifications.WebhookNotifier", "url": "https://x/secret"}]
@@ -27,5 +27,5 @@ def test_notifiers_are_told_of_the_late_run_as_they_are_of_a_task(
     deadline = {"id": "1", "deadline_time": "2026-01-31T00:00:00Z"}
     run = {"dag_id": "verify_stores", "dag_run_id": "manual__1", "state": "running"}
     report_missed_deadline(context={"dag_run": run, "deadline": deadline})
-    assert told == [("verify_stores: manual__1 needs attention", "verify_stores", "manual__1")]
+    assert notified == [("verify_stores: manual__1 needs attention", "verify_stores", "manual__1")]
     assert "run manual__1 of DAG verify_stores missed its deadline" in caplog.text

@@ -90,7 +90,7 @@ def data_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_without_airflows_leave_nothing_is_told() -> None:
+def test_without_airflows_leave_nothing_is_shown() -> None:
     with served(opened(look_allowed=False)) as address:
         for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
             assert httpx2.get(f"{address}/{path}", trust_env=False).status_code in {401, 403}
@@ -142,7 +142,7 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
         browser.close()
 
 
-def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
+def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> None:
     with served(opened(look_allowed=True)) as address:
         export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False)
         evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False)
