@@ -111,6 +111,10 @@ def test_a_failed_run_names_its_tasks_and_where_to_look(airflow: FakeAirflow, cl
         client.run("known", None, timeout_s=60)
 
 
+def test_a_mapped_task_that_failed_is_not_hidden_by_a_later_one(airflow: FakeAirflow, client: AirflowClient) -> None:
+    assert client.task_states("known", client.trigger("known")) == {"good": "success", "bad": "failed"}
+
+
 def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: AirflowClient) -> None:
     airflow.states = ["failed"]
     cause = {"exc_type": "AirflowFailException", "exc_value": "pos ended with exit code 78"}

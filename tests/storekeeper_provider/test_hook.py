@@ -23,9 +23,10 @@ def test_it_sees_the_platform() -> None:
     assert hook.generations("pos")["live"] == 1
     assert {table["name"] for table in hook.overview()["tables"]} > {"stores", "apps", "nodes"}
     assert hook.topology("pos").keys() == {"svg", "text", "mermaid"}
-    for name in ("..", "a/b"):
-        with pytest.raises(AirflowFailException, match=r"\(404\)"):
-            hook.topology(name)
+    for name in ("..", "a/b", "../status"):
+        for ask in (hook.topology, hook.table):
+            with pytest.raises(AirflowFailException, match=r"\(404\)"):
+                ask(name)
         with pytest.raises(AirflowFailException, match=r"\(404\)"):
             hook.data_docs(name, "index.html")
     with pytest.raises(AirflowFailException, match=r"\(404\): there is no app 'nobody'"):
