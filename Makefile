@@ -58,15 +58,17 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of most tests is waiting, so parts of them run beside each other. The longest parts come first.
-APART := integration spark_apps dags state
-REST := $(filter-out $(APART:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := test-rest $(APART:%=test-%) test-types
+# Tests wait a lot, so parts of them run beside each other. The tests of a part share a broker and a Spark session.
+INTEGRATION := tests/integration/
+SPARK := tests/quality/ tests/spark_apps/ tests/conformance/
+STATE := tests/faults/ tests/state/ tests/model/ tests/contract/
+REST := $(filter-out $(INTEGRATION) $(SPARK) $(STATE) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PARTS := test-integration test-spark test-state test-rest test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time
-	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
+	@echo "test: $(words $(PARTS)) parts, all at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
 test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `make test`, and the long tests too: hours
@@ -88,8 +90,14 @@ coverage: setup ## a table of what the tests run of the code, and pages in htmlc
 	@$(BIN)/coverage report
 
 .PHONY: $(PARTS) test-long test-bare test-durations coverage
-$(APART:%=test-%): test-%:
-	@$(PYTEST) tests/$*/
+test-integration:
+	@$(PYTEST) $(INTEGRATION)
+
+test-spark:
+	@$(PYTEST) $(SPARK)
+
+test-state:
+	@$(PYTEST) $(STATE)
 
 test-rest:
 	@$(PYTEST) $(REST)

@@ -2,8 +2,8 @@
 
 The actions, in their order: new Data Docs replace the old ones, the verdict is taken, the table's own hook is called.
 
-Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. A failed
-expectation runs again for its number of failing rows, and only that number is kept.
+Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. The failed
+expectations run again, all at once, for their numbers of failing rows, and only those numbers are kept.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ _DOCS_SITE = "data_docs"
 
 Take = Callable[[tuple[Outcome, ...]], Verdict | None]
 """Decides by the outcomes of the suite, and does what follows from that; None if nothing is decided."""
+_Outcomes = Callable[[list[ExpectationValidationResult]], tuple[Outcome, ...]]
+_Key = tuple[str, str | None, str]
+"""The type, column and meaning of an expectation."""
 
 _log = structlog.get_logger(__name__)
 
@@ -79,14 +82,14 @@ class TakeVerdict(ValidationAction):
 
     type: Literal["take_verdict"] = "take_verdict"
     name: str = "verdict"
-    _outcome: Callable[[ExpectationValidationResult], Outcome] = PrivateAttr()
+    _outcomes: _Outcomes = PrivateAttr()
     _take: Take = PrivateAttr()
 
     @classmethod
-    def by(cls, take: Take, outcome: Callable[[ExpectationValidationResult], Outcome]) -> TakeVerdict:
+    def by(cls, take: Take, outcomes: _Outcomes) -> TakeVerdict:
         """The action that takes a verdict by the outcomes of results."""
         action = cls()
-        action._take, action._outcome = take, outcome
+        action._take, action._outcomes = take, outcomes
         return action
 
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
@@ -95,7 +98,7 @@ class TakeVerdict(ValidationAction):
         results = list(_results(checkpoint_result))
         for result in results:
             _check_evaluated(result)
-        verdict = self._take(tuple(map(self._outcome, results)))
+        verdict = self._take(self._outcomes(results))
         return {} if verdict is None else dict(orjson.loads(verdict.to_json()))
 
 
@@ -143,17 +146,25 @@ def run_checkpoint(frame: Any, suite: gx.ExpectationSuite, afterwards: Afterward
     )
     parameters = {"dataframe": frame}
 
-    def outcome(result: ExpectationValidationResult) -> Outcome:
-        kind, column, meaning = _key(_config(result))
-        expectation = expectations[kind, column, meaning]
-        failing_rows = None
-        if not result.success:
-            batch = batch_definition.get_batch(parameters)
-            failing_rows = batch.validate(expectation, result_format=_COUNTS).result.get("unexpected_count")
-        rule = str((expectation.meta or {}).get("rule", ""))
-        return Outcome(kind, column, meaning, bool(result.success), failing_rows, rule)
+    def failing_rows(failed: list[ExpectationValidationResult]) -> dict[_Key, int | None]:
+        if not failed:
+            return {}
+        again = [expectations[_key(_config(result))].copy(update={"id": None}) for result in failed]
+        suite_again = gx.ExpectationSuite("failed", expectations=again)
+        counted = batch_definition.get_batch(parameters).validate(suite_again, result_format=_COUNTS)
+        return {_key(_config(result)): result.result.get("unexpected_count") for result in counted.results}
 
-    actions: list[ValidationAction] = [TakeVerdict.by(afterwards.take, outcome)]
+    def outcomes(results: list[ExpectationValidationResult]) -> tuple[Outcome, ...]:
+        failing = failing_rows([result for result in results if not result.success])
+
+        def outcome(result: ExpectationValidationResult) -> Outcome:
+            key = _key(_config(result))
+            rule = str((expectations[key].meta or {}).get("rule", ""))
+            return Outcome(*key, bool(result.success), failing.get(key), rule)
+
+        return tuple(map(outcome, results))
+
+    actions: list[ValidationAction] = [TakeVerdict.by(afterwards.take, outcomes)]
     if afterwards.docs_dir is not None:
         actions.append(ReplaceDataDocs(name="data_docs", docs_dir=str(afterwards.docs_dir)))
     if afterwards.notify is not None:
@@ -200,5 +211,5 @@ def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
     return config
 
 
-def _key(config: ExpectationConfiguration) -> tuple[str, str | None, str]:
+def _key(config: ExpectationConfiguration) -> _Key:
     return config.type, config.kwargs.get("column"), str(config.notes)

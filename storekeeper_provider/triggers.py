@@ -15,8 +15,10 @@ OVER = frozenset({"succeeded", "failed", "cancelled", "timed out", "lost"})
 """The states of a job that doesn't run and never will."""
 NO_ANSWER_S = 600.0
 """How long the control API may be away before the wait fails. The job goes on, and a retry finds it."""
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 5.0
+FIRST_PAUSE_S = 3.0
+"""Airflow fails a task that goes on before the scheduler has seen the end of the process that deferred it, which may
+take two seconds: https://github.com/apache/airflow/issues/72716."""
+PAUSE_S = 5.0
 
 
 class JobTrigger(BaseTrigger):
@@ -41,7 +43,7 @@ class JobTrigger(BaseTrigger):
         return path, {"name": self.name, "storekeeper_conn_id": self.storekeeper_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Asks more and more rarely, at last every five seconds."""
+        """Asks after three seconds, and then every five."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
         yield await _event({"job": self.name}, lambda: hook.job(self.name)["state"] in OVER)
 
@@ -75,7 +77,7 @@ class CaughtUpTrigger(BaseTrigger):
         return path, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Asks more and more rarely, at last every five seconds."""
+        """Asks after three seconds, and then every five."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
         seen: dict[str, Any] = {}
 
@@ -102,8 +104,11 @@ def progress_of(status: dict[str, Any]) -> dict[str, Any]:
 
 async def _event(payload: dict[str, Any], reached: Callable[[], bool]) -> TriggerEvent:
     """Waits until `reached` returns true, and gives up if the control API is away for too long."""
-    pause_s, answered_s = _FIRST_PAUSE_S, time.monotonic()
+    answered_s = time.monotonic()
+    pause_s = FIRST_PAUSE_S
     while True:  # it happens in other processes: nothing could set an event
+        await asyncio.sleep(pause_s)
+        pause_s = PAUSE_S
         try:
             if await asyncio.to_thread(reached):
                 return TriggerEvent(payload)
@@ -113,5 +118,3 @@ async def _event(payload: dict[str, Any], reached: Callable[[], bool]) -> Trigge
                 return TriggerEvent({"error": str(error)})
         except Exception as error:
             return TriggerEvent({"error": str(error)})
-        await asyncio.sleep(pause_s)
-        pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)

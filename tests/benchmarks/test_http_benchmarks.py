@@ -22,6 +22,7 @@ def smoke(name: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long("test_http_benchmarks.py has the leaderboard's, which needs no peer")
 @pytest.mark.broker
 @pytest.mark.skipif(wrk.missing() is not None, reason="wrk is not installed")
 @pytest.mark.skipif(not any(query.PEER_JARS.glob("*.jar")), reason="the peer is not built: make bench-query builds it")

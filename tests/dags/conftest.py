@@ -17,6 +17,7 @@ import pytest
 
 from deploy.control.job_files import end_job_processes
 from deploy.dag_export import export_dags
+from harness import adjusted
 from tests.deploy.conftest import supervised  # noqa: F401 (a fixture)
 from tests.deploy.control.supervised import environment
 from tests.deploy.control.toys import ControlProcess
@@ -90,8 +91,10 @@ class DagServer:
 @pytest.fixture(scope="session")
 def dag_server(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagServer]:
     """One for all tests, on the shared Airflow home."""
+    # There is no scheduler that could be late.
+    pauses = {f"storekeeper_provider.triggers:{name}": 0.5 for name in ("FIRST_PAUSE_S", "PAUSE_S")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.dags.run_dag"],
+        [sys.executable, *adjusted.command(pauses, "tests.dags.run_dag", [])],
         env=environment(tmp_path_factory.mktemp("dag-server"), **airflow_home),
         cwd=_PROJECT,
         stdin=subprocess.PIPE,

@@ -85,6 +85,7 @@ def _can_run() -> bool:
 
 
 @pytest.mark.skipif(not _can_run(), reason="needs the programs of a PostgreSQL server, and a user to run them as")
+@pytest.mark.long("test_stream_apps.py has the same DAG, on SQLite")
 def test_airflow_works_on_postgresql(run_dag: RunDag, supervised: Supervised, airflow_home: dict[str, str]) -> None:
     with postgres() as address:
         database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{address}"}

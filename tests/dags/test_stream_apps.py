@@ -63,6 +63,7 @@ def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
     assert supervised.rpc.process("pos").state == "STOPPED"
 
 
+@pytest.mark.long("test_app_control.py has the words")
 def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDag, supervised: Supervised) -> None:
     supervised.behave("pos", "misconfigured")
     run = run_dag("stream_apps", {"action": "start"})
@@ -130,6 +131,7 @@ def test_the_watcher_restarts_what_has_ended_and_its_alert_fails_the_run(
     supervised.await_state("pos", "RUNNING")  # nobody had started it since the supervisor began
 
 
+@pytest.mark.long("test_hook.py has the message")
 def test_without_a_platform_the_message_says_what_is_missing(run_dag: RunDag) -> None:
     nowhere = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
     run = run_dag("stream_apps", {"app": "pos"}, AIRFLOW_CONN_STOREKEEPER_DEFAULT=nowhere)

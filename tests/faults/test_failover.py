@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.broker import Broker
-from harness.failover.faults import FAULTS, GUESTS, Scene
+from harness.failover.faults import FAULTS, GUESTS, Scene, cut_answers, cut_requests, slow_peer
 from harness.failover.load import BareLoad, ClientLoad, Outcome
 from harness.failover.nodes import STORE, running_cluster
 from harness.failover.oracle import PARTITIONS, Oracle, Writer
@@ -47,7 +47,7 @@ class Sizes:
     timeout_s: float
 
 
-SHORT = Sizes(seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, timeout_s=120)
+SHORT = Sizes(seconds=2.0, kills=1, updates=200, questions=50, tolerance_s=60, timeout_s=120)
 LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, timeout_s=ClientLimits().timeout_s)
 
 
@@ -104,6 +104,12 @@ def check_final_state(scene: Scene) -> None:
             eventually(lambda node=node, key=key, wanted=wanted: node.value(key, STORE) == wanted, 60, f"{name}: {key}")  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+_LONG = pytest.mark.long("test_failover.py cuts both ways, and stops a node")
+_HALVES = {cut_requests, cut_answers, slow_peer}
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(fault, id=fault.__name__, marks=_LONG if fault in _HALVES else []) for fault in FAULTS]
+)
 def test_no_answer_is_wrong_and_none_fails(stage: Stage, fault: Callable[[Scene], None]) -> None:
     stage.play(fault)

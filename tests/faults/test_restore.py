@@ -101,7 +101,7 @@ def test_kills_during_restores_lose_and_invent_nothing(
     changelog: Changelog, make_node: MakeNode, request: pytest.FixtureRequest
 ) -> None:
     node = make_node()
-    kills = 100 if request.config.getoption("--long") else 3
+    kills = 100 if request.config.getoption("--long") else 2
     changelog.append(150_000)
     hits, reached = 0, 0
     for _ in range(kills):
@@ -133,6 +133,7 @@ def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, mak
     assert everything(node) == changelog.rows
 
 
+@pytest.mark.long("test_restore.py kills a node with its workers")
 def test_a_killed_worker_is_made_up_for(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
     node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
@@ -244,6 +245,7 @@ def _fill(path: Path) -> None:
             return
 
 
+@pytest.mark.long("state/changelog/test_restore.py has logs with gaps")
 def test_a_compacted_log_gives_the_same_rows(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     topic = "faults-compacted"
     settings = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from deploy.entry import app
@@ -324,28 +323,26 @@ def test_the_other_routes(shared_pair: Two) -> None:
     assert one.get(f"/state/keyvalue/rewards/{'x' * 1001}").status_code == 414
 
 
-def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "from deploy.entry import app; app()"
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-
-
 def test_the_command_line_asks_nodes(shared_pair: Two) -> None:
+    def command(*arguments: str) -> Result:
+        return CliRunner().invoke(app, arguments)
+
     node = ("--node", shared_pair[0].address)
-    found = _command("get", "rewards", "0042", *node)
+    found = command("get", "rewards", "0042", *node)
     assert json.loads(found.stdout) == ROWS["0042"]
     assert "from a (" in found.stderr or "from b (" in found.stderr
-    missing = _command("get", "rewards", "nobody", *node)
-    assert (missing.returncode, missing.stdout) == (3, "")
-    unknown = _command("get", "nowhere", "0042", *node)
-    assert (unknown.returncode, "Traceback" in unknown.stderr) == (78, False)
+    missing = command("get", "rewards", "nobody", *node)
+    assert (missing.exit_code, missing.stdout) == (3, "")
+    unknown = command("get", "nowhere", "0042", *node)
+    assert (unknown.exit_code, "Traceback" in unknown.stderr) == (78, False)
     assert "nowhere" in unknown.stderr
-    rows = _command("scan", "rewards", "--from", "0498", "--output", "json", *node).stdout.splitlines()
+    rows = command("scan", "rewards", "--from", "0498", "--output", "json", *node).stdout.splitlines()
     assert [json.loads(row)["key"] for row in rows] == ["0498", "0499"]
-    assert len(_command("scan", "rewards", "--limit", "7", "--output", "json", *node).stdout.splitlines()) == 7
-    lag = _command("lag", "--output", "json", *node)
+    assert len(command("scan", "rewards", "--limit", "7", "--output", "json", *node).stdout.splitlines()) == 7
+    lag = command("lag", "--output", "json", *node)
     lags = [json.loads(line)["offset_lag"] for line in lag.stdout.splitlines()]
-    assert (lag.returncode, lags) == (0, [0] * 8), "of both nodes, though one was named"
-    assert "rocksdb" in _command("stores", *node).stdout
+    assert (lag.exit_code, lags) == (0, [0] * 8), "of both nodes, though one was named"
+    assert "rocksdb" in command("stores", *node).stdout
 
 
 def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: Two) -> None:
@@ -362,6 +359,7 @@ def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: Two) -> No
     assert not one.events("replica_wiped")
 
 
+@pytest.mark.long("test_node.py takes the broker from a node that runs")
 def test_a_node_started_without_broker_waits_for_it(
     broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

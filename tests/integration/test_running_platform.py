@@ -214,6 +214,7 @@ def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPl
     assert eventually(all_there, RUN_S, poll_s=1), seen[0]
 
 
+@pytest.mark.long("test_running_platform.py starts runs by the API, and sees a question in the browser")
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
 def test_a_run_is_started_by_its_form_and_the_stores_are_seen(running: RunningPlatform, pictures: Path) -> None:
     with (

@@ -50,7 +50,12 @@ LOGINS: dict[str, tuple[str, Callable[[SecuredBroker], Kafka]]] = {
 }
 
 
-@pytest.mark.parametrize("login", LOGINS)
+_LONG = pytest.mark.long("test_secured_kafka.py has the certificate, test_access.py each way to log in")
+
+
+@pytest.mark.parametrize(
+    "login", [pytest.param(login, marks=[] if login == "certificate" else _LONG) for login in LOGINS]
+)
 def test_all_work_with_the_least_acls(
     secured_broker: SecuredBroker, spark_session: SparkSession, tmp_path: Path, login: str
 ) -> None:

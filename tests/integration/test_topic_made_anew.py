@@ -165,6 +165,7 @@ class Asker:
         return [at_s for at_s, asked, value in self.answers if asked == store and at_s >= since_s and value == "old"]
 
 
+@pytest.mark.long("test_topic_made_anew.py has the replicas, in one process")
 def test_nodes_never_answer_from_the_old_topic_once_they_know_the_new_one(broker: Broker, tmp_path: Path) -> None:
     topics = {store: f"made-anew-nodes-{store}" for store in PARTITIONS}
     for topic in topics.values():

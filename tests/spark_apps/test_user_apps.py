@@ -85,11 +85,16 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
     ],
 )
 def test_one_that_cannot_be_is_refused_with_a_sentence(run: Run, own_apps: str, told: str) -> None:
-    for arguments in (("plan",), ("run", "pos")):
-        done = run("-m", "deploy.entry", *arguments, own_apps=own_apps)
-        assert done.returncode == 78
-        assert told in done.stderr
-        assert "Traceback" not in done.stderr
+    done = run("-m", "deploy.entry", "plan", own_apps=own_apps)
+    assert done.returncode == 78
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_app_is_not_run_beside_one_that_cannot_be(run: Run) -> None:
+    done = run("-m", "deploy.entry", "run", "pos", own_apps="broken:APP")
+    assert done.returncode == 78
+    assert "SyntaxError" in done.stderr
 
 
 def test_one_that_cannot_be_keeps_nobody_from_ending_what_runs(run: Run, tmp_path: Path) -> None:

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from deploy.control.job_files import end_job_processes
+from storekeeper_provider import triggers
 from tests.dags.conftest import connection_to
 from tests.deploy.control.toys import ControlProcess
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triggers ask more often: there is no scheduler that could be late."""
+    monkeypatch.setattr(triggers, "FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(triggers, "PAUSE_S", 0.1)
 
 
 @pytest.fixture(scope="module")

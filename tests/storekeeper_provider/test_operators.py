@@ -12,11 +12,14 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
+from deploy.airflow_home import airflow_options
 from deploy.control.job_files import end_job_processes
+from deploy.layout import RunLayout
+from deploy.settings import OwnPlatformSettings
 from storekeeper_provider import triggers
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator, job_id, reasons_in
-from storekeeper_provider.triggers import JobTrigger, progress_of
+from storekeeper_provider.triggers import FIRST_PAUSE_S, JobTrigger, progress_of
 from tests.deploy.control.toys import ControlProcess, await_begin, await_end, began, let_end
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("connection")]
@@ -141,6 +144,27 @@ def test_a_wait_is_given_up_if_the_platform_is_away_for_too_long(
     assert "doesn't answer" in fired(trigger)["error"]
     with pytest.raises(AirflowException, match="doesn't answer"):
         operator(Path("one")).on_over(context(), fired(trigger))
+
+
+def test_a_task_goes_on_after_the_scheduler_has_seen_the_end_of_the_process_that_deferred_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Airflow fails it otherwise. It sees the end after a heartbeat's interval and a loop, of a second each."""
+    options = airflow_options(RunLayout(tmp_path), OwnPlatformSettings.load(run_dir=tmp_path))
+    assert options["workers"]["min_heartbeat_interval"] == "1"
+    assert FIRST_PAUSE_S >= 3
+    paused: list[float] = []
+
+    async def sleep(pause_s: float) -> None:
+        paused.append(pause_s)
+
+    def job(*_: object) -> dict[str, str]:
+        assert paused == [triggers.FIRST_PAUSE_S], "it pauses before it asks"
+        return {"state": "succeeded"}
+
+    monkeypatch.setattr("storekeeper_provider.triggers.asyncio.sleep", sleep)
+    monkeypatch.setattr(StorekeeperHook, "job", job)
+    assert fired(JobTrigger(name="one", storekeeper_conn_id="storekeeper_default")) == {"job": "one"}
 
 
 def test_a_trigger_is_made_anew_from_what_airflow_stores() -> None:

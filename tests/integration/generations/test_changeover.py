@@ -184,6 +184,7 @@ def _check_every_way_of_asking(node: NodeProcess, store: Store) -> None:
         assert client.key_value("rewards").get(key).value["format"] == NEW_FORMAT
 
 
+@pytest.mark.long("test_handover.py has it with played apps")
 def test_a_store_changes_over_and_back_while_it_is_read(
     nodes: list[NodeProcess], readers: list[Reader], store: Store, tmp_path: Path
 ) -> None:
