@@ -60,8 +60,8 @@ status: ## every process, its health, its address
 
 # Tests wait a lot, so parts of them run beside each other. The tests of a part share a broker and a Spark session.
 INTEGRATION := tests/integration/
-SPARK := tests/quality/ tests/spark_apps/ tests/conformance/
-STATE := tests/faults/ tests/state/ tests/model/ tests/contract/
+SPARK := tests/spark_apps/ tests/conformance/
+STATE := tests/quality/ tests/faults/ tests/state/ tests/model/ tests/contract/
 REST := $(filter-out $(INTEGRATION) $(SPARK) $(STATE) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
 PARTS := test-integration test-spark test-state test-rest test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)

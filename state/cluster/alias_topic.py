@@ -13,10 +13,9 @@ from state.changelog.errors import BrokerUnavailableError
 from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
 from state.cluster.compacted_topic import (
     SIGNATURE,
+    WholeTopicReader,
     bytes_or_none,
     create_compacted_topic,
-    is_end,
-    reader_from_start,
     signature_in,
 )
 from state.kafka.clients import new_producer
@@ -79,17 +78,23 @@ class AliasReader:
 
     Attributes:
         aliases: the last alias of each store. Never changed in place.
-        caught_up: whether all that was there at the start has been read.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
     """
 
     def __init__(self, kafka: Kafka, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
         create_compacted_topic(kafka, topic, timeout_s=_TIMEOUT_S)
         self._topic = topic
         self.aliases: Mapping[str, Alias] = {}
-        self.caught_up = False
         self._secret = secret
         self._silent_s = 0.0
-        self._consumer = reader_from_start(kafka, topic, "aliases")
+        self._reader = WholeTopicReader(kafka, topic, "aliases", _TIMEOUT_S)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that was there at the start has been read."""
+        return self._reader.caught_up
 
     def read(self, timeout_s: float) -> None:
         """Takes the records that arrive within `timeout_s`.
@@ -97,21 +102,18 @@ class AliasReader:
         Raises:
             BrokerUnavailableError: nothing was read at all for ten seconds after the start.
         """
-        message = self._consumer.poll(timeout_s)
-        if message is None:
+        messages = self._reader.read(timeout_s)
+        if not messages and not self.caught_up:
             self._silent_s += timeout_s
-            if not self.caught_up and self._silent_s > _TIMEOUT_S:
+            if self._silent_s > _TIMEOUT_S:
                 msg = f"no broker describes the topic {self._topic}"
                 raise BrokerUnavailableError(msg)
-            return
-        if message.error() is not None:
-            self.caught_up |= is_end(message)
-            return
-        self._take(message)
+        for message in messages:
+            self._take(message)
 
     def close(self) -> None:
         """Frees the client."""
-        self._consumer.close()
+        self._reader.close()
 
     def _take(self, message: Message) -> None:
         value = bytes_or_none(message.value())

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Message, Producer
 
 from state.cluster.compacted_topic import (
     RECONNECT,
     SIGNATURE,
+    WholeTopicReader,
     bytes_or_none,
     create_compacted_topic,
-    is_end,
-    reader_from_start,
     signature_in,
 )
 from state.kafka.clients import new_producer
@@ -35,12 +34,11 @@ HEARTBEAT_CONFIG = {
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRecord:
-    """A record of the topic. `end_reached`: it is no record, but signals that the whole topic has been read."""
+    """A record of the topic."""
 
     key: bytes | None = None
     value: bytes | None = None
     signature: bytes | None = None
-    end_reached: bool = False
 
 
 class HeartbeatChannel(Protocol):
@@ -62,6 +60,11 @@ class HeartbeatChannel(Protocol):
         """Waits up to `timeout_s` for records, then takes what is there."""
         ...
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether all has been read that was there when it was opened."""
+        ...
+
     def flush(self, timeout_s: float) -> None:
         """Waits until the broker has all sent heartbeats."""
         ...
@@ -78,7 +81,7 @@ class KafkaHeartbeatChannel:
         self._topic = topic
         self._kafka = kafka
         self._producer: Producer | None = None
-        self._consumer: Consumer | None = None
+        self._reader: WholeTopicReader | None = None
 
     def open(self) -> None:
         """Makes the topic if there is none, and begins to read it from its start.
@@ -98,7 +101,7 @@ class KafkaHeartbeatChannel:
                 **RECONNECT,
             },
         )
-        self._consumer = reader_from_start(self._kafka, self._topic, "members")
+        self._reader = WholeTopicReader(self._kafka, self._topic, "members", _TIMEOUT_S)
 
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
         """Sends a heartbeat, without waiting."""
@@ -113,13 +116,12 @@ class KafkaHeartbeatChannel:
 
     def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
         """Waits up to `timeout_s` for records, then takes what is there."""
-        if self._consumer is None:
-            return ()
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return ()
-        messages = [first, *self._consumer.consume(1000, timeout=0)]
-        return [record for message in messages if (record := _record(message)) is not None]
+        return [] if self._reader is None else [_record(message) for message in self._reader.read(timeout_s)]
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all has been read that was there when it was opened."""
+        return self._reader is not None and self._reader.caught_up
 
     def flush(self, timeout_s: float) -> None:
         """Waits until the broker has all sent heartbeats."""
@@ -128,14 +130,12 @@ class KafkaHeartbeatChannel:
 
     def close(self) -> None:
         """Frees the clients."""
-        if self._consumer is not None:
-            self._consumer.close()
+        if self._reader is not None:
+            self._reader.close()
         if self._producer is not None:
             self._producer.purge()
-        self._consumer = self._producer = None
+        self._reader = self._producer = None
 
 
-def _record(message: Message) -> HeartbeatRecord | None:
-    if message.error() is not None:
-        return HeartbeatRecord(end_reached=True) if is_end(message) else None
+def _record(message: Message) -> HeartbeatRecord:
     return HeartbeatRecord(bytes_or_none(message.key()), bytes_or_none(message.value()), signature_in(message))

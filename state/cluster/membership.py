@@ -173,23 +173,22 @@ class Membership:
     def _hear(self, records: Sequence[HeartbeatRecord]) -> bool:
         heard = False
         for record in records:
-            if record.end_reached:
-                self._begin()
-            elif record.value is not None:
+            if record.value is not None:
                 heard |= self._hear_one(record, record.value)
+        if self._channel.caught_up and not self._caught_up:
+            self._begin()
         return heard
 
     def _begin(self) -> None:
         """Called once the existing heartbeats were read: this node's incarnation must be later than its last one."""
-        if not self._caught_up:
-            # Two nodes of one name may start within the same millisecond: one of them has to be the later one.
-            started = self._clock.now_ms() * _TIES + secrets.randbelow(_TIES)
-            self._incarnation = max(started, self._view.order_of(self.identity.name)[0] + 1)
-            self._caught_up = True
-            if not self._view.was_member(self.identity.name):
-                others = [member for member in self._view.members() if member.name != self.identity.name]
-                self._settled_at_s = self._clock.monotonic_s() + self._rebalance.settling_s(others)
-            log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
+        # Two nodes of one name may start within the same millisecond: one of them has to be the later one.
+        started = self._clock.now_ms() * _TIES + secrets.randbelow(_TIES)
+        self._incarnation = max(started, self._view.order_of(self.identity.name)[0] + 1)
+        self._caught_up = True
+        if not self._view.was_member(self.identity.name):
+            others = [member for member in self._view.members() if member.name != self.identity.name]
+            self._settled_at_s = self._clock.monotonic_s() + self._rebalance.settling_s(others)
+        log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
 
     def _hear_one(self, record: HeartbeatRecord, value: bytes) -> bool:
         try:

@@ -9,8 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from deploy.entry import app
 from deploy.layout import RunLayout

@@ -26,24 +26,27 @@ def niceness_of(*command: str) -> int:
     return int(done.stdout.rsplit("niceness", 1)[1])
 
 
+_LONG = pytest.mark.long("test_priority.py has a command of each kind")
+
+
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
         (("snapshot", "create", "no-such-store"), JOB_NICENESS),
-        (("snapshot", "optimize", "no-such-store"), JOB_NICENESS),
-        (("generation", "seed", "no-such-app"), JOB_NICENESS),
-        (("generation", "plan", "no-such-app"), JOB_NICENESS),
-        (("generation", "retire", "no-such-app"), JOB_NICENESS),
-        (("check", "growth", "no-such-store"), JOB_NICENESS),
-        (("check", "upgrade", "no-such-app"), JOB_NICENESS),
+        pytest.param(("snapshot", "optimize", "no-such-store"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("generation", "seed", "no-such-app"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("generation", "plan", "no-such-app"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("generation", "retire", "no-such-app"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("check", "growth", "no-such-store"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("check", "upgrade", "no-such-app"), JOB_NICENESS, marks=_LONG),
         (("check", "table", "no-such-table"), JOB_NICENESS),
         (("verify", "no-such-store"), JOB_NICENESS),
-        (("cleanup", "run", "no-such-store", "x"), JOB_NICENESS),
-        (("quarantine", "show", "no-such-table", "no-such-batch"), JOB_NICENESS),
+        pytest.param(("cleanup", "run", "no-such-store", "x"), JOB_NICENESS, marks=_LONG),
+        pytest.param(("quarantine", "show", "no-such-table", "no-such-batch"), JOB_NICENESS, marks=_LONG),
         (("run", "no-such-app"), STREAM_NICENESS),
         (("generation", "run", "no-such-app"), STREAM_NICENESS),
-        (("generation", "handover", "no-such-app"), STREAM_NICENESS),
-        (("generation", "rollback", "no-such-app"), STREAM_NICENESS),
+        pytest.param(("generation", "handover", "no-such-app"), STREAM_NICENESS, marks=_LONG),
+        pytest.param(("generation", "rollback", "no-such-app"), STREAM_NICENESS, marks=_LONG),
         (("node", "not/a/name"), 0),
         (("stores", "--node", "nowhere"), 0),
     ],

@@ -154,6 +154,7 @@ def test_what_would_be_published_is_compared_with_another_table(spark: SparkSess
     assert len(decide(gate).reasons) == 2, "published rows count too"
 
 
+@pytest.mark.long("test_checkpoint.py has the hook")
 def test_the_hook_is_told_each_verdict_and_changes_none(spark: SparkSession, settings: QualitySettings) -> None:
     verdicts: list[Mapping[str, Any]] = []
 

@@ -217,6 +217,7 @@ def test_changelogs_that_have_lost_records_are_not_copied(shop: Shop, monkeypatc
         seeding.check()
 
 
+@pytest.mark.long("test_catalog.py has where it begins, test_handover.py a played backfill")
 def test_a_backfill_reads_the_input_from_its_beginning_or_from_a_time(shop: Shop) -> None:
     shop.sell(0, 60)
     shop.caught_up()

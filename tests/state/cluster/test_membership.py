@@ -58,10 +58,12 @@ class Channel:
                 self._topic.written.wait(timeout_s)
             found = self._topic.records[self._place :]
             self._place += len(found)
-        if not self._ended:
-            self._ended = True
-            return [*found, HeartbeatRecord(end_reached=True)]
+        self._ended = True
         return found
+
+    @property
+    def caught_up(self) -> bool:
+        return self._ended
 
     def flush(self, timeout_s: float) -> None:
         pass

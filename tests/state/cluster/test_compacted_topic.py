@@ -1,0 +1,58 @@
+"""Topics that are read whole, on a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.broker import Broker
+from harness.meanwhile import repeating
+from harness.topics import write_topic
+from harness.waiting import eventually
+from state.changelog.bounded_reader import bounds_of
+from state.changelog.errors import BrokerUnavailableError
+from state.cluster.compacted_topic import WholeTopicReader, create_compacted_topic
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
+
+pytestmark = pytest.mark.broker
+
+
+def reader_of(broker: Broker, topic: str) -> WholeTopicReader:
+    create_compacted_topic(broker.kafka, topic, timeout_s=10)
+    return WholeTopicReader(broker.kafka, topic, "test", 10)
+
+
+def test_an_empty_topic_is_read_at_once(broker: Broker) -> None:
+    reader = reader_of(broker, "whole-empty")
+    assert reader.caught_up
+    reader.close()
+
+
+def test_all_that_was_there_is_read_although_others_never_stop_writing(broker: Broker) -> None:
+    """Many nodes write heartbeats so often that the client never sees the end of the topic."""
+    create_compacted_topic(broker.kafka, "whole-crowded", timeout_s=10)
+    write_topic(broker.bootstrap, "whole-crowded", [(b"a", b"1"), (b"b", b"2")])
+    producer = new_producer(broker.kafka, {"linger.ms": 0})
+
+    def write() -> None:
+        producer.produce("whole-crowded", b"3", b"c")
+        producer.poll(0)
+
+    with repeating(write, 0.01):
+        eventually(lambda: bounds_of(broker.kafka, "whole-crowded", 0)[1] > 2, 30, "others write")
+        reader = reader_of(broker, "whole-crowded")
+        assert not reader.caught_up
+        read: list[bytes] = []
+
+        def caught_up() -> bool:
+            read.extend(message.key() for message in reader.read(0.2))
+            return reader.caught_up
+
+        eventually(caught_up, 30, "it has caught up")
+        reader.close()
+    assert read[:2] == [b"a", b"b"]
+
+
+def test_without_a_broker_it_says_so() -> None:
+    with pytest.raises(BrokerUnavailableError, match="no broker tells the end of the topic t"):
+        WholeTopicReader(Kafka("127.0.0.1:1"), "t", "test", 0.2)
