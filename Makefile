@@ -61,15 +61,16 @@ status: ## every process, its health, its address
 # Tests wait a lot, so parts of them run beside each other. The tests of a part share a broker and a Spark session.
 INTEGRATION := tests/integration/
 SPARK := tests/spark_apps/ tests/conformance/
-STATE := tests/quality/ tests/faults/ tests/state/ tests/model/ tests/contract/
-REST := $(filter-out $(INTEGRATION) $(SPARK) $(STATE) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := test-integration test-spark test-state test-rest test-types
+QUALITY := tests/quality/ tests/faults/
+STATE := tests/state/ tests/model/ tests/contract/
+REST := $(filter-out $(INTEGRATION) $(SPARK) $(QUALITY) $(STATE) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PARTS := test-integration test-spark test-quality test-state test-rest test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, all at once; each shows its result when it has ended"
-	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
+	@$(MAKE) --silent --jobs=5 --keep-going --output-sync=target $(PARTS)
 
 test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `make test`, and the long tests too: hours
 	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long
@@ -95,6 +96,9 @@ test-integration:
 
 test-spark:
 	@$(PYTEST) $(SPARK)
+
+test-quality:
+	@$(PYTEST) $(QUALITY)
 
 test-state:
 	@$(PYTEST) $(STATE)
