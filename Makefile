@@ -59,17 +59,18 @@ status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
 # Tests wait a lot, so parts of them run beside each other. The tests of a part share a broker and a Spark session.
-INTEGRATION := tests/integration/
-SPARK := tests/spark_apps/ tests/conformance/
-QUALITY := tests/quality/ tests/faults/
-STATE := tests/state/ tests/model/ tests/contract/
-REST := $(filter-out $(INTEGRATION) $(SPARK) $(QUALITY) $(STATE) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := test-integration test-spark test-quality test-state test-rest test-types
+IN_integration := tests/integration/
+IN_spark := tests/spark_apps/ tests/conformance/
+IN_quality := tests/quality/ tests/faults/
+IN_state := tests/state/ tests/model/ tests/contract/
+APART := integration spark quality state
+IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PARTS := $(APART:%=test-%) test-rest test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time
-	@echo "test: $(words $(PARTS)) parts, all at once; each shows its result when it has ended"
+	@echo "test: $(words $(PARTS)) parts, five at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=5 --keep-going --output-sync=target $(PARTS)
 
 test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `make test`, and the long tests too: hours
@@ -91,20 +92,8 @@ coverage: setup ## a table of what the tests run of the code, and pages in htmlc
 	@$(BIN)/coverage report
 
 .PHONY: $(PARTS) test-long test-bare test-durations coverage
-test-integration:
-	@$(PYTEST) $(INTEGRATION)
-
-test-spark:
-	@$(PYTEST) $(SPARK)
-
-test-quality:
-	@$(PYTEST) $(QUALITY)
-
-test-state:
-	@$(PYTEST) $(STATE)
-
-test-rest:
-	@$(PYTEST) $(REST)
+$(filter-out test-types,$(PARTS)): test-%:
+	@$(PYTEST) $(IN_$*)
 
 test-types:
 	@$(BIN)/mypy

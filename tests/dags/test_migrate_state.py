@@ -91,7 +91,7 @@ def test_a_backfill_begins_where_it_is_told_and_may_hold_something_else(
     assert "generation handover pos --max-behind 100000 --accept-differences" in calls
 
 
-@pytest.mark.long("test_migrate_state.py goes all the way")
+@pytest.mark.long("test_handover.py has the refusals, test_operators.py the exit codes")
 def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
     run_dag: RunDag, supervised: Supervised
 ) -> None:

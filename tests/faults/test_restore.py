@@ -133,7 +133,7 @@ def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, mak
     assert everything(node) == changelog.rows
 
 
-@pytest.mark.long("test_restore.py kills a node with its workers")
+@pytest.mark.long("test_cold_restore.py has workers that end without a result")
 def test_a_killed_worker_is_made_up_for(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
     node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
