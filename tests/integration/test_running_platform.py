@@ -258,7 +258,7 @@ class Reader:
 @pytest.mark.long("test_migrate_state.py has it on toys, test_generations.py step by step")
 def test_an_app_that_shares_a_driver_is_changed_while_it_is_read(running: RunningPlatform) -> None:
     symbols = [f"KEPT{letter}" for letter in "ABCDEFGHIJ"]
-    change = {"app": "ticks", "partitions": 7, "approval": False, "watch_minutes": 0, "max_behind": 0}
+    change = {"app": "ticks", "copy": True, "approval": False, "watch_minutes": 0, "max_behind": 0}
     before = _pids(running.platform.status())
     with running.publish_prices(symbols) as client, running.airflow() as airflow:
         reader = Reader(client, symbols)
