@@ -66,7 +66,8 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
         },
         # A quarter of all task processes are seen to have ended only after this time. A task that goes on before then
         # is failed: https://github.com/apache/airflow/issues/72716. One second is the least that Airflow takes.
-        "workers": {"min_heartbeat_interval": "1"},
+        # On a busy machine the server answers late. A task whose first requests time out has failed without a log.
+        "workers": {"min_heartbeat_interval": "1", "execution_api_timeout": "30"},
         "execution_api": {"jwt_expiration_time": "3600"},
         "logging": {
             "base_log_folder": str(logs),

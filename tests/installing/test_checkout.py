@@ -17,7 +17,7 @@ def test_folders_of_a_run_directory_do_not_hide_our_packages(tmp_path: Path) -> 
     packages = [path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file() and path.name != "tests"]
     for name in packages:
         (tmp_path / name).mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # noqa: TID251
 
     done = subprocess.run(
         [sys.executable, "-c", _PRINT_PLACES, *packages],

@@ -112,6 +112,7 @@ def _options(home: Path, port: int) -> dict[str, str]:
         "API_AUTH__JWT_SECRET": secrets.token_urlsafe(32),
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
         "WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        "WORKERS__EXECUTION_API_TIMEOUT": "30",
         "DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
         # A triggerer takes over from a killed one within seconds.
