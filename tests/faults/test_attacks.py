@@ -25,6 +25,7 @@ from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
 from tests.faults.attack_strings import BAD_CURSORS, TRAVERSALS
 from tests.faults.raw_http import RawAnswer, RawConnection
+from tests.refused_node import refused_here
 
 pytestmark = pytest.mark.broker
 
@@ -354,10 +355,9 @@ def test_a_node_that_must_not_listen_like_that_does_not_start(
 ) -> None:
     (node,) = make_nodes(broker, tmp_path, "rewards=attacked-changelog", ["a"])
     environment = {**node.environment, **{f"STOREKEEPER_{name.upper()}": value for name, value in changed.items()}}
-    refused = NodeProcess("a", node.address, environment, tmp_path / "a.log")
-    refused.start()
-    assert refused.wait_exit() == 78
-    assert told in refused.log_path.read_text()
+    code, output = refused_here(NodeProcess("a", node.address, environment, tmp_path / "a.log"))
+    assert code == 78
+    assert told in output
 
 
 def test_a_flood_of_connections_leaves_room_for_new_ones(nodes: Nodes) -> None:

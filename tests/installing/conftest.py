@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.installing.environment import Environment, build_wheel, make_environment
+from tests.installing.environment import Environment, build_wheel, make_environment, with_other_extras
 
 Install = Callable[[str], Environment]
 
@@ -15,12 +15,12 @@ Install = Callable[[str], Environment]
 def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
     """Makes the environment of an extra; `none` is the package without one."""
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
-    made: dict[str, Environment] = {}
+    bare = make_environment(tmp_path_factory.mktemp("with-none"), wheel, [])
+    made = {"none": bare}
 
     def environment(extra: str) -> Environment:
         if extra not in made:
-            folder = tmp_path_factory.mktemp(f"with-{extra}")
-            made[extra] = make_environment(folder, wheel, [] if extra == "none" else [extra])
+            made[extra] = with_other_extras(tmp_path_factory.mktemp(f"with-{extra}"), bare, wheel, [extra])
         return made[extra]
 
     return environment

@@ -1,7 +1,8 @@
 """An environment that holds the wheel and the packages of chosen extras, and nothing else.
 
 The packages are links to those of the environment that runs the tests: the locked versions, without a download. Which
-packages belong to an extra is read from the wheel's metadata, as pip reads it.
+packages belong to an extra is read from the wheel's metadata, as pip reads it. Pip installs the wheel itself, once: it
+writes the same files whatever the extras are, so further environments link those.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ class Environment:
         """Its interpreter."""
         return self.bin / "python"
 
+    @property
+    def site(self) -> Path:
+        """The folder of its packages."""
+        return next(self.folder.glob("lib/python3*/site-packages"))
+
 
 def build_wheel(folder: Path, project: str = ".") -> Path:
     """Builds a wheel of this checkout into `folder`, and returns its path.
@@ -64,13 +70,37 @@ def build_wheel(folder: Path, project: str = ".") -> Path:
 
 def make_environment(folder: Path, wheel: Path, extras: Iterable[str]) -> Environment:
     """Makes an environment in `folder` as `pip install "WHEEL[EXTRAS]"` would."""
-    venv.create(folder, with_pip=False, symlinks=True)
-    made = Environment(folder)
-    site = next(folder.glob("lib/python3*/site-packages"))
-    for found in required(wheel, extras):
-        _link(found, site)
+    made = _with_packages(folder, wheel, extras)
     _pip("--python", str(made.python), "install", "--no-deps", "--no-index", str(wheel))
     return made
+
+
+def with_other_extras(folder: Path, installed: Environment, wheel: Path, extras: Iterable[str]) -> Environment:
+    """Makes an environment with other extras than `installed`, which has the same wheel."""
+    made = _with_packages(folder, wheel, extras)
+    ours = next(found for found in distributions(path=[str(installed.site)]) if found.metadata["Name"] == _OURS)
+    for entry in {path.parts[0] for path in ours.files or ()} - {".."}:
+        (made.site / entry).symlink_to(installed.site / entry)
+    for path in ours.files or ():
+        if path.parts[0] == "..":
+            _copy_script(installed.bin / path.name, installed, made)
+    return made
+
+
+def _with_packages(folder: Path, wheel: Path, extras: Iterable[str]) -> Environment:
+    venv.create(folder, with_pip=False, symlinks=True)
+    made = Environment(folder)
+    for found in required(wheel, extras):
+        _link(found, made.site)
+    return made
+
+
+def _copy_script(script: Path, installed: Environment, made: Environment) -> None:
+    """A script runs in the environment whose interpreter its first line names."""
+    first, _, rest = script.read_text().partition("\n")
+    assert first == f"#!{installed.python}", first
+    copy = Path(shutil.copy(script, made.bin))
+    copy.write_text(f"#!{made.python}\n{rest}")
 
 
 def _pip(*arguments: str) -> None:

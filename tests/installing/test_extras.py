@@ -86,7 +86,7 @@ def test_the_table_names_every_extra() -> None:
 
 def test_the_wheel_holds_the_licence_the_poms_and_nothing_of_the_tests(install: Install) -> None:
     installed = install("none")
-    site = next(installed.folder.glob("lib/python3*/site-packages"))
+    site = installed.site
     assert next(site.glob("storekeeper-*.dist-info/licenses/LICENSE")).read_text() == (ROOT / "LICENSE").read_text()
     assert {path.parent.name for path in site.glob("deploy/jars/*/pom.xml")} == {"broker", "spark"}
     assert not (site / "tests").exists()

@@ -25,11 +25,14 @@ from state.clock import SystemClock
 from state.errors import UnknownStoreError
 from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
+from tests.refused_node import refused_here
 
 pytestmark = pytest.mark.broker
 
 ROWS = {f"{number:04d}": {"CustomerCardNo": f"{number:04d}", "TotalLoyaltyPoints": number} for number in range(500)}
 SHARED_PAIR = "shared-pair-changelog"
+CHANGED_PAIR = "changed-pair-changelog"
+CHANGED_SPLIT = "changed-split-changelog"
 Two = tuple[NodeProcess, NodeProcess]
 
 
@@ -68,15 +71,19 @@ def split_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
         yield one, other
 
 
-@pytest.fixture
-def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[Two]:
-    with pair_of(broker, topic, tmp_path / "run") as nodes:
+@pytest.fixture(scope="module")
+def pair(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """For tests that change rows, each its own, and that leave both nodes running."""
+    broker.create_topic(CHANGED_PAIR, config=COMPACTED)
+    with pair_of(broker, CHANGED_PAIR, tmp_path_factory.mktemp("changed-pair")) as nodes:
         yield nodes
 
 
-@pytest.fixture
-def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[Two]:
-    with split_of(broker, topic, tmp_path / "run") as nodes:
+@pytest.fixture(scope="module")
+def split(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """For tests that add rows, each its own."""
+    broker.create_topic(CHANGED_SPLIT, config=COMPACTED)
+    with split_of(broker, CHANGED_SPLIT, tmp_path_factory.mktemp("changed-split")) as nodes:
         yield nodes
 
 
@@ -116,8 +123,8 @@ def test_an_unknown_store_and_an_unknown_key_are_told_apart(shared_pair: Two) ->
     assert types == ["unknown-store", "unknown-key", "unknown-route"]
 
 
-def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: Two) -> None:
-    write(broker, topic, [(b"0001", b'{"TotalLoyaltyPoints": 12.0300}'), (b"0002", None)])
+def test_updates_and_deletions_arrive(broker: Broker, pair: Two) -> None:
+    write(broker, CHANGED_PAIR, [(b"0001", b'{"TotalLoyaltyPoints": 12.0300}'), (b"0002", None)])
     for node in pair:
         eventually(lambda node=node: node.value("0002") is None, 60, "the deletion arrives")  # type: ignore[misc]
         eventually(
@@ -127,10 +134,10 @@ def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: Two) -> 
         )
 
 
-def test_a_killed_node_starts_again_without_replay(broker: Broker, topic: str, pair: Two) -> None:
+def test_a_killed_node_starts_again_without_replay(broker: Broker, pair: Two) -> None:
     one, other = pair
     one.kill()
-    write(broker, topic, [(b"0007", b'{"TotalLoyaltyPoints": 70000}')])
+    write(broker, CHANGED_PAIR, [(b"0007", b'{"TotalLoyaltyPoints": 70000}')])
     assert other.value("0008") == ROWS["0008"], "the other node answers meanwhile"
 
     one.start()
@@ -241,9 +248,9 @@ def test_a_cursor_goes_on_at_another_node(shared_split: Two) -> None:
     assert other.get("/state/keyvalues/rewards/all?cursor=AAAA").status_code == 400
 
 
-def test_odd_keys(broker: Broker, topic: str, split: Two) -> None:
+def test_odd_keys(broker: Broker, split: Two) -> None:
     keys = ["a/b", "a%2Fb", "100%", "käse", "顧客", "with space", "?x=1&y", "a//b", "/", "+"]
-    write(broker, topic, [(key.encode(), json.dumps(key).encode()) for key in keys])
+    write(broker, CHANGED_SPLIT, [(key.encode(), json.dumps(key).encode()) for key in keys])
     for node in split:
         for key in keys:
             encoded = quote(key, safe="")
@@ -255,9 +262,9 @@ def test_odd_keys(broker: Broker, topic: str, split: Two) -> None:
             assert node.get(f"/state/instance/rewards/{encoded}").status_code == 200
 
 
-def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: Two) -> None:
+def test_keys_that_no_path_can_hold(broker: Broker, split: Two) -> None:
     keys = [b".", b"..", b"\xff\x00\xfe"]
-    write(broker, topic, [(key, b"7") for key in keys])
+    write(broker, CHANGED_SPLIT, [(key, b"7") for key in keys])
     for node in split:
         with StateClient(node.address) as client:
             rewards = client.key_value("rewards")
@@ -283,12 +290,19 @@ def test_settings_that_cannot_work_end_with_78_and_a_sentence(
     broker: Broker, tmp_path: Path, settings: dict[str, str], told: str
 ) -> None:
     (node,) = make_nodes(broker, tmp_path, "rewards=t", names="a", **settings)
-    node.start()
-    assert node.wait_exit() == 78
-    output = node.log_path.read_text()
+    code, output = refused_here(node)
+    assert code == 78
     assert told in output
     assert "Traceback" not in output
     assert len(output.splitlines()) == 1
+
+
+def test_a_refused_process_writes_one_line(broker: Broker, tmp_path: Path) -> None:
+    (node,) = make_nodes(broker, tmp_path, "rewards", names="a")
+    node.start()
+    assert node.wait_exit() == 78
+    (line,) = node.log_path.read_text().splitlines()
+    assert "name=topic" in line
 
 
 def test_a_taken_port_is_told_in_a_sentence(shared_pair: Two, tmp_path: Path) -> None:
@@ -344,7 +358,7 @@ def test_the_command_line_asks_nodes(shared_pair: Two) -> None:
     assert "rocksdb" in command("stores", *node).stdout
 
 
-def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: Two) -> None:
+def test_a_node_outlives_its_broker(broker: Broker, pair: Two) -> None:
     one, _ = pair
     broker.kill()
     try:
@@ -353,7 +367,7 @@ def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: Two) -> No
         assert one.status("/livez") == 200
     finally:
         broker.start()
-    write(broker, topic, [(b"0042", b'"after"')])
+    write(broker, CHANGED_PAIR, [(b"0042", b'"after"')])
     assert eventually(lambda: one.value("0042") == "after", 60, "it follows again")
     assert not one.events("replica_wiped")
 
