@@ -1,8 +1,8 @@
-"""Check what the stores' snapshots hold.
+"""Check the rows of the stores' snapshots.
 
 **What it does.** Checks the newest snapshot of each store with Great Expectations: no field is missing, nothing that is
-counted is negative, nothing that only grows (totals, counts, last times) is less than in the snapshot before, and what
-the store's app declares beside that. The check never changes the table. A snapshot that fails is quarantined:
+counted is negative, nothing that only grows (totals, counts, last times) is less than in the snapshot before, and the
+rules that the store's app declares hold. The check never changes the table. A snapshot that fails is quarantined:
 `storekeeper sql --at <store>=good` goes on reading the last good one.
 
 **When it runs.** After each snapshot, for the stores that it updated, and on demand. If there is no new snapshot, it
@@ -33,7 +33,7 @@ _NAMES = names_beside(__file__)
 with DAG(
     "check_stores",
     dag_display_name="Stores: check snapshots (check_stores)",
-    description="Check what the stores' newest snapshots hold.",
+    description="Check the rows of the stores' newest snapshots.",
     doc_md=__doc__,
     schedule=AssetAny(*map(delta_table, _NAMES.stores)),
     tags=["stores", "quality"],

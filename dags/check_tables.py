@@ -1,13 +1,13 @@
 """Check the tables that apps stage rows for, and publish them.
 
-**What it does.** For each declared table it checks what was staged since the last decision, by the declaration:
-columns and types; values; card, phone, email and postal addresses, plain or encoded; each row once; as many rows and
-the same sums as in a topic or another table; a distribution like that of earlier batches. If all checks pass, the rows
-are published to the table in one commit. If not, **nothing of the batch is published**, the table's task fails with the
-reasons, and readers keep the last good version. A table that fails doesn't hold back the others.
+**What it does.** For each declared table it checks the rows staged since the last decision, by the declaration:
+columns and types; values; card and phone numbers, email and postal addresses, plain or encoded; each row once; as
+many rows and the same sums as in a topic or another table; a distribution like that of earlier batches. If all checks
+pass, the rows are published to the table in one commit. If not, **nothing of the batch is published**, the table's task
+fails with the reasons, and readers keep the last good version. A table that fails doesn't hold back the others.
 
 **When it runs.** When rows are staged that nobody has checked, for these tables: the platform is asked each quarter of
-an hour. For all tables hourly at half past, whatever is staged; and on demand. If there is nothing new, it repeats the
+an hour. All tables are also checked hourly at half past, and on demand. If there is nothing new, it repeats the
 last verdict: a failed one fails again until a newer batch passes or the batch is released or discarded.
 
 | param | values | meaning |
@@ -20,7 +20,8 @@ to them. Neither holds values of the data, nor does this task's XCom, which is t
 
 **If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
 (`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`); `_partition` and `_offset` of the export are a
-row's place in topic `hadoop-sink`. Mend the source. Then release or discard the batch with DAG `release_quarantined`.
+row's place in topic `hadoop-sink`. Correct the source. Then release or discard the batch with DAG
+`release_quarantined`.
 *Anything else*: the task is retried twice; nothing was decided, and repeating it is harmless.
 """
 
@@ -44,7 +45,7 @@ _NAMES = names_beside(__file__)
 with DAG(
     "check_tables",
     dag_display_name="Tables: check and publish (check_tables)",
-    description="Check what apps have staged for their tables, then publish or quarantine it.",
+    description="Check the rows that apps have staged for their tables, then publish or quarantine them.",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(timetable=at("30 * * * *"), assets=AssetAny(*map(staged_table, _NAMES.tables))),
     catchup=False,

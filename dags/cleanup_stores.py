@@ -1,4 +1,4 @@
-"""Delete what is too old in a store.
+"""Delete old rows of a store.
 
 **What it does.** Stores whose apps never delete anything grow without bounds. This DAG deletes the rows that their app
 has not written for `ttl_days`. It shows what would be deleted (rows, bytes, a histogram of ages, a masked sample),
@@ -47,7 +47,7 @@ _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 with DAG(
     "cleanup_stores",
     dag_display_name="Stores: clean up (cleanup_stores)",
-    description="Delete rows that are too old from a store, after a preview and an approval.",
+    description="Delete old rows of a store, after a preview and an approval.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,

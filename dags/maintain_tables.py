@@ -12,7 +12,7 @@ is, because query nodes fall back on it; and those named by files in `promises/<
 
 **If it fails.** It is retried twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
 remove the file that it names; nothing was removed. *A retry can't help: table … was changed by something else*:
-`storekeeper snapshot restore <store>` puts it back to its last snapshot; nothing was removed.
+`storekeeper snapshot restore <store>` restores its last snapshot; nothing was removed.
 """
 
 from __future__ import annotations

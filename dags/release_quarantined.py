@@ -14,7 +14,7 @@ release makes it a good version. Either is final, and recorded in `quality/resol
 | `batch` | such as `12-14` | which batch |
 | `action` | `release` | publish its rows after all |
 | | `discard` | never publish them |
-| `reason` | a sentence, in one line | why; it is recorded for good |
+| `reason` | a sentence, in one line | why; it is recorded permanently |
 | `accept` | of `presence`, `values`, `conditions`, `completeness`, `drift`, `only_grows` | rules that it may break |
 
 Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
@@ -44,7 +44,7 @@ _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).ge
 with DAG(
     "release_quarantined",
     dag_display_name="Tables: release a quarantined batch (release_quarantined)",
-    description="Publish a quarantined batch of a table after all, or never.",
+    description="Publish or discard a quarantined batch of a table.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -73,7 +73,7 @@ with DAG(
             minLength=10,
             pattern=r"^(?=.*\S)[^\x00-\x1f\x7f]+" + TEXT_END,
             title="Reason",
-            description="Why you decide so, in one line. It is recorded for good.",
+            description="Why you decide so, in one line. It is recorded permanently.",
         ),
         "accept": Param(
             [],

@@ -5,12 +5,13 @@ changelog, which every node has kept warm, and gives the outputs back to the old
 written in between is lost: the old generation continues from the same input offsets. Then it takes a snapshot, so that
 SQL shows the old generation's columns and rows as well.
 
-**When it runs.** On demand, until the old generation is retired. It waits until that has all that readers have seen.
+**When it runs.** On demand, until the old generation is retired. It waits until that one has all
+records that readers have seen.
 
 | param | values | meaning |
 |---|---|---|
 | `app` | an app that can have generations | whose generation |
-| `discard` | true, false | then end the abandoned generation, and delete what is its own |
+| `discard` | true, false | then end the abandoned generation, and delete its topics and files |
 
 **If it fails.** *Refused*: there is nothing to go back to: the reason says so. *Anything else*: the old generation has
 not caught up yet; the task is retried and resumes. Readers are switched back first. *snapshot* failed: only

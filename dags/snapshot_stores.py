@@ -15,7 +15,7 @@ older one. A task's XCom has the result; the asset `delta_<store>` is updated, f
 
 **If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. If it keeps
 failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
-changed by something else*: nothing is merged into such a table. `storekeeper snapshot restore <store>` puts it back to
+changed by something else*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores
 its last snapshot.
 """
 

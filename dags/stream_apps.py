@@ -7,12 +7,12 @@ the wanted state and succeeds when the app's heartbeat confirms it. It never hos
 
 | param | values | meaning |
 |---|---|---|
-| `app` | `all` or one app | which apps; `shared_driver`: the smaller ones, all of them |
+| `app` | `all` or one app | which apps; `shared_driver` for the smaller ones |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
 | | `stop` | finish the current batch, then end; the watcher leaves it stopped |
 | | `restart` | stop, then start |
-| | `scale` | set the size of one app for good, and restart it if that changes anything |
+| | `scale` | set the size of one app, and restart it if that changes anything |
 | | `upgrade` | check the installed code while the app runs, then drain it, start it, and check that it reads on |
 | `cores` | 0 to 1024, or none | for `scale`: Spark's cores; on a cluster, of all executors |
 | `memory_mb` | 0, 512 to 1048576, or none | for `scale`: heap of the driver; on a cluster, of each executor |
@@ -73,7 +73,7 @@ with DAG(
             type="string",
             enum=[ALL_APPS, *_PROGRAMS],
             title="App",
-            description="One process, or `all` that this platform runs.",
+            description="One process, or `all` processes of this platform.",
         ),
         "action": Param(
             ACTIONS[0],

@@ -1,4 +1,4 @@
-"""Bring back what a clean-up deleted.
+"""Restore the rows that a clean-up deleted.
 
 **What it does.** Writes the archived rows of a clean-up into the changelog again, with their old values and timestamps.
 A row that its app has written since stays as the app wrote it.
@@ -10,7 +10,7 @@ A row that its app has written since stays as the app wrote it.
 | `store` | the clean-up's store | which store |
 | `cleanup_id` | such as `20260131T120000000Z` | what the task *preview* of `cleanup_stores` returned |
 
-**If it fails.** *Refused*: it is too late, or there is no such clean-up: the reason lists those that there are.
+**If it fails.** *Refused*: it is too late, or there is no such clean-up: the reason lists the existing ones.
 *Anything else*: the task is retried and resumes.
 """
 
@@ -30,7 +30,7 @@ _STORES = list(names_beside(__file__).cleanable_stores)
 with DAG(
     "undo_cleanup",
     dag_display_name="Stores: undo a clean-up (undo_cleanup)",
-    description="Bring back the rows that a clean-up deleted.",
+    description="Restore the rows that a clean-up deleted.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,

@@ -1,4 +1,4 @@
-"""Prove that all copies of the stores hold the same.
+"""Prove that all copies of the stores hold the same rows.
 
 **What it does.** For each store it folds the changelog up to the end of its newest snapshot, and up to the offsets that
 each query node has applied, and compares digests of all rows. It reads the table as SQL does: the newest version must

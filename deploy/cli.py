@@ -21,7 +21,12 @@ def up(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
     apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
 ) -> None:
-    """Start the platform, or heal it, and leave it running. Example: storekeeper up."""
+    """Start the platform and leave it running.
+
+    On a running platform it starts the processes that have ended.
+
+    Example: storekeeper up
+    """
     require_platform()
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
 
@@ -29,20 +34,26 @@ def up(
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
-    """Stop the platform and leave no process behind. Example: storekeeper down."""
+    """Stop the platform and leave no process behind.
+
+    Example: storekeeper down
+    """
     from deploy.console import show_down  # noqa: PLC0415
 
     show_down(PlatformSettings.of_platform(), quiet=quiet)
 
 
 def dashboard(
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
-    count: Annotated[int, typer.Option(min=0, help="End after so many looks; 0 never does.")] = 0,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two updates.")] = 2.0,
+    count: Annotated[int, typer.Option(min=0, help="End after this number of updates; 0 never ends.")] = 0,
     output: AnswerOption = AnswerOutput.TABLE,
     token_file: Annotated[Path | None, typer.Option(help="File with a token for the nodes.")] = None,
     ca: Annotated[Path | None, typer.Option(help="PEM file with the CA of the nodes' certificates.")] = None,
 ) -> None:
-    """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
+    """Show apps, stores, nodes, snapshots and verdicts live.
+
+    Example: storekeeper dashboard
+    """
     from deploy.overview.collect import platform_overview  # noqa: PLC0415
     from deploy.overview.terminal import show_dashboard  # noqa: PLC0415
     from state.client import Credentials  # noqa: PLC0415
@@ -54,9 +65,11 @@ def dashboard(
 def supervise(
     control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
 ) -> None:
-    """Supervise the stream apps alone, in the foreground. Example: storekeeper supervise.
+    """Supervise the stream apps alone, in the foreground.
 
-    With them the control API. Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
+    It also runs the control API. Use it in a container or on a host where neither broker, Airflow nor nodes run.
+
+    Example: storekeeper supervise
     """
     from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
 
@@ -64,9 +77,11 @@ def supervise(
 
 
 def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Show every process and its health. Example: storekeeper status --output json.
+    """Show every process and its health.
 
     Exit code 4: not all of them are healthy.
+
+    Example: storekeeper status --output json
     """
     from deploy.overview.status import collect_status, status_json, status_table  # noqa: PLC0415
 
@@ -88,7 +103,10 @@ def sql(
         typer.Option(help="Read a table as it was, <table>=<version>; or its last good version, <table>=good."),
     ] = None,
 ) -> None:
-    """Run SQL over the Delta tables, without a JVM. Example: storekeeper sql "SELECT count(*) FROM rewards"."""
+    """Run SQL over the Delta tables, without a JVM.
+
+    Example: storekeeper sql "SELECT count(*) FROM rewards"
+    """
     from state.cli.sql_output import parse_versions, run_sql  # noqa: PLC0415
 
     try:
@@ -106,7 +124,10 @@ def _last_good_version(table: str) -> int | None:
 
 
 def jars() -> None:
-    """Fetch the jars of Spark and the broker with Maven. Example: storekeeper jars."""
+    """Fetch the jars of Spark and the broker with Maven.
+
+    Example: storekeeper jars
+    """
     from deploy.environment import inherited_environment  # noqa: PLC0415
     from deploy.jars.command import fetch_all  # noqa: PLC0415
 
@@ -120,7 +141,10 @@ def settings(
         bool, typer.Option("--effective", help="Show each value, its source, and where a running platform differs.")
     ] = False,
 ) -> None:
-    """Show every setting and its default, as Markdown. Example: storekeeper settings --effective."""
+    """Show every setting and its default, as Markdown.
+
+    Example: storekeeper settings --effective
+    """
     from deploy.differences import effective_lines  # noqa: PLC0415
     from deploy.settings_reference import settings_markdown  # noqa: PLC0415
 
@@ -131,7 +155,10 @@ def new_app(
     name: Annotated[str, typer.Argument(help="The app's name, such as page_views.")],
     into: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
 ) -> None:
-    """Lay down a new app and its tests, which run at once. Example: storekeeper new-app page_views."""
+    """Write a new app and its tests.
+
+    Example: storekeeper new-app page_views
+    """
     from spark_apps.new_app.plan import plan_new_app, write_new_app  # noqa: PLC0415
 
     for path in write_new_app(plan_new_app(name), into):
@@ -150,7 +177,10 @@ def topology(
         typer.Option("--output", "-o", help="Text, an SVG picture, or a Mermaid flow chart."),
     ] = "text",
 ) -> None:
-    """Show an app's sub-topologies, topics and stores. Example: storekeeper topology pos --output svg > pos.svg."""
+    """Show an app's sub-topologies, topics and stores.
+
+    Example: storekeeper topology pos --output svg > pos.svg
+    """
     from spark_apps.generations.live import live_topology  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
@@ -162,17 +192,19 @@ def topology(
 
 def plan(
     export: Annotated[
-        Path | None, typer.Option(help="Write what runs here into a file, for `--against`; plan nothing.")
+        Path | None, typer.Option(help="Write the running state into this file, for `--against`; plan nothing.")
     ] = None,
-    against: Annotated[Path | None, typer.Option(help="Such a file instead of the platform: nothing is asked.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Compare with such a file instead of the platform.")] = None,
     partitions: Annotated[
         list[str] | None, typer.Option(help="Another number of partitions: <store>=<number>.")
     ] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show what this code would do to the state that there is. Example: storekeeper plan.
+    """Compare this code with the running state.
 
     Exit code 4: it would break something.
+
+    Example: storekeeper plan
     """
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
@@ -194,12 +226,14 @@ def plan(
 
 
 def export_dags(
-    folder: Annotated[Path, typer.Argument(help="A folder in the DAG folder of an Airflow of yours.")],
+    folder: Annotated[Path, typer.Argument(help="A folder in the DAG folder of your Airflow.")],
 ) -> None:
-    """Write our DAG files for an Airflow of yours. Example: storekeeper export-dags ~/airflow/dags/storekeeper.
+    """Write our DAG files for your Airflow.
 
-    With them goes a file of this platform's names (apps, stores, tables, migrations), which the DAGs' forms offer. Call
+    It also writes a file of this platform's names (apps, stores, tables, migrations), which the DAGs' forms offer. Run
     it again after an upgrade, or when apps have changed.
+
+    Example: storekeeper export-dags ~/airflow/dags/storekeeper
     """
     from deploy.dag_export import export_dags as export  # noqa: PLC0415
 
@@ -213,13 +247,17 @@ def create_topics(
         typer.Argument(help="Apps, by name or as <module>:<variable> from this folder; by default the platform's."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Make nothing: print what an administrator should make, and ACLs.")
+        bool, typer.Option("--dry-run", help="Make nothing; print the topics and ACLs for an administrator.")
     ] = False,
     form: Annotated[
-        Literal["commands", "strimzi"], typer.Option("--as", help="How: commands of Kafka's tools, or Strimzi's YAML.")
+        Literal["commands", "strimzi"],
+        typer.Option("--as", help="Format of --dry-run: commands of Kafka's tools, or Strimzi's YAML."),
     ] = "commands",
 ) -> None:
-    """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
+    """Make the missing topics of apps.
+
+    Example: storekeeper create-topics page_views.app:PAGE_VIEWS
+    """
     from deploy.kafka.requests import printed  # noqa: PLC0415
     from deploy.topics import ensure_topics, topics_of, topics_there  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
@@ -235,17 +273,17 @@ def create_topics(
 
 
 def demo(
-    purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,
-    poison: Annotated[int, typer.Option(min=0, help="Mix in so many records that can't be processed.")] = 0,
-    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo-report.json"),
-    apps: Annotated[
-        Literal["all", "pos"], typer.Option(help="`all` systems, or those of the tills alone: `pos`.")
-    ] = "all",
+    purchases: Annotated[int | None, typer.Option(min=1, help="Number of purchases to replay; by default all.")] = None,
+    poison: Annotated[int, typer.Option(min=0, help="Number of bad records to mix in.")] = 0,
+    report: Annotated[Path, typer.Option(help="File of the report.")] = Path("demo-report.json"),
+    apps: Annotated[Literal["all", "pos"], typer.Option(help="`all` apps, or only those of the tills: `pos`.")] = "all",
     rate: Annotated[int, typer.Option(min=0, help="Invoices to publish a second; 0 is unlimited.")] = 0,
 ) -> None:
-    """Run the platform on real purchases, check it, stop it. Example: storekeeper demo --poison 1000.
+    """Run the platform on real purchases, check it, stop it.
 
-    Exit code 4: something differs from what is computed anew from the input.
+    Exit code 4: an output differs from what the input gives.
+
+    Example: storekeeper demo --poison 1000
     """
     require_platform()
     from deploy.demo.run import run_demo  # noqa: PLC0415
@@ -256,9 +294,11 @@ def demo(
 
 
 def archive_classes() -> None:
-    """Archive Spark's classes for faster starts. Example: storekeeper archive-classes.
+    """Archive Spark's classes for faster starts.
 
     Sessions then start in half the time.
+
+    Example: storekeeper archive-classes
     """
     from spark_apps.runtime.class_archive import make_archive  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
@@ -272,9 +312,11 @@ def metrics(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")],
     host: Annotated[str, typer.Option(help="The IP address; one beyond loopback needs TLS and tokens.")] = "127.0.0.1",
 ) -> None:
-    """Serve the metrics of apps, snapshots and checks. Example: storekeeper metrics --port 18090.
+    """Serve the metrics of apps, snapshots and checks.
 
     Prometheus scrapes them. It runs in the foreground until TERM.
+
+    Example: storekeeper metrics --port 18090
     """
     from prometheus_client import CollectorRegistry  # noqa: PLC0415
 
@@ -292,12 +334,14 @@ def metrics(
 
 def control(
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on; else 127.0.0.1, next port to the metrics.")
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: 127.0.0.1 and the port after the metrics'.")
     ] = None,
 ) -> None:
-    """Run the control API in the foreground until TERM. Example: storekeeper control.
+    """Run the control API in the foreground until TERM.
 
-    It starts jobs, and shows how the platform is. It needs a token, on loopback, too. Jobs go on when it ends.
+    It runs jobs and shows the state of the platform. Callers need a token, even on loopback. Jobs go on when it ends.
+
+    Example: storekeeper control
     """
     from deploy.control.server import run_control  # noqa: PLC0415
     from state.clock import SystemClock  # noqa: PLC0415
@@ -315,7 +359,10 @@ airflow_commands = typer.Typer(rich_markup_mode=None)
 def airflow(
     arguments: Annotated[list[str], typer.Argument(help="The component and its options, as of Airflow's own command.")],
 ) -> None:
-    """Run a component of Airflow whose children end with it. Example: storekeeper airflow scheduler."""
+    """Run a component of Airflow whose children end with it.
+
+    Example: storekeeper airflow scheduler
+    """
     from deploy.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
 
     have_forks_end_with_parent()

@@ -35,10 +35,10 @@ Queryable state stores for PySpark streams.
   storekeeper up                    start the platform and leave it running
   storekeeper status                every process, its health, its address
   storekeeper dashboard             apps, stores, nodes and verdicts, live
-  storekeeper get rewards CARD      a customer's entry, live
+  storekeeper get rewards CARD      a customer's row
   storekeeper sql "SELECT ..."      SQL over the Delta tables
-  storekeeper verify rewards        whether changelog, SQL and nodes hold the same
-  storekeeper plan                  what this code would do to the stores that there are
+  storekeeper verify rewards        compare changelog, SQL and nodes
+  storekeeper plan                  compare this code with the running state
   storekeeper down                  stop it and leave no process behind
 
 Commands find the platform of the current folder or a folder above, else the one that was started last.
@@ -257,7 +257,7 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     kafka = sys.modules.get("confluent_kafka")
     if kafka is not None and isinstance(error, kafka.KafkaException):
         reason = getattr(error.args[0], "str", lambda: str(error))()
-        message = f"Kafka doesn't do it ({reason}): check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP says"
+        message = f"Kafka failed ({reason}): check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP says"
         return message, ExitCode.TRY_AGAIN
     return None
 

@@ -27,7 +27,7 @@ def exclusive(path: Path, operation: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(descriptor, 100, 0).decode("utf-8", "replace").strip() or "Another operation"
-            msg = f"{holder} is at work on {path.parent}: wait until it has finished, then try again."
+            msg = f"{holder} is working on {path.parent}: wait until it has finished, then try again."
             raise AlreadyRunningError(msg) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"`storekeeper {operation}` (process {os.getpid()})\n".encode(), 0)

@@ -54,7 +54,7 @@ class PlatformSettings(KafkaSettings):
         description="Partitions of each new topic.",
         json_schema_extra={
             "unit": "partitions",
-            "change": f"{IMPOSSIBLE} for topics that are there: begin in another run directory",
+            "change": f"{IMPOSSIBLE} for existing topics: start in another run directory",
         },
     )
     jobs_at_once: int = Field(

@@ -22,13 +22,13 @@ from state.kafka.settings import KafkaSettings
 from state.settings import NodeSettings
 
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
-    ("Every program", "read by all", RunDirSettings),
+    ("Every program", "read by every program", RunDirSettings),
     ("Kafka", "read by the platform, apps, jobs and nodes", KafkaSettings),
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
-    ("Your own apps", "read by all that knows the apps", OwnAppsSettings),
+    ("Your own apps", "read by every program that knows the apps", OwnAppsSettings),
     ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
-    ("What asks nodes", "read by maintenance and by jobs", ClientSettings),
+    ("Clients of nodes", "read by the commands and jobs that query nodes", ClientSettings),
     ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
     (
         "Maintenance of stores",
@@ -68,14 +68,14 @@ tokens_file = "secrets/tokens"            # secrets are in files of their own, n
 driver.memory = "2g"
 ```
 
-A key that is no setting is refused. A file that is another user's, or that all users may write to, is taken only if it
-is named. The folder of the file is the project folder: its `.run` is the run directory.
+An unknown key is refused. A file that belongs to another user, or that all users may write to, is used only if
+`STOREKEEPER_CONFIG` names it. The folder of the file is the project folder: its `.run` is the run directory.
 
 `storekeeper up` writes the values that aren't defaults, and those that it computes (`kafka_bootstrap`, `peers`,
 `stores`), into `settings.toml` of the run directory. All processes of the platform read that file, and so does every
 other command while the platform is up. A later `up` compares: it takes over changes of *live* settings, which tasks
 read at their next run. It refuses others, with their old and new values, until
-`storekeeper down`. A change of an *impossible* one does not fit the data that is there.
+`storekeeper down`. An *impossible* change does not fit the existing data.
 
 `storekeeper settings --effective` shows each setting's value, its source, and where the running platform differs.
 `storekeeper settings` prints this page.

@@ -137,7 +137,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
     if settings.starts_broker and settings.kafka_properties is not None:
-        msg = "kafka_properties is for a Kafka that is there already: name that in kafka_bootstrap, or unset it"
+        msg = "kafka_properties is for your own Kafka: name its brokers in kafka_bootstrap, or unset kafka_properties"
         raise ConfigurationError(msg)
     if not settings.starts_broker:
         for found in check_kafka(settings, wanted_apps(settings).values()):

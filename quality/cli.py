@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from quality.quarantine import Quarantine
 
 quarantine_commands = typer.Typer(
-    help="Show, release or discard what is held back.", no_args_is_help=True, rich_markup_mode=None
+    help="Show, release or discard quarantined batches.", no_args_is_help=True, rich_markup_mode=None
 )
 _log = structlog.get_logger(__name__)
 
@@ -47,10 +47,12 @@ Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 
 
 def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Check what is new in a table, and publish it. Example: storekeeper check table hadoop_export.
+    """Check the staged rows of a table, and publish them.
 
     For a store its newest snapshot is checked. If nothing is new, the last verdict is repeated. Exit code 4: the batch
     is quarantined, and nobody has released or discarded it.
+
+    Example: storekeeper check table hadoop_export
     """
     begin_job()
     settings = QualitySettings.of_platform()
@@ -73,7 +75,10 @@ def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> 
 
 @quarantine_commands.command("list")
 def list_batches(output: ListOption = ListOutput.TABLE) -> None:
-    """List all quarantined batches and what became of them. Example: storekeeper quarantine list."""
+    """List all quarantined batches and the decisions on them.
+
+    Example: storekeeper quarantine list
+    """
     settings = QualitySettings.of_platform()
     judged = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
     found = [each for name in judged for each in _looking(name, settings).batches()]
@@ -85,10 +90,15 @@ def list_batches(output: ListOption = ListOutput.TABLE) -> None:
 def show_batch(
     table: TableName,
     batch: BatchName,
-    check_again: Annotated[bool, typer.Option("--check-again", help="Also by the rules and settings of now.")] = False,
+    check_again: Annotated[
+        bool, typer.Option("--check-again", help="Also check it by the current rules and settings.")
+    ] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show why a batch was quarantined. Example: storekeeper quarantine show hadoop_export 12-14 --check-again."""
+    """Show why a batch was quarantined.
+
+    Example: storekeeper quarantine show hadoop_export 12-14 --check-again
+    """
     begin_job()
     settings = QualitySettings.of_platform()
     summary = _summary(*_looking(table, settings).find(batch))
@@ -115,9 +125,11 @@ def release_batch(
     ] = "",
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Check a batch again and publish it. Example: storekeeper quarantine release rewards 7-7 --by me --reason "...".
+    """Check a batch again and publish it.
 
     A store's snapshot stays where it is, and counts as good. Exit code 5: it breaks a rule that isn't accepted.
+
+    Example: storekeeper quarantine release rewards 7-7 --by me --reason "..."
     """
     begin_job()
     from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
@@ -131,7 +143,10 @@ def release_batch(
 def discard_batch(
     table: TableName, batch: BatchName, by: By, reason: Reason, output: AnswerOption = AnswerOutput.TABLE
 ) -> None:
-    """Never publish a batch. Example: storekeeper quarantine discard rewards 7-7 --by me --reason "..."."""
+    """Never publish a batch.
+
+    Example: storekeeper quarantine discard rewards 7-7 --by me --reason "..."
+    """
     begin_job()
     from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
 

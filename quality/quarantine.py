@@ -141,7 +141,7 @@ def _check_decision(decision: Decision) -> None:
     if not decision.by.strip() or not decision.reason.strip():
         raise ReleaseRefusedError("say who decides and why")
     if unknown := set(decision.accepted) - set(WAIVABLE):
-        msg = f"nothing is let off {', '.join(sorted(unknown))}; what may be: {', '.join(WAIVABLE)}"
+        msg = f"{', '.join(sorted(unknown))} can't be accepted: choose of {', '.join(WAIVABLE)}"
         raise ReleaseRefusedError(msg)
 
 
@@ -149,5 +149,5 @@ def _check_accepted(batch: str, outcomes: tuple[Outcome, ...], accepted: tuple[s
     broken = [outcome for outcome in outcomes if not outcome.passed and outcome.rule not in accepted]
     if broken:
         reasons = " ".join(f"[{outcome.rule}] {outcome.reason}" for outcome in broken)
-        msg = f"batch {batch} still breaks rules that it isn't let off: {reasons}"
+        msg = f"batch {batch} still breaks rules that are not accepted: {reasons}"
         raise ReleaseRefusedError(msg)

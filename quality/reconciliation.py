@@ -112,7 +112,7 @@ def compare(rule: WithTopic | WithTable, expected: Totals, found: Totals) -> lis
 
 def other_is_gone(rule: WithTopic | WithTable) -> list[Outcome]:
     """The failed outcome if there is nothing to compare with any more, or not yet."""
-    return [_failed(f"There is what the batch is compared with: {_other(rule)}.")]
+    return [_failed(f"There is something to compare the batch with: {_other(rule)}.")]
 
 
 def not_announced(rule: WithTopic) -> list[Outcome]:

@@ -165,7 +165,7 @@ class TableGate:
             metadata = str(commit.get("userMetadata", ""))
             if publisher.endswith(f"-{_batch_in(metadata)}"):
                 return metadata.encode()
-        msg = f"{self._published} holds a publication of {publisher}, but no commit tells of it any more"
+        msg = f"{self._published} holds a publication of {publisher}, but no commit records it any more"
         raise StagedTableError(msg)
 
     def _check(self, added: DataFrame, batch: Batch, afterwards: Afterwards) -> None:
@@ -278,7 +278,7 @@ class TableGate:
         times = {commit["version"]: commit["timestamp"] for commit in delta_table(self._staged).history()}
         staged_ms = times.get(batch.first_version)
         fresh = staged_ms is None or self._clock.now_ms() - staged_ms <= limit_s * 1000
-        meaning = f"What was staged is checked within {limit_s:g} s."
+        meaning = f"Staged rows are checked within {limit_s:g} s."
         return Outcome("staged_within", None, meaning, fresh, rule="freshness")
 
     def _publish(self, added: DataFrame, publication: Publication) -> None:

@@ -22,7 +22,7 @@ from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
 from state.program import ExitCode
 
 snapshot_commands = typer.Typer(
-    help="Write the Delta tables of stores, and keep them in order.", no_args_is_help=True, rich_markup_mode=None
+    help="Write and maintain the Delta tables of stores.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
@@ -32,12 +32,14 @@ Stores = Annotated[list[str], typer.Argument(help="The stores' names.")]
 def run(
     apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
     health_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; else none.")
+        int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; by default none.")
     ] = None,
 ) -> None:
-    """Run an app in the foreground until TERM. Example: storekeeper run ticks.
+    """Run an app in the foreground until TERM.
 
     TERM lets the running batch finish. If one of several apps fails, all stop.
+
+    Example: storekeeper run ticks
     """
     begin_stream()
     specs = [app_named(app) for app in apps]
@@ -52,7 +54,10 @@ def run(
 def check_upgrade(
     app: Annotated[str, typer.Argument(help="The app's name.")], output: AnswerOption = AnswerOutput.TABLE
 ) -> None:
-    """Check whether the installed code can take over. Example: storekeeper check upgrade pos."""
+    """Check whether the installed code can take over.
+
+    Example: storekeeper check upgrade pos
+    """
     begin_job()
     spec = app_named(app)
     from spark_apps.planning import upgrade_check  # noqa: PLC0415 (imports what the app runs, and so Spark)
@@ -63,9 +68,11 @@ def check_upgrade(
 
 @snapshot_commands.command()
 def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Bring tables up to their app's last committed batch. Example: storekeeper snapshot create rewards.
+    """Bring tables up to their app's last committed batch.
 
     Several stores must be of one app. Their tables end at the same batch.
+
+    Example: storekeeper snapshot create rewards
     """
     begin_job()
     base = AppSettings.of_platform()
@@ -83,10 +90,12 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
 @snapshot_commands.command()
 def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Put a table back to its last snapshot. Example: storekeeper snapshot restore rewards.
+    """Restore a table to its last snapshot.
 
-    For a table that something else has written to. It is Delta's RESTORE: the versions since stay readable. A table
+    For a table that another program has written to. It is Delta's RESTORE: the versions since stay readable. A table
     that is sound is left alone.
+
+    Example: storekeeper snapshot restore rewards
     """
     begin_job()
     from spark_apps.maintenance.tables import restored  # noqa: PLC0415 (loads Delta)
@@ -96,9 +105,11 @@ def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
 @snapshot_commands.command()
 def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Join small files of a table and remove old ones. Example: storekeeper snapshot optimize rewards.
+    """Join small files of a table and remove old ones.
 
     Every promised version stays readable.
+
+    Example: storekeeper snapshot optimize rewards
     """
     begin_job()
     from spark_apps.maintenance.tables import optimized  # noqa: PLC0415 (loads Delta)
@@ -110,9 +121,11 @@ def register(
     schema: Annotated[str | None, typer.Option(help="Schema of the catalogue; else its default one.")] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Enter all tables in Spark's catalogue, with comments. Example: storekeeper register --schema shop.
+    """Enter all tables in Spark's catalogue, with comments.
 
     Your own Spark then finds them by name. No data is moved. The properties of [spark] name the catalogue.
+
+    Example: storekeeper register --schema shop
     """
     begin_job()
     from spark_apps.maintenance.catalogue import register_tables  # noqa: PLC0415 (loads Spark)
@@ -121,10 +134,12 @@ def register(
 
 
 def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Compare changelog, SQL and nodes. Example: storekeeper verify rewards.
+    """Compare changelog, SQL and nodes.
 
-    Every column of the newest snapshot, and every query node, must hold what the changelog holds. Exit code 4: they
+    Every column of the newest snapshot, and every query node, must equal the changelog. Exit code 4: they
     differ; the answer has the first differing keys, masked.
+
+    Example: storekeeper verify rewards
     """
     begin_job()
     from spark_apps.maintenance.verify import verified  # noqa: PLC0415 (loads Delta)
@@ -133,9 +148,11 @@ def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
 
 def check_growth(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Measure a store and compare it with earlier days. Example: storekeeper check growth rewards.
+    """Measure a store and compare it with earlier days.
 
     Exit code 4: it grows too fast.
+
+    Example: storekeeper check growth rewards
     """
     begin_job()
     from spark_apps.maintenance.growth import growth_verdict  # noqa: PLC0415 (loads a client of Kafka)

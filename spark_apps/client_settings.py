@@ -23,14 +23,16 @@ class ClientSettings(AppSettings):
     peers: str = Field(
         default="",
         description="Query nodes: name=address,… Links lead to the first one's page. Without nodes, verification "
-        "compares no copies of nodes.",
+        "does not compare them.",
     )
     client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
-    client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")
+    client_ca_file: Path | None = Field(
+        default=None, description="PEM file of the authorities that sign the nodes' certificates."
+    )
     client_certificate_file: Path | None = Field(
         default=None, description="PEM file with a certificate to show to nodes."
     )
-    client_key_file: Path | None = Field(default=None, description="PEM file of its key, if that is another one.")
+    client_key_file: Path | None = Field(default=None, description="PEM file of its key, if that is another file.")
 
     @property
     def node_addresses(self) -> dict[str, str]:

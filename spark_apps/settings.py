@@ -41,7 +41,9 @@ class AppSettings(KafkaSettings):
         description="Spark's properties: a table, whose names begin after `spark.`. In the environment: JSON.",
     )
     state_memory_mb: int = Field(
-        default=128, ge=8, description="Memory for the local stores of each worker process, of which a core has one."
+        default=128,
+        ge=8,
+        description="Memory for the local stores of each worker process; each core has one such process.",
     )
     executor_state_dir: Path | None = Field(
         default=None,

@@ -24,9 +24,7 @@ class OwnAppsSettings(Settings):
     own_apps: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Your own apps: `<module>:<variable>` of each spec."
     )
-    own_apps_dir: Path | None = Field(
-        default=None, description="Folder that their packages are in, unless these are installed; made absolute."
-    )
+    own_apps_dir: Path | None = Field(default=None, description="Folder of their packages, unless they are installed.")
 
     @field_validator("own_apps", mode="before")
     @classmethod

@@ -64,7 +64,9 @@ def own_file() -> Path | None:
         return None
     found = path.stat()
     if found.st_uid not in {os.geteuid(), 0} or found.st_mode & 0o002:
-        msg = f"{path} is another user's, or all users may write to it: if you trust it, name it in {PREFIX}CONFIG"
+        msg = (
+            f"{path} belongs to another user, or all users may write to it: if you trust it, name it in {PREFIX}CONFIG"
+        )
         raise ConfigurationError(msg)
     return path
 

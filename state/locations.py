@@ -119,7 +119,7 @@ def location(text: str) -> Location:
         msg = f"{parts.scheme}:// is no store of tables: use file, {', '.join(SCHEMES)}"
         raise ConfigurationError(msg)
     if parts.password is not None or parts.query:
-        msg = "a URI of tables holds no credentials: put them into the environment or a file"
+        msg = "a URI of tables can't hold credentials: put them into the environment or a file"
         raise ConfigurationError(msg)
     return RemoteFolder(text.rstrip("/"))
 

@@ -46,7 +46,7 @@ def find_run_dir() -> Path:
         return last_started() or Path.cwd() / _FOLDER
     found = project / _FOLDER
     if found.exists() and found.stat().st_uid != os.geteuid():
-        msg = f"{found} is another user's: if you trust it, name it in STOREKEEPER_RUN_DIR"
+        msg = f"{found} belongs to another user: if you trust it, name it in STOREKEEPER_RUN_DIR"
         raise ConfigurationError(msg)
     return found
 

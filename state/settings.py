@@ -100,7 +100,7 @@ class NodeSettings(KafkaSettings):
     cluster_secret_file: Path | None = Field(
         None,
         description="File with the secret that the cluster's nodes share, mode 0600; made if absent. "
-        "None is `secrets/cluster.key` in `run_dir`.",
+        "Default: `secrets/cluster.key` in `run_dir`.",
     )
     tokens_file: Path | None = Field(
         None, description="File of `storekeeper token add`; if set, every request but `/livez` needs a token of it."
@@ -111,7 +111,7 @@ class NodeSettings(KafkaSettings):
         None, description="PEM file; if set, clients must show a certificate that this CA has signed."
     )
     tls_peer_ca: Path | None = Field(
-        None, description="PEM file with the CA of the other nodes' certificates. None is the system's CAs."
+        None, description="PEM file with the CA of the other nodes' certificates. Default: the system's CAs."
     )
     peer_networks: Annotated[str, AfterValidator(_peer_networks)] = Field(
         "127.0.0.0/8,::1/128",
@@ -132,7 +132,7 @@ class NodeSettings(KafkaSettings):
         "rewards=pos-rewards-changelog",
         description="Stores to serve: store=changelog-topic[:kind[:score_field][:schemas]],… with kind keyvalue, "
         "ranked, window, session or global; a ranked store names the field of its values that holds the score. "
-        "`schemas` means that values are by schemas of a registry.",
+        "`schemas` means that values have schemas of a registry.",
     )
     replicas: int = Field(
         1,
@@ -175,7 +175,7 @@ class NodeSettings(KafkaSettings):
     backend: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="Where rows live: rocksdb or memory.")
     memory_mib: int = Field(256, ge=16, le=1 << 20, description="Bound of RocksDB's caches and write buffers together.")
     row_cache_mib: int = Field(
-        64, ge=0, le=1 << 16, description="Bound of the kept answers of each store; 0 keeps none."
+        64, ge=0, le=1 << 16, description="Bound of the cached answers of each store; 0 caches none."
     )
     max_requests: int = Field(
         1024,

@@ -133,7 +133,7 @@ class StorekeeperHook(BaseHook):
             try:
                 answer = client.request(method, path, **more)
             except httpx.HTTPError as error:
-                msg = f"the control API at {address} doesn't answer ({type(error).__name__}): see that it runs"
+                msg = f"the control API at {address} doesn't answer ({type(error).__name__}): check that it runs"
                 raise NoAnswerError(msg) from error
         if answer.is_success:
             return answer

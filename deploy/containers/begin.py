@@ -44,7 +44,7 @@ def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
     with AirflowClient(airflow_url, AIRFLOW_USER, password) as airflow:
         if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, dags)), settings.start_timeout_s):
             broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
-            msg = f"Airflow at {airflow_url} did not get ready ({'; '.join(broken) or 'DAGs are missing'})."
+            msg = f"Airflow at {airflow_url} did not become ready ({'; '.join(broken) or 'DAGs are missing'})."
             raise StartError(msg)
         for dag in dags:
             airflow.unpause(dag)

@@ -26,9 +26,11 @@ container_commands.add_typer(healthy_commands, name="healthy")
 def prepare(
     folder: Annotated[Path, typer.Argument(help="Where docker-compose.yaml looks for it.")] = Path(".containers"),
 ) -> None:
-    """Make secrets, certificates and folders. Example: storekeeper container prepare.
+    """Make secrets, certificates and folders.
 
-    They are what docker-compose.yaml mounts. What is there stays as it is.
+    docker-compose.yaml mounts them. Existing files stay as they are.
+
+    Example: storekeeper container prepare
     """
     from deploy.containers.prepare import prepare_containers  # noqa: PLC0415 (each command loads what it needs)
 
@@ -40,7 +42,10 @@ def prepare(
 
 @container_commands.command()
 def topics() -> None:
-    """Make the topics that are missing. Example: storekeeper container topics."""
+    """Make the topics that are missing.
+
+    Example: storekeeper container topics
+    """
     from deploy.containers.begin import begin_topics  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
 
@@ -50,7 +55,10 @@ def topics() -> None:
 
 @container_commands.command()
 def database() -> None:
-    """Bring Airflow's database and DAG files up to date. Example: storekeeper container database."""
+    """Bring Airflow's database and DAG files up to date.
+
+    Example: storekeeper container database
+    """
     from deploy.dag_export import export_dags  # noqa: PLC0415
     from deploy.layout import RunLayout  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
@@ -62,9 +70,11 @@ def database() -> None:
 
 @container_commands.command()
 def streams() -> None:
-    """Have Airflow start the stream apps. Example: storekeeper container streams.
+    """Have Airflow start the stream apps.
 
     It unpauses the scheduled DAGs, too.
+
+    Example: storekeeper container streams
     """
     from deploy.containers.begin import AIRFLOW_URL, begin_streams  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
@@ -77,7 +87,10 @@ def url(
     address: Annotated[str, typer.Argument(metavar="URL", help="Its answer must have status 200.")],
     ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust.")] = None,
 ) -> None:
-    """Check that an address answers. Example: storekeeper container healthy url http://localhost:8080/health."""
+    """Check that an address answers.
+
+    Example: storekeeper container healthy url http://localhost:8080/health
+    """
     from deploy.containers.healthy import answers_ok  # noqa: PLC0415
 
     _end(healthy=answers_ok(address, ca))
@@ -87,7 +100,10 @@ def url(
 def port(
     host: Annotated[str, typer.Argument(help="The host.")], number: Annotated[int, typer.Argument(help="The port.")]
 ) -> None:
-    """Check that something takes connections. Example: storekeeper container healthy port localhost 8081."""
+    """Check that a port accepts connections.
+
+    Example: storekeeper container healthy port localhost 8081
+    """
     from deploy.containers.healthy import listens  # noqa: PLC0415
 
     _end(healthy=listens(host, number))
@@ -95,7 +111,10 @@ def port(
 
 @healthy_commands.command()
 def heartbeats(folder: Annotated[Path, typer.Argument(help="Where apps write them.")]) -> None:
-    """Check that no app is stuck or has failed. Example: storekeeper container healthy heartbeats heartbeats."""
+    """Check that no app is stuck or has failed.
+
+    Example: storekeeper container healthy heartbeats heartbeats
+    """
     from deploy.containers.healthy import all_beat  # noqa: PLC0415
 
     _end(healthy=all_beat(folder, SystemClock().now_ms()))

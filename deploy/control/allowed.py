@@ -39,7 +39,7 @@ def check_allowed(arguments: Sequence[str]) -> None:
         raise InvalidArgumentError("a job always answers in JSON: leave --output out")
     subcommands = ALLOWED.get(arguments[0] if arguments else "")
     if subcommands is None:
-        msg = f"this is no job: {' '.join(arguments[:1])[:100]!r}. Jobs are: {', '.join(sorted(ALLOWED))}"
+        msg = f"{' '.join(arguments[:1])[:100]!r} can't run as a job. Jobs are: {', '.join(sorted(ALLOWED))}"
         raise InvalidArgumentError(msg)
     if subcommands and (len(arguments) < 2 or arguments[1] not in subcommands):
         msg = f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}"

@@ -32,36 +32,46 @@ app_commands = typer.Typer(
     help="Start, stop and change the processes of apps.", no_args_is_help=True, rich_markup_mode=None
 )
 _PAUSE_S = 0.5
-_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver: the smaller apps, all of them.")]
+_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for the smaller apps.")]
 
 
 @app_commands.command()
 def ensure(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Start an app that has ended, restart a stuck one. Example: storekeeper app ensure pos.
+    """Start an app that has ended, restart a stuck one.
 
-    A running one is left alone.
+    A running app is left alone.
+
+    Example: storekeeper app ensure pos
     """
     _acted(name, "ensure", AppControl.ensure, output)
 
 
 @app_commands.command()
 def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Start an app unless it runs, and wait until it does. Example: storekeeper app start pos."""
+    """Start an app unless it runs, and wait until it does.
+
+    Example: storekeeper app start pos
+    """
     _acted(name, "start", AppControl.start, output)
 
 
 @app_commands.command()
 def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Drain an app: it finishes its batch, then ends. Example: storekeeper app stop pos.
+    """Drain an app: it finishes its batch, then ends.
 
     The watcher leaves it stopped.
+
+    Example: storekeeper app stop pos
     """
     _acted(name, "stop", AppControl.stop, output)
 
 
 @app_commands.command()
 def restart(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Drain an app, then start it. Example: storekeeper app restart pos."""
+    """Drain an app, then start it.
+
+    Example: storekeeper app restart pos
+    """
     _acted(name, "restart", AppControl.restart, output)
 
 
@@ -73,9 +83,11 @@ def scale(
     max_offsets_per_trigger: Annotated[int | None, typer.Option(min=0, help="Most input records in a batch.")] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Set the size of an app for good, and restart it. Example: storekeeper app scale pos --cores 4.
+    """Set the size of an app, and restart it.
 
-    0 unsets a value, so that the platform's setting applies again. If the app doesn't come up, its old size is back.
+    0 unsets a value: the platform's setting then applies again. If the app doesn't come up, its old size is restored.
+
+    Example: storekeeper app scale pos --cores 4
     """
     wanted = {"cores": cores, "memory_mb": memory_mb, "max_offsets_per_trigger": max_offsets_per_trigger}
     _acted(name, "scale", lambda control: _changes(name, control).scale(wanted), output)
@@ -83,18 +95,22 @@ def scale(
 
 @app_commands.command()
 def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Check the installed code, drain the app, start it. Example: storekeeper app upgrade pos.
+    """Check the installed code, drain the app, start it.
 
     The check runs while the app does. It succeeds when the app reads on from where it was drained.
+
+    Example: storekeeper app upgrade pos
     """
     _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
 
 
 @app_commands.command()
 def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Look after all apps that must run, once. Example: storekeeper app watch.
+    """Check all apps that must run, once.
 
-    It restarts those that a restart may heal. Exit code 4: one needs a person.
+    It restarts unhealthy apps where that may help. Exit code 4: one needs a person.
+
+    Example: storekeeper app watch
     """
     begin_job()
     settings = _settings()
@@ -112,9 +128,11 @@ def upgrade_nodes(
     ] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Restart the query nodes one after the other. Example: storekeeper upgrade-nodes.
+    """Restart the query nodes one after the other.
 
     Reads have no gap: a node is stopped only while others can answer for all of its partitions.
+
+    Example: storekeeper upgrade-nodes
     """
     begin_job()
     settings = _settings()
@@ -137,7 +155,7 @@ def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: An
     keeper = keeper_of(settings)
     known = keeper.names()
     if name not in known:
-        msg = f"{name} is no part of this platform, which has {', '.join(known) or 'none'}: name one of these"
+        msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
         raise ConfigurationError(msg)
     control = app_control(name, settings, keeper)
     changed = act(control)

@@ -93,9 +93,7 @@ def run_demo(
     """
     check_no_other(settings)
     if not settings.starts_broker:
-        msg = (
-            f"the demo fills topics of a broker of its own, not those of {settings.kafka}: unset kafka_bootstrap for it"
-        )
+        msg = f"the demo runs on its own broker only, not on {settings.kafka}: unset kafka_bootstrap for it"
         raise ConfigurationError(msg)
     root = settings.run_dir
     make_private(root)

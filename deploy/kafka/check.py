@@ -74,7 +74,7 @@ def check_clock(settings: PlatformSettings) -> str:
     producer.produce(topic, None, b"clock", partition=0, on_delivery=lambda _, message: placed.append(message))
     producer.flush(_TIMEOUT_S)
     if not placed or placed[0].error() is not None:
-        msg = f"Kafka at {kafka} takes no record for {topic}: see the log of the brokers."
+        msg = f"Kafka at {kafka} accepts no record for {topic}: see the log of the brokers."
         raise StartError(msg)
     kind, appended_ms = placed[0].timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
@@ -156,7 +156,7 @@ def _check_transactions(kafka: Kafka, name: str, timeout_ms: int) -> None:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         msg = (
-            f"Kafka at {kafka} begins no transaction ({reason.str()}): it must be 2.5 or later, its topic "
+            f"Kafka at {kafka} can't begin a transaction ({reason.str()}): it must be 2.5 or later, its topic "
             "__transaction_state must have enough replicas in sync, and its transaction.max.timeout.ms must be at "
             "least STOREKEEPER_TRANSACTION_TIMEOUT_MS"
         )

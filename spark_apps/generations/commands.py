@@ -55,11 +55,11 @@ _REMOVALS = 50
 _REMOVAL_PAUSE_S = 0.2
 
 generation_commands = typer.Typer(
-    help="Change the state of an app by a new generation of it.", no_args_is_help=True, rich_markup_mode=None
+    help="Migrate the state of an app to a new generation.", no_args_is_help=True, rich_markup_mode=None
 )
 
 _App = Annotated[str, typer.Argument(help="The app's name.")]
-_Migrations = Annotated[list[str] | None, typer.Option(help="A change to make, by name; given again for one after it.")]
+_Migrations = Annotated[list[str] | None, typer.Option(help="A migration, by name; repeat it for the next one.")]
 _Timeout = Annotated[float, typer.Option(help="How long to wait for the app's processes, in seconds.")]
 
 
@@ -67,14 +67,16 @@ _Timeout = Annotated[float, typer.Option(help="How long to wait for the app's pr
 def plan(
     app: _App,
     migration: _Migrations = None,
-    partitions: Annotated[int, typer.Option(min=0, help="Of the new changelogs; 0 leaves them as they are.")] = 0,
+    partitions: Annotated[int, typer.Option(min=0, help="Partitions of the new changelogs; 0 keeps the number.")] = 0,
     *,
-    copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing is to be changed.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing changes.")] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Plan a new generation of an app. Example: storekeeper generation plan pos --migration rewards-tier.
+    """Plan a new generation of an app.
 
     Exit code 5: there is nothing to do, or the change is refused.
+
+    Example: storekeeper generation plan pos --migration rewards-tier
     """
     begin_job()
     from spark_apps.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
@@ -90,9 +92,11 @@ def plan(
 
 @generation_commands.command()
 def run(app: _App) -> None:
-    """Run the generation that is not live, until TERM. Example: storekeeper generation run pos.
+    """Run the generation that is not live, until TERM.
 
-    It is on its way or stands by. Without one the process ends.
+    That is the one under way or on standby. If there is none, the process ends.
+
+    Example: storekeeper generation run pos
     """
     begin_stream()
     spec = app_named(app)
@@ -106,16 +110,20 @@ def run(app: _App) -> None:
 def seed(
     app: _App,
     migration: _Migrations = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Of the new changelogs; else as the old ones'.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of the new changelogs; by default as before.")
+    ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="Begin empty, and read the input from its `beginning` or from a time (ISO 8601)."),
+        typer.Option("--from", help="Start empty, and read the input from its `beginning` or from a time (ISO 8601)."),
     ] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Make a generation, ready to run beside the live one. Example: storekeeper generation seed pos.
+    """Make a generation, ready to run beside the live one.
 
-    It is made of the live one's rows, or of the input. Without --migration it is a copy.
+    It starts with the live one's rows, or with the input (--from). Without --migration it is a copy.
+
+    Example: storekeeper generation seed pos
     """
     begin_job()
     _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since), output)
@@ -123,7 +131,10 @@ def seed(
 
 @generation_commands.command()
 def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Show which generations there are and how far they are. Example: storekeeper generation status pos."""
+    """Show the generations of an app and their progress.
+
+    Example: storekeeper generation status pos
+    """
     begin_job()
     write_answer(generation_status(app), output)
 
@@ -141,18 +152,22 @@ def generation_status(app: str) -> dict[str, Any]:
 @generation_commands.command()
 def handover(
     app: _App,
-    generation: Annotated[int | None, typer.Option(min=1, help="To which; else to the newest one.")] = None,
+    generation: Annotated[
+        int | None, typer.Option(min=1, help="The generation to hand over to; by default the newest.")
+    ] = None,
     timeout_s: _Timeout = 120,
-    max_behind: Annotated[int, typer.Option(min=0, help="Most input records that it may be behind.")] = 100_000,
+    max_behind: Annotated[int, typer.Option(min=0, help="Input records that it may be behind at most.")] = 100_000,
     *,
     accept_differences: Annotated[
-        bool, typer.Option("--accept-differences", help="Hand over to a backfill, too, if it holds something else.")
+        bool, typer.Option("--accept-differences", help="Hand over to a backfill even if its rows differ.")
     ] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Let the generation beside the live one take over. Example: storekeeper generation handover pos.
+    """Let the generation beside the live one take over.
 
     Every key is compared. Exit code 5: the two differ, and the live one goes on.
+
+    Example: storekeeper generation handover pos
     """
     begin_job(streams_wait=True)
 
@@ -168,9 +183,11 @@ def handover(
 
 @generation_commands.command()
 def rollback(app: _App, timeout_s: _Timeout = 120, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Go back to the generation that was live before. Example: storekeeper generation rollback pos.
+    """Go back to the generation that was live before.
 
-    A hand-over under way is called off.
+    A hand-over under way is cancelled.
+
+    Example: storekeeper generation rollback pos
     """
     begin_job(streams_wait=True)
     _answered(app, lambda taken: taken.roll_back(), output, timeout_s=timeout_s)
@@ -179,14 +196,18 @@ def rollback(app: _App, timeout_s: _Timeout = 120, output: AnswerOption = Answer
 @generation_commands.command()
 def retire(
     app: _App,
-    generation: Annotated[int | None, typer.Option(min=1, help="Which; else the one that is not live.")] = None,
+    generation: Annotated[
+        int | None, typer.Option(min=1, help="Its number; by default the one that is not live.")
+    ] = None,
     delete: Annotated[bool, typer.Option(help="Delete its changelogs, checkpoint and local stores, too.")] = False,
     timeout_s: _Timeout = 120,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """End the generation that is not live. Example: storekeeper generation retire pos --delete.
+    """End the generation that is not live.
 
-    With --delete nothing is left of it.
+    Without --delete, its topics and files stay.
+
+    Example: storekeeper generation retire pos --delete
     """
     begin_job()
     _answered(app, lambda taken: _retired(taken, generation, delete=delete), output, timeout_s=timeout_s)

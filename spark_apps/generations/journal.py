@@ -231,7 +231,7 @@ class JournalFile:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                msg = "another process is changing the generations just now: let it end, then look at `status`"
+                msg = "another process is changing the generations: let it end, then look at `status`"
                 raise GenerationRefusedError(msg) from None
             yield
 

@@ -25,7 +25,7 @@ def check_known(app: str, migrations: Sequence[str], settings: AppSettings) -> N
     unknown = [name for name in migrations if ":" not in name and name not in beat.migrations]
     if unknown:
         msg = (
-            f"process {program} began with code that doesn't know migration {unknown[0]}: bring in the code that does "
+            f"process {program} started with code that doesn't know migration {unknown[0]}: restart it with newer code "
             f"(DAG stream_apps with app {program} and action upgrade), then take this step again"
         )
         raise GenerationRefusedError(msg)

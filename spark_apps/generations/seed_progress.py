@@ -80,7 +80,7 @@ def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
 def _check_joinable(progress: Mapping[str, Any]) -> None:
     if progress.get("emitted") or progress.get("timers"):
         msg = (
-            "keys can't come to other tasks in this topology: it emits when windows close, or has timers, and each "
+            "keys can't move to other tasks in this topology: it emits when windows close, or has timers, and each "
             "task is at another place. Leave partitions and keys as they are"
         )
         raise GenerationRefusedError(msg)

@@ -238,7 +238,7 @@ class Seeding:
             tasks = self._live_layout.plan.tasks(before[spec.name][0])
             moved = chain.of(spec.name).changes_key or tasks != self._new_layout.plan.tasks(sub)
             if moved and spec.internal and spec.kind is StoreKind.KEY_VALUE:
-                msg = f"rows of store {spec.name} can't come to other tasks: leave partitions and keys as they are"
+                msg = f"rows of store {spec.name} can't move to other tasks: leave partitions and keys as they are"
                 raise GenerationRefusedError(msg)
             moves[spec.name] = moved
         return moves
@@ -260,7 +260,7 @@ class Seeding:
         raise self._pending("it has no finished batch: let it run first" if gone is None else str(gone)) from gone
 
     def _pending(self, why: str) -> GenerationPendingError:
-        msg = f"generation {self.live.number} of {self.spec.name} can't be seeded from now: {why}"
+        msg = f"generation {self.live.number} of {self.spec.name} can't be seeded now: {why}"
         return GenerationPendingError(msg)
 
     def _progress(self, before: Mapping[str, Progress], moves: Mapping[str, bool]) -> dict[str, Progress]:
@@ -305,7 +305,7 @@ class Seeding:
             stores = " and ".join(sorted({row["store"] for row in found}))
             shown = "; ".join(f"{row['count']} x {row['problem']}" for row in found[:_SHOWN_PROBLEMS])
             msg = (
-                f"{total} rows of {stores} can't be converted ({shown}): nothing was started; mend the "
+                f"{total} rows of {stores} can't be converted ({shown}): nothing was started; correct the "
                 f"rows or the migration and seed again, or retire generation {self.new.number}"
             )
             raise UnconvertibleRowsError(msg)

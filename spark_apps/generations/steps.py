@@ -38,7 +38,7 @@ def planned(
     if candidate is not None:
         if (candidate.migrations, candidate.partitions, candidate.since) == (wanted, partitions, since):
             return journal
-        msg = f"generation {candidate.number} is on its way already: hand over to it, or retire it first"
+        msg = f"generation {candidate.number} is already under way: hand over to it, or retire it first"
         raise GenerationRefusedError(msg)
     if journal.standby is not None:
         msg = f"generation {journal.standby.number} stands by for a roll-back: retire it first"
@@ -77,7 +77,7 @@ def begun(journal: Journal, target: int, *, compares: bool) -> Journal:
     if transfer is not None:
         if transfer.target == target:
             return journal
-        msg = f"a hand-over to generation {transfer.target} is under way: let it end, or call it off by `rollback`"
+        msg = f"a hand-over to generation {transfer.target} is under way: let it end, or cancel it with `rollback`"
         raise GenerationRefusedError(msg)
     generation = journal.generation(target)
     if generation.state not in {GenerationState.STARTED, GenerationState.VERIFIED, GenerationState.STANDBY}:
@@ -151,7 +151,7 @@ def retired(journal: Journal, number: int) -> Journal:
         msg = f"generation {number} is live: hand over to another one before it can be retired"
         raise GenerationRefusedError(msg)
     if journal.transfer is not None:
-        msg = "a hand-over is under way: let it end, or call it off by `rollback`"
+        msg = "a hand-over is under way: let it end, or cancel it with `rollback`"
         raise GenerationRefusedError(msg)
     if generation.state is GenerationState.RETIRED:
         return journal

@@ -134,7 +134,7 @@ def _check_lasting(spark: SparkSession) -> None:
     default = spark.conf.get("spark.sql.defaultCatalog", _SPARKS_OWN)
     if default == _SPARKS_OWN and spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
         msg = (
-            "no catalogue is named that lasts longer than Spark's session: set in the table [spark] "
+            "no catalogue is configured that outlives Spark's session: set in the table [spark] "
             'sql.catalogImplementation = "hive" and where the metastore is, or sql.defaultCatalog'
         )
         raise ConfigurationError(msg)

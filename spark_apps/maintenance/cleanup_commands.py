@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from state.maintenance.cleanup import Cleanup, CleanupReport
 
 commands = typer.Typer(
-    help="Delete what is too old in a store, and bring it back.", no_args_is_help=True, rich_markup_mode=None
+    help="Delete old rows of a store, and restore them.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
@@ -31,14 +31,17 @@ CleanupId = Annotated[str, typer.Argument(help="The clean-up's id, which `previe
 @commands.command()
 def preview(  # noqa: PLR0917 (a command line names its options)
     store: Store,
-    ttl_days: Annotated[float, typer.Option(help="Rows that were not written for so long are expired.")],
+    ttl_days: Annotated[float, typer.Option(help="Rows not written for this many days are expired.")],
     canary_share: Annotated[float, typer.Option(help="The share of them that is deleted first.")] = 0.01,
     max_came_back_share: Annotated[float, typer.Option(help="Stop if more of the canary comes back.")] = 0.02,
-    rate: Annotated[float, typer.Option(help="At most so many deletions a second.")] = 2000,
-    undo_days: Annotated[float, typer.Option(help="For how long it can be undone.")] = 7,
+    rate: Annotated[float, typer.Option(help="Deletions a second at most.")] = 2000,
+    undo_days: Annotated[float, typer.Option(help="Days for which it can be undone.")] = 7,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
+    """Show the rows that would be deleted, and save a plan.
+
+    Example: storekeeper cleanup preview prices --ttl-days 9
+    """
     begin_job()
     spec, _ = live_store(store, AppSettings.of_platform())
     check_cleanable(spec)
@@ -62,9 +65,11 @@ def run(
     only_canary: Annotated[bool, typer.Option("--only-canary", help="Delete the first share and stop there.")] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Archive what was previewed, then delete it. Example: storekeeper cleanup run prices 20260131T180000000Z.
+    """Archive the previewed rows, then delete them.
 
-    One that was interrupted goes on where it was.
+    An interrupted clean-up goes on where it was.
+
+    Example: storekeeper cleanup run prices 20260131T180000000Z
     """
     begin_job()
     _check_alone(store)
@@ -82,9 +87,11 @@ def run(
 
 @commands.command()
 def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Bring back what was deleted. Example: storekeeper cleanup undo prices 20260131T180000000Z.
+    """Restore the deleted rows.
 
-    What was written since stays as it is.
+    Rows written since stay as they are.
+
+    Example: storekeeper cleanup undo prices 20260131T180000000Z
     """
     begin_job()
     cleanup = _cleanup(store)
@@ -93,9 +100,11 @@ def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutpu
 
 @commands.command()
 def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Show what a clean-up has done. Example: storekeeper cleanup report prices 20260131T180000000Z.
+    """Show the result of a clean-up.
 
-    The changelog says so.
+    It is computed from the changelog.
+
+    Example: storekeeper cleanup report prices 20260131T180000000Z
     """
     begin_job()
     cleanup = _cleanup(store)
@@ -104,7 +113,10 @@ def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOut
 
 @commands.command()
 def forget(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Delete archives that are too old to be undone. Example: storekeeper cleanup forget prices."""
+    """Delete archives that are too old for an undo.
+
+    Example: storekeeper cleanup forget prices
+    """
     begin_job()
     write_answer({"store": store, "forgotten": _cleanup(store).forget_old()}, output)
 

@@ -24,9 +24,11 @@ _WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic r
 def skipped(
     store: Annotated[str, typer.Argument(help="The store's name.")], output: ListOption = ListOutput.TABLE
 ) -> None:
-    """List the changelog records that are no rows. Example: storekeeper skipped rewards.
+    """List the changelog records that are no rows.
 
-    Standard error says what removes them.
+    Standard error says how to remove them.
+
+    Example: storekeeper skipped rewards
     """
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)

@@ -60,7 +60,7 @@ def write_new_app(files: list[NewFile], project: Path) -> list[Path]:
     shared = Path("tests") / "conftest.py"
     there = [file.path for file in files if file.path != shared and (project / file.path).exists()]
     if there:
-        msg = f"{project / there[0]} is there already: choose another name, or another folder with --into"
+        msg = f"{project / there[0]} exists already: choose another name, or another folder with --into"
         raise ConfigurationError(msg)
     written = []
     for file in files:

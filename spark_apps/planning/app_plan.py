@@ -97,7 +97,9 @@ def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence
     pending = _pending(store, running)
     made = [name for name in named if name in running.migrations]
     if made:
-        msg = f"migration {made[0]} is made already: those of {store.store} that are not made are {_chain(pending)}"
+        msg = (
+            f"migration {made[0]} has already run: the migrations of {store.store} that have not are {_chain(pending)}"
+        )
         raise ConfigurationError(msg)
     if named != pending[: len(named)]:
         msg = f"migrations build on one another: name them in the order {_chain(pending)}, and leave none out"

@@ -74,7 +74,7 @@ def _one_number(app: AppSpec, partitions: Mapping[str, int]) -> int | None:
     wanted = {store.name: partitions[store.name] for store in app.stores if store.name in partitions}
     if len(set(wanted.values())) > 1:
         named = " and ".join(f"{store}={number}" for store, number in wanted.items())
-        msg = f"{named} can't be: all stores of {app.name} change in one generation, to one number of partitions"
+        msg = f"{named} can't be used: all stores of {app.name} change in one generation, to one number of partitions"
         raise ConfigurationError(msg)
     if wanted:
         check_repartitioned(app.name, topology_of(app, known_migrations(app)))

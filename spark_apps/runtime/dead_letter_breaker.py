@@ -51,6 +51,6 @@ class DeadLetterBreaker:
             msg = (
                 f"{dead} of the last {total} records can't be processed, more than {self.max_share:.0%}: look at the "
                 "dead letters' headers for the reason, correct what writes to the topic, then start the app again; "
-                "to let it pass over these records, raise STOREKEEPER_MAX_DEAD_LETTER_SHARE"
+                "to accept these dead letters, raise STOREKEEPER_MAX_DEAD_LETTER_SHARE"
             )
             raise DeadLetterLimitError(msg)

@@ -171,7 +171,7 @@ class Topics:
         deadline_s = time.monotonic() + self._timeout_s
         while (not self.missing([name])) != there:
             if time.monotonic() > deadline_s:
-                msg = f"the Kafka broker at {self._kafka} does not hear of topic {name}: is its controller up?"
+                msg = f"the Kafka broker at {self._kafka} does not show topic {name}: is its controller up?"
                 raise BrokerUnavailableError(msg)
             time.sleep(_RETRY_PAUSE_S)
 

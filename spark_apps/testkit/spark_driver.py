@@ -202,7 +202,7 @@ class SparkDriver(TopologyTestDriver):
             wanted = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
             waiting = [topic for topic, future in self._admin.create_topics(wanted).items() if not _done(future)]
             if waiting and time.monotonic() > deadline:
-                msg = f"topics could not be made: {', '.join(waiting)}: look at the broker's log"
+                msg = f"these topics could not be made: {', '.join(waiting)}: look at the broker's log"
                 raise StateError(msg)
             time.sleep(_POLL_S)
 

@@ -130,7 +130,7 @@ def _ends(message: Message, end: int) -> bool:
     if error is not None and error.code() == _OUT_OF_RANGE:
         raise ChangelogMovedError(message.topic(), message.partition(), error.str())
     if error is not None and error.code() != _END_OF_PARTITION:
-        msg = f"the broker sends nothing of {message.topic()} ({error.str()}): is it up?"
+        msg = f"the broker sends no records of {message.topic()} ({error.str()}): is it up?"
         raise BrokerUnavailableError(msg)
     # For an end-of-partition event, the offset is the log's end offset.
     return (message.offset() or 0) >= end
@@ -148,6 +148,6 @@ def _answer(topic: str, question: Callable[[], _Answer | None]) -> _Answer:
         except KafkaException as error:
             reason = error.args[0].str()
         if time.monotonic() > deadline_s:
-            msg = f"the broker tells nothing of {topic} ({reason}): is it up?"
+            msg = f"the broker does not describe {topic} ({reason}): is it up?"
             raise BrokerUnavailableError(msg)
         time.sleep(_PAUSE_S)

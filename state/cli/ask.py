@@ -38,9 +38,11 @@ def get(
     key: Annotated[str, typer.Argument(help="The key.")],
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show the value of one key. Example: storekeeper get rewards 0000000042.
+    """Show the value of one key.
 
     Standard error says where the value comes from. Exit code 3: there is no such key.
+
+    Example: storekeeper get rewards 0000000042
     """
     reading = client.key_value(store).get(key)
     if reading.value is None:
@@ -58,14 +60,16 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     store: Store,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys that begin so.")] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The last key first.")] = False,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys with this prefix.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="In descending order of keys.")] = False,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show rows in the order of their keys. Example: storekeeper scan rewards --prefix 00000000 --limit 20.
+    """Show rows in the order of their keys.
 
     Exit code 3: there is no row.
+
+    Example: storekeeper scan rewards --prefix 00000000 --limit 20
     """
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")

@@ -27,7 +27,7 @@ _OPTIONS = {
         Path | None, typer.Option("--token-file", help="File with the bearer token to show to the nodes.")
     ],
     "ca": Annotated[
-        Path | None, typer.Option("--ca", help="PEM file of the authorities that may have signed the nodes.")
+        Path | None, typer.Option("--ca", help="PEM file of the authorities that sign the nodes' certificates.")
     ],
     "certificate": Annotated[Path | None, typer.Option("--certificate", help="PEM file of this client's certificate.")],
     "key_file": Annotated[Path | None, typer.Option("--key-file", help="PEM file of that certificate's key.")],
@@ -36,7 +36,7 @@ _OPTIONS = {
 _DEFAULTS: dict[str, object] = {"timeout": 10.0}
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most rows to show.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show at most.")]
 
 
 def asks(command: Callable[Concatenate[StateClient, P], None]) -> Callable[..., None]:

@@ -21,15 +21,20 @@ _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 
 @asks
 def stores(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """List the stores with their partitions and sizes. Example: storekeeper stores."""
+    """List the stores with their partitions and sizes.
+
+    Example: storekeeper stores
+    """
     write_rows(client.stores(), output, _STORES)
 
 
 @asks
 def lag(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """Show how far each replica is behind its changelog. Example: storekeeper lag --node http://127.0.0.1:18101.
+    """Show how far each replica is behind its changelog.
 
     Exit code 4: a node does not answer, or a replica does not serve.
+
+    Example: storekeeper lag --node http://127.0.0.1:18101
     """
     nodes = client.lag()
     found = replicas(nodes)
@@ -51,7 +56,10 @@ def _with_notes(replica: Mapping[str, Any]) -> dict[str, Any]:
 
 @asks
 def cluster(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """Show the nodes of the cluster and what each holds. Example: storekeeper cluster."""
+    """Show the nodes of the cluster and what each holds.
+
+    Example: storekeeper cluster
+    """
     members = client.cluster()["members"]
     write_rows(members if output is ListOutput.JSON else map(member_row, members), output, _MEMBERS)
 

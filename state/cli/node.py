@@ -10,17 +10,19 @@ from state.cli.listen import listen_address
 
 
 def node(
-    name: Annotated[str, typer.Argument(help="This node's name, its own in the cluster.")],
+    name: Annotated[str, typer.Argument(help="This node's name, unique in the cluster.")],
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on; not given, the name's address in STOREKEEPER_PEERS.")
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: the name's address in STOREKEEPER_PEERS.")
     ] = None,
     stores: Annotated[
-        str | None, typer.Option(help="The stores to serve; not given, those of STOREKEEPER_STORES.")
+        str | None, typer.Option(help="The stores to serve. Default: those of STOREKEEPER_STORES.")
     ] = None,
 ) -> None:
-    """Run a query node in the foreground until TERM. Example: storekeeper node a.
+    """Run a query node in the foreground until TERM.
 
     It follows changelogs into local stores and answers queries.
+
+    Example: storekeeper node a
     """
     from state.node import run_node  # noqa: PLC0415 (the server is needed by no other command)
 

@@ -31,7 +31,10 @@ def top(
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many rows.")] = 10,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the rows with the highest scores. Example: storekeeper top players -n 10."""
+    """Show the rows with the highest scores.
+
+    Example: storekeeper top players -n 10
+    """
     reading = client.ranked(store).top(count)
     write_rows((asdict(row) for row in reading.value), output)
     if output is ListOutput.TABLE:
@@ -45,9 +48,11 @@ def rank(
     key: Annotated[str, typer.Argument(help="The key.")],
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show the place of a key. Example: storekeeper rank players 4711.
+    """Show the place of a key.
 
     Exit code 3: there is no such key.
+
+    Example: storekeeper rank players 4711
     """
     reading = client.ranked(store).rank(key)
     if reading.value is None:

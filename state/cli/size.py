@@ -33,9 +33,11 @@ def size(  # noqa: PLR0917 - each is an option of its own
     record_cache_mib: RecordCacheMib = 10,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Compute a process's memory and disk. Example: storekeeper size --rows 5000000 --partitions 8.
+    """Compute a process's memory and disk.
 
     Each figure comes with its formula.
+
+    Example: storekeeper size --rows 5000000 --partitions 8
     """
     workload = Workload(partitions, stores, rows, key_bytes, value_bytes, bound_mib * MIB, record_cache_mib * MIB)
     sizing, peer = sized(workload), kafka_streams_memory_bytes(partitions, stores)

@@ -18,7 +18,7 @@ FileOption = Annotated[
 ]
 
 token_commands = typer.Typer(
-    help="Make, list and remove the tokens that callers show.",
+    help="Make, list and remove the tokens of callers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,12 +30,14 @@ def add(
     role: Annotated[
         Role, typer.Option(help="reader: everything; monitor: health, metrics, lists; operator: the control API.")
     ] = Role.READER,
-    store: Annotated[list[str] | None, typer.Option(help="Only this store; may be there several times.")] = None,
+    store: Annotated[list[str] | None, typer.Option(help="Only this store; may be repeated.")] = None,
     file: FileOption = None,
 ) -> None:
-    """Make a token and write it to standard output, once. Example: storekeeper token add grafana --role monitor.
+    """Make a token and write it to standard output, once.
 
-    Nodes take it within a second.
+    Nodes accept it within a second.
+
+    Example: storekeeper token add grafana --role monitor
     """
     path = _path(file)
     stores = None if not store else frozenset(checked_name(one) for one in store)
@@ -52,7 +54,10 @@ def add(
 
 @token_commands.command("list")
 def list_tokens(file: FileOption = None, output: ListOption = ListOutput.TABLE) -> None:
-    """List names and rights. Example: storekeeper token list."""
+    """List names and rights.
+
+    Example: storekeeper token list
+    """
     path = _path(file)
     callers = [record.caller for record in _present(path)]
     if not callers:
@@ -75,9 +80,11 @@ def _in_words(row: dict[str, Any]) -> dict[str, str]:
 
 @token_commands.command("remove")
 def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file: FileOption = None) -> None:
-    """Remove a token. Example: storekeeper token remove grafana.
+    """Remove a token.
 
     Nodes refuse it within a second.
+
+    Example: storekeeper token remove grafana
     """
     path = _path(file)
     records = read_tokens(path)

@@ -32,13 +32,15 @@ Look = Callable[["list[NodeLag]", Progresses, int], None]
 @asks
 def watch(
     client: StateClient,
-    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
-    count: Annotated[int, typer.Option("--count", min=0, help="End after this number of looks; 0 never ends.")] = 0,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two updates.")] = 1.0,
+    count: Annotated[int, typer.Option("--count", min=0, help="End after this number of updates; 0 never ends.")] = 0,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Watch lag and restore progress live. Example: storekeeper watch.
+    """Watch lag and restore progress live.
 
-    Without a terminal each look is a line.
+    Without a terminal, each update is one line.
+
+    Example: storekeeper watch
     """
     console = Console()
     if output is AnswerOutput.JSON:

@@ -30,9 +30,11 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the windows of a key. Example: storekeeper fetch sales STR1534 --from -1h --to now.
+    """Show the windows of a key.
 
-    By default those that begin in the last day. Exit code 3: there is none.
+    By default the windows that start in the last day. Exit code 3: there are none.
+
+    Example: storekeeper fetch sales STR1534 --from -1h --to now
     """
     from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
     windows = client.window(store)
@@ -46,15 +48,19 @@ def sessions(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
-    active: Annotated[bool, typer.Option("--active", help="Those that a record would still extend now.")] = False,
+    active: Annotated[
+        bool, typer.Option("--active", help="Only sessions that a record would still extend now.")
+    ] = False,
     lower: From = None,
     upper: To = None,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the sessions of a key or of a time. Example: storekeeper sessions user-sessions --active.
+    """Show the sessions of a key or of a time.
 
-    Without a key: those that ended in the last day. Exit code 3: there is none.
+    Without a key: those that ended in the last day. Exit code 3: there are none.
+
+    Example: storekeeper sessions user-sessions --active
     """
     store_of = client.session(store)
     if active:

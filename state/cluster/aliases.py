@@ -123,7 +123,7 @@ class Alias:
                 prepare=fields.get("prepare", False) is True,
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            msg = f"a record among the aliases is none: {type(error).__name__}"
+            msg = f"a record among the aliases can't be read: {type(error).__name__}"
             raise AliasError(msg) from error
 
 

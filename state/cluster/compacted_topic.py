@@ -74,7 +74,7 @@ class WholeTopicReader:
             self._consumer.assign([partition])
         except KafkaException as error:
             self._consumer.close()
-            msg = f"no broker tells the end of the topic {topic}: {error.args[0].str()}"
+            msg = f"no broker reports the end of topic {topic}: {error.args[0].str()}"
             raise BrokerUnavailableError(msg) from error
 
     @property

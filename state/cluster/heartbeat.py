@@ -134,7 +134,7 @@ class Heartbeat:
                 replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:
-            msg = f"a record among the heartbeats is none: {type(error).__name__}"
+            msg = f"a record among the heartbeats can't be read: {type(error).__name__}"
             raise HeartbeatError(msg) from error
         return found
 

@@ -108,9 +108,9 @@ def _property(line: str, place: str) -> tuple[str, str]:
     elif value != value.rstrip() or "\\" in value:
         msg = f"{place}: the value of {name} has a backslash or ends with a space, which not every client reads alike"
     elif name in _ADDRESSES:
-        msg = f"{place}: {name} belongs into the setting kafka_bootstrap"
+        msg = f"{place}: set {name} in the setting kafka_bootstrap"
     elif name in _DECIDED:
-        msg = f"{place}: {name} can't be set: each client has the value that its work needs"
+        msg = f"{place}: {name} can't be set: Storekeeper sets it for each client"
     else:
         return name, value
     raise ConfigurationError(msg)

@@ -23,10 +23,10 @@ def _pairs(text: str) -> Pairs:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value or name in found:
-            msg = f"{part!r} is not of the form name=value, or there twice"
+            msg = f"{part!r} is not of the form name=value, or is given twice"
             raise ValueError(msg)
         if name in _OURS:
-            msg = f"{name} can't be set: each topic has the value that its records need"
+            msg = f"{name} can't be set: Storekeeper sets it for each topic"
             raise ValueError(msg)
         if name == "replication.factor" and not (value.isdecimal() and int(value) > 0):
             msg = f"replication.factor must be a number from 1, not {value!r}"
@@ -52,13 +52,13 @@ class KafkaSettings(RunDirSettings):
     )
     topic_config: Annotated[str, AfterValidator(_topic_config)] = Field(
         default="",
-        description="Configuration of new topics by Kafka's names, and `replication.factor`: name=value,… Where it has "
-        "none, topics are kept for a week unless compacted, and the broker decides the rest.",
-        json_schema_extra={"change": f"{IMPOSSIBLE} for topics that are there: change them with Kafka's own tools"},
+        description="Configuration of new topics by Kafka's names, and `replication.factor`: name=value,… Without "
+        "it, records are kept for a week unless the topic is compacted, and the broker's defaults apply.",
+        json_schema_extra={"change": f"{IMPOSSIBLE} for existing topics: change them with Kafka's own tools"},
     )
     make_topics: bool = Field(
         default=True,
-        description="Whether topics that are missing are made. If not, an administrator makes those of "
+        description="Whether missing topics are made. If not, an administrator makes those of "
         "`storekeeper create-topics --dry-run`.",
     )
 

@@ -268,7 +268,7 @@ class Cleanup:
     def _write_all(self, plan: CleanupPlan, wanted: Wanted) -> None:
         if plan.topic != self._topic:
             msg = (
-                f"store {self._store} is kept in {self._topic} by now, and clean-up {plan.cleanup_id} is of "
+                f"store {self._store} is now in {self._topic}, and clean-up {plan.cleanup_id} is of "
                 f"{plan.topic}: go back to that generation first (DAG `rollback_state`), or plan another clean-up"
             )
             raise CleanupRefusedError(msg)

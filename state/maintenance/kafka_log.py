@@ -129,7 +129,7 @@ class KafkaTentativeLog:
         self._producer.flush(TIMEOUT_S)
         if self._failed or len(offsets) != len(records):
             reason = self._failed[0].str() if self._failed else "no answer in time"
-            msg = f"{self._topic}-{self._partition} takes no record ({reason}): is another clean-up running?"
+            msg = f"{self._topic}-{self._partition} accepts no record ({reason}): is another clean-up running?"
             raise ChangelogError(msg)
         return [offsets[number] for number in range(len(records))]
 

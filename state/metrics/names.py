@@ -44,7 +44,7 @@ STORE_OPERATION = Metric(
 )  # fmt: skip
 CACHE_LOOKUPS = Metric(
     "state_cache_lookups_total", Kind.COUNTER,
-    "Look-ups of rows by key: from a kept answer (`hit`), or from the store (`miss`).",
+    "Look-ups of rows by key: from a cached answer (`hit`), or from the store (`miss`).",
     ("store", "result"), "hit-ratio-avg",
 )  # fmt: skip
 OPEN_ITERATORS = Metric(

@@ -166,7 +166,7 @@ class Description:
                 {found.app: found for found in topologies},
             )
         except (ValueError, TypeError, KeyError, AttributeError, InvalidNameError) as error:
-            msg = "the file is no description of what runs: write one with `storekeeper plan --export FILE`"
+            msg = "the file does not hold a running state: write one with `storekeeper plan --export FILE`"
             raise InvalidArgumentError(msg) from error
 
 

@@ -80,7 +80,7 @@ class FreshnessRequirement:
         for name, value in pairs:
             if name in PARAMETERS:
                 if name in found:
-                    msg = f"{name} is given twice: say which one holds"
+                    msg = f"{name} is given twice: give it once"
                     raise InvalidArgumentError(msg)
                 found[name] = value
         return cls._of(found)
@@ -199,6 +199,6 @@ def _stale(text: str | None) -> Stale:
 def _is_ok(found: dict[str, str], name: str) -> bool:
     text = found.get(name)
     if text not in {None, "ok"}:
-        msg = f"{name} must be ok or not be there, not {text[:40]!r}"
+        msg = f"{name} must be ok or absent, not {text[:40]!r}"
         raise InvalidArgumentError(msg)
     return text == "ok"

@@ -98,7 +98,9 @@ class PositionToken:
                 raise ValueError("other fields")
             found = cls(_position(fields["c"]), _position(fields["s"]))
         except (ValueError, binascii.Error, InvalidArgumentError) as error:
-            msg = "the position is no token: give one as an answer's header bore it, or topic:partition:offset"
+            msg = (
+                "the position is no token: give the header storekeeper-position of an answer, or topic:partition:offset"
+            )
             raise InvalidArgumentError(msg) from error
         _check_size(found.changelog, found.source)
         if found.encode() != text:

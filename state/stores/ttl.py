@@ -51,7 +51,7 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         """
         check_key_and_time(key, timestamp_ms)
         if ttl_ms is not None and ttl_ms < 1:
-            msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, delete the row, or None for the store's"
+            msg = f"the TTL can't be {ttl_ms} ms; use at least 1, or None for the store's TTL, or delete the row"
             raise InvalidArgumentError(msg)
         # Encoded first: a value that its serde refuses must not move stream time.
         row = (self._encode_key(key), None if value is None else self._stamped(value, timestamp_ms, ttl_ms))
@@ -126,5 +126,5 @@ def check_ttl(ttl_ms: int | None) -> None:
         ConfigurationError: it is neither positive nor None.
     """
     if ttl_ms is not None and ttl_ms < 1:
-        msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, or None for rows that stay"
+        msg = f"the TTL can't be {ttl_ms} ms; use at least 1, or None for rows that stay"
         raise ConfigurationError(msg)

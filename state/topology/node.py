@@ -77,7 +77,7 @@ def _check_number(store: str, field_name: str, serde: SchemaSerde[Any]) -> None:
     """Refuses a ranking in which no row would have a score."""
     if field_name not in serde.numbers():
         msg = (
-            f"store {store}: ranked_by={field_name!r} is no field that its schema says to be a number in JSON: choose "
+            f"store {store}: ranked_by={field_name!r} is no field that is a number in JSON by its schema: choose "
             f"{' or '.join(sorted(serde.numbers())) or 'another schema'}. Times, and 64-bit integers of Protobuf, are "
             "text there"
         )

@@ -143,5 +143,5 @@ def check_process(status: Mapping[str, Any], program: str) -> None:
     """
     process = status["processes"].get(program)
     if process is None or process["problem"] is not None:
-        msg = f"{program} doesn't run: {process}. Run the DAG `rollback_state`, or see to the app and clear this task"
+        msg = f"{program} doesn't run: {process}. Run the DAG `rollback_state`, or repair the app and clear this task"
         raise AirflowFailException(msg)

@@ -40,7 +40,7 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ("in one request | {:,.0f} |", "query", "many keys at once", "ours"),
         ("{:,.0f}, one a request", "query", "many keys at once", "peer"),
         ("p50 | {:.2f} ms", "query", "forwarded read: p50", "ours"),
-        ("it is asked: {:.2f} ms", "query", "forwarded read: p50", "peer"),
+        ("that is asked: {:.2f} ms", "query", "forwarded read: p50", "peer"),
         ("a rank | {:.1f},", "leaderboard", "a player's row: p99", "ours"),
         (", {:.1f}, ", "leaderboard", "top 100: p99", "ours"),
         ("{:.1f} ms | below", "leaderboard", "a player's place: p99", "ours"),

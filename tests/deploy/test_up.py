@@ -78,9 +78,9 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "settings", "says"),
     [
-        ("up", {"kafka_properties": "/nowhere"}, "kafka_properties is for a Kafka that is there already"),
+        ("up", {"kafka_properties": "/nowhere"}, "kafka_properties is for your own Kafka"),
         ("up", {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}, "there is no file /nowhere"),
-        ("demo", {"kafka_bootstrap": "127.0.0.1:1"}, "the demo fills topics of a broker of its own"),
+        ("demo", {"kafka_bootstrap": "127.0.0.1:1"}, "the demo runs on its own broker only"),
     ],
 )
 def test_a_kafka_that_can_not_be_used_is_one_sentence(

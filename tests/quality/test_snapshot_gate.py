@@ -192,7 +192,7 @@ def test_what_an_app_declares_beside_its_fields_is_checked_too(
         "Points come from invoices. Failing rows: 3.",
         "Each row is there once, by TotalLoyaltyPoints. Failing rows: 4.",
         "No text decodes to a card or phone number or an address. Failing rows: 1.",
-        "There is what the batch is compared with: table cards.",
+        "There is something to compare the batch with: table cards.",
     )
 
 

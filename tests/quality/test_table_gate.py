@@ -256,4 +256,4 @@ def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     assert decide(gate).reasons == ("The batch's commits say how far they reach in topic hadoop-sink.",)
     stage(settings, line(6), metadata=reached(7))
     late = TableGate(EXPORT, settings, CLOCK, lambda: spark, lambda *_: OneStore(oldest=6))
-    assert decide(late).reasons == ("There is what the batch is compared with: topic hadoop-sink.",)
+    assert decide(late).reasons == ("There is something to compare the batch with: topic hadoop-sink.",)

@@ -63,7 +63,7 @@ def run(folder: Path) -> Run:
 def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
     done = run("-c", TELL, own_apps="page_views.app:PAGE_VIEWS")
     told, stores, loaded = done.stdout.splitlines()
-    assert told == "page_views|What each key has added up to|False|page_views"
+    assert told == "page_views|The totals of each key|False|page_views"
     assert stores == "totals=page_views-totals-changelog"
     assert loaded.startswith("False"), "whoever knows the apps would load Spark"
     assert str(Path(__file__).parents[1]) in loaded, "a package of that folder hides one of ours"

@@ -99,7 +99,7 @@ def test_that_of_another_user_is_refused_beside_a_configuration_file(
     (tmp_path / CONFIGURATION).touch()
     _in_folder(tmp_path / "below", monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(ConfigurationError, match=f"{tmp_path}/.run is another user's"):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/.run belongs to another user"):
         find_run_dir()
 
 

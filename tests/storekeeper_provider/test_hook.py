@@ -31,7 +31,7 @@ def test_it_sees_the_platform() -> None:
             hook.data_docs(name, "index.html")
     with pytest.raises(AirflowFailException, match=r"\(404\): there is no app 'nobody'"):
         hook.generations("nobody")
-    with pytest.raises(AirflowFailException, match=r"\(400\): this is no job"):
+    with pytest.raises(AirflowFailException, match=r"\(400\): '.*' can't run as a job"):
         hook.put_job("one", ["down"], 60)
 
 

@@ -1,1 +1,1 @@
-"""App `template_app`: what each key has added up to."""
+"""App `template_app`: the totals of each key."""

@@ -1,6 +1,6 @@
 """From events to totals.
 
-The key of an event says what it belongs to; its value is {"Amount": 5}.
+The key of an event names what it counts for. The value is {"Amount": 5}.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ EVENTS = "template_app-events"
 
 
 class Event(msgspec.Struct, frozen=True, rename="pascal"):
-    """What a record of the source topic holds. Anything else becomes a dead letter."""
+    """A record of the source topic. Anything else becomes a dead letter."""
 
     amount: Count
 
 
 class Totals(msgspec.Struct, frozen=True, rename="pascal"):
-    """What a key has added up to: a row of the store."""
+    """The totals of a key: a row of the store."""
 
     key: str = ""
     events: int = 0
@@ -31,7 +31,7 @@ class Totals(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 CHECKS = CheckedTable("totals", columns=(CheckedColumn("Events", "bigint", least=1),))
-"""What a snapshot of the store must be, beside what the types of its rows say."""
+"""Rules for every row of the store, in addition to the types of its fields."""
 
 
 def with_event(key: str, totals: Totals, event: Event) -> Totals:
@@ -47,4 +47,4 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     events.group_by_key().aggregate(Totals, with_key(with_event), store=Store("totals", Totals))
 
 
-TEMPLATE_APP = topology_app("template_app", topology, title="What each key has added up to", tables=(CHECKS,))
+TEMPLATE_APP = topology_app("template_app", topology, title="The totals of each key", tables=(CHECKS,))

@@ -208,7 +208,7 @@ def parse_keys(body: bytes) -> list[bytes]:
         if fields.keys() - {"keys", "key_format"} or key_format not in {"string", "base64url"}:
             raise ValueError("another field or format")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        msg = 'the body must be {"keys": ["…", …]}, with "key_format": "base64url" if they are so written'
+        msg = 'the body must be {"keys": ["…", …]}, with "key_format": "base64url" if they are encoded so'
         raise InvalidArgumentError(msg) from error
     return [decode_base64url(key, "a key") if key_format == "base64url" else key.encode() for key in keys]
 

@@ -26,8 +26,8 @@ class ReplicaReportView(BaseModel):
 
 
 class MemberView(BaseModel):
-    """One node. `heard` is false for a configured one that has sent no heartbeat; `suspect`: silent for a moment;
-    `settling`: here for a moment only, and given no partitions yet.
+    """One node. `heard` is false for a configured one that has sent no heartbeat; `suspect`: no heartbeat for a moment;
+    `settling`: joined a moment ago, without partitions yet.
     """
 
     name: str
@@ -43,8 +43,8 @@ class MemberView(BaseModel):
 class ClusterView(BaseModel):
     """The cluster as one node knows it.
 
-    `assignment` has, by store as it answers now and partition, the nodes to ask, the best one first. `epoch` is the
-    name of the assignment: nodes with the same epoch agree on who is to hold what.
+    `assignment` has the nodes to ask for each store and partition, the best one first. `epoch` is the name of the
+    assignment: nodes with the same epoch agree on the holder of each partition.
     """
 
     node: str
@@ -59,7 +59,7 @@ def cluster_routes(catalog: Catalog) -> APIRouter:
 
     @routes.get("/state/cluster")
     async def cluster(response: Response) -> ClusterView:
-        """Members, epoch, and whom to ask for each store partition, as this node knows it."""
+        """Members, epoch, and the nodes to ask for each store partition, as this node knows them."""
         response.headers[EPOCH.decode()] = catalog.epoch
         return cluster_view(catalog)
 

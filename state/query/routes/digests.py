@@ -63,7 +63,7 @@ def digest_routes(services: QueryServices) -> APIRouter:
         store: str,
         partition: Annotated[int, Path(ge=0, le=999_999_999)],
         bucket: Annotated[
-            list[Annotated[int, Query(ge=0, lt=BUCKETS)]], Query(description="Buckets whose entries are wanted, too.")
+            list[Annotated[int, Query(ge=0, lt=BUCKETS)]], Query(description="Buckets to list with their entries.")
         ] = [],  # noqa: B006 (FastAPI copies it)
     ) -> DigestView:
         """The digest of the rows that this node holds of a partition; 421 if it holds none."""

@@ -32,7 +32,7 @@ def health_routes(services: QueryServices) -> APIRouter:
 
     @routes.get("/livez", response_model_exclude_none=True, responses={503: {"model": HealthView}})
     async def livez(response: Response) -> HealthView:
-        """200 while the node works, whatever becomes of its neighbours; 503 when only a restart helps."""
+        """200 while this node works, independent of other nodes; 503 if only a restart helps."""
         if services.following():
             return HealthView(status="alive", reason="the follower runs")
         response.status_code = 503

@@ -37,7 +37,7 @@ def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] =
             msg = f"there is no parameter {name[:_SHOWN]!r} here: did you mean {' or '.join(near)}?"
             raise InvalidArgumentError(msg)
         if name in seen and name not in lists:
-            msg = f"{name} is given twice: say which one holds"
+            msg = f"{name} is given twice: give it once"
             raise InvalidArgumentError(msg)
         seen.add(name)
 

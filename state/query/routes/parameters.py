@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 _DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 
 Limit = Annotated[int, Query(ge=1, description="Rows of a page, at most the node's limit of 1000.")]
-Cursor = Annotated[str | None, Query(description="`storekeeper-next-cursor` of the page before.")]
+Cursor = Annotated[str | None, Query(description="`storekeeper-next-cursor` of the previous page.")]
 Reverse = Annotated[bool, Query(description="Backwards: from the last key to the first.")]
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
 
@@ -21,9 +21,11 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
 
 
 _REQUIREMENTS: list[dict[str, Any]] = [
-    _parameter("partial", "`ok`: leave out what can't be asked now.", {"type": "string", "pattern": "^(ok)?$"}),
+    _parameter(
+        "partial", "`ok`: leave out partitions that can't answer now.", {"type": "string", "pattern": "^(ok)?$"}
+    ),
     _parameter("max_staleness_ms", "Include every record that was written at least this long ago.", _DURATION),
-    _parameter("max_lag", "The most records that may be missing.", _DURATION),
+    _parameter("max_lag", "How many records may be missing at most.", _DURATION),
     _parameter("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
     _parameter("wait_ms", "How long to wait for a replica that is fresh enough.", _DURATION | {"default": 0}),
     _parameter("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),

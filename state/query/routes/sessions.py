@@ -57,7 +57,7 @@ def session_routes(services: QueryServices) -> APIRouter:
     ) -> Response:
         """The sessions of a key that overlap a time, both ends included, by their end and then their start.
 
-        Keys that read `active` or `ended/…` are asked for as base64url.
+        Write keys that look like `active` or `ended/…` as base64url.
         """
         require_kind(services.catalog.definition(store), ServedKind.SESSION)
         key = key_behind(request.scope, 3, key_format)
@@ -84,7 +84,7 @@ def _add_searches(routes: APIRouter, services: QueryServices) -> None:
     ) -> Response:
         """The sessions that a record at `at_ms` would still extend, in the order of keys.
 
-        A page may be short or empty and still lead to a next one.
+        A page may be short or empty and still have a next page.
         """
         require_kind(services.catalog.definition(store), ServedKind.SESSION)
         times = RowTimes(

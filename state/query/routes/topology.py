@@ -37,7 +37,7 @@ class StoreTopology:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What this node knows of the whole. `nodes` are addresses by name."""
+    """The topology as this node knows it. `nodes` are addresses by name."""
 
     node: str
     nodes: Mapping[str, str]

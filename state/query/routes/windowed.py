@@ -49,7 +49,7 @@ def windowed_routes(services: QueryServices) -> APIRouter:
 
         `/state/windowed/{store}/{key}/{fromMs}/{toMs}` are those of one key in the order of time,
         `/state/windowed/{store}/all/{fromMs}/{toMs}` those of all keys in the order of keys, then time. A page of the
-        latter may be short or empty and still lead to a next one. A key named `all` is asked for as base64url.
+        latter may be short or empty and still have a next page. Write a key named `all` as base64url.
         """
         require_kind(services.catalog.definition(store), ServedKind.WINDOW)
         key, from_ms, to_ms = _asked_for(request)

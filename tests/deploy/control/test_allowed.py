@@ -27,12 +27,12 @@ def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "this is no job"),
-        (["run", "pos"], "this is no job: 'run'"),
-        (["down"], "this is no job"),
-        (["token", "add", "me"], "this is no job"),
-        (["plan", "--export", "/etc/x"], "this is no job"),
-        (["--help"], "this is no job"),
+        ([], "can't run as a job"),
+        (["run", "pos"], "'run' can't run as a job"),
+        (["down"], "can't run as a job"),
+        (["token", "add", "me"], "can't run as a job"),
+        (["plan", "--export", "/etc/x"], "can't run as a job"),
+        (["--help"], "can't run as a job"),
         (["generation", "run", "pos"], "`generation` is followed by one of: handover, plan"),
         (["snapshot"], "`snapshot` is followed by one of"),
         (["snapshot", "--help", "create"], "`snapshot` is followed by one of"),

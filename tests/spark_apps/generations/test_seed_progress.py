@@ -61,7 +61,7 @@ def test_tasks_that_get_keys_of_all_are_as_far_as_the_first_of_them() -> None:
 
 @pytest.mark.parametrize("told", [{"emitted": {"window": 3}}, {"timers": {"clock": 60}}])
 def test_places_of_windows_and_timers_can_not_be_put_together(told: dict[str, object]) -> None:
-    with pytest.raises(GenerationRefusedError, match="keys can't come to other tasks"):
+    with pytest.raises(GenerationRefusedError, match="keys can't move to other tasks"):
         progress_of({0: orjson.dumps({"times": {}, **told})}, 4, moved=True)
 
 

@@ -49,7 +49,7 @@ def test_a_generation_is_planned_once_with_the_changes_of_the_one_before() -> No
         2, GenerationState.PLANNED, {"rewards": f"{TOPIC}-g2"}, origin=1, migrations=("rewards-tier",)
     )
     assert steps.planned(journal, POS, ["rewards-tier"]) == journal
-    with pytest.raises(GenerationRefusedError, match="generation 2 is on its way already"):
+    with pytest.raises(GenerationRefusedError, match="generation 2 is already under way"):
         steps.planned(journal, POS, [])
 
 
@@ -72,7 +72,7 @@ def test_a_generation_has_a_changelog_for_every_store_of_its_topology() -> None:
 def test_a_backfill_is_another_generation_than_a_seeded_one() -> None:
     journal = steps.planned(first(), POS, [], since="beginning")
     assert steps.planned(journal, POS, [], since="beginning") == journal
-    with pytest.raises(GenerationRefusedError, match="is on its way already"):
+    with pytest.raises(GenerationRefusedError, match="is already under way"):
         steps.planned(journal, POS, [])
 
 

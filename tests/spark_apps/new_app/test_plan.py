@@ -59,7 +59,7 @@ def test_names_that_cannot_be_are_refused(name: str) -> None:
 def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     write_new_app(plan_new_app("page_views"), tmp_path)
     (tmp_path / "tests" / "conftest.py").write_text("mine = 1\n")
-    with pytest.raises(ConfigurationError, match="there already"):
+    with pytest.raises(ConfigurationError, match="exists already"):
         write_new_app(plan_new_app("page_views"), tmp_path)
     write_new_app(plan_new_app("orders"), tmp_path)
     assert (tmp_path / "tests" / "conftest.py").read_text() == "mine = 1\n"

@@ -221,7 +221,7 @@ def test_a_plan_is_about_every_store_of_the_app_and_refused_if_nothing_is_to_be_
         (["no-such"], (), "there is no migration 'no-such'"),
         (["rewards-by-region"], (), "leave none out"),
         (["rewards-by-region", "rewards-tier"], (), "in the order rewards-tier -> rewards-by-region"),
-        (["rewards-tier"], ("rewards-tier",), "is made already"),
+        (["rewards-tier"], ("rewards-tier",), "has already run"),
     ],
 )
 def test_migrations_that_do_not_fit_are_refused(

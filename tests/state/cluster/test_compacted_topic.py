@@ -54,5 +54,5 @@ def test_all_that_was_there_is_read_although_others_never_stop_writing(broker: B
 
 
 def test_without_a_broker_it_says_so() -> None:
-    with pytest.raises(BrokerUnavailableError, match="no broker tells the end of the topic t"):
+    with pytest.raises(BrokerUnavailableError, match="no broker reports the end of topic t"):
         WholeTopicReader(Kafka("127.0.0.1:1"), "t", "test", 0.2)

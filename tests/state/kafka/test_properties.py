@@ -45,8 +45,8 @@ def test_lines_are_names_and_values(tmp_path: Path) -> None:
         ("security.protocol=", "is no line of the form name=value"),
         ("sasl.password=a\\tb", "has a backslash"),
         ("sasl.password=a ", "ends with a space"),
-        ("bootstrap.servers=a:9092", "belongs into the setting kafka_bootstrap"),
-        ("isolation.level=read_uncommitted", "each client has the value that its work needs"),
+        ("bootstrap.servers=a:9092", "set bootstrap.servers in the setting kafka_bootstrap"),
+        ("isolation.level=read_uncommitted", "Storekeeper sets it for each client"),
         ("plugin.library.paths=/tmp/x.so", "can't be set"),
     ],
 )

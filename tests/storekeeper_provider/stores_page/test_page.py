@@ -138,7 +138,7 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
         assert wrong == []
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
-        expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): see that it runs")
+        expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): check that it runs")
         browser.close()
 
 
