@@ -74,11 +74,9 @@ class LocalStore:
 
     Attributes:
         backend: its rows.
-        restored: how many records of the changelog were read to bring it up to date.
     """
 
     def __init__(self, spec: TopologyStore, folder: Path, changelog: Changelog, partition: int, clock: Clock) -> None:
-        self.restored = 0
         self._spec = spec
         self._folder = folder
         self._changelog = changelog
@@ -133,7 +131,6 @@ class LocalStore:
     def _read(self, kafka: Kafka, start: int, end: int, report: Callable[[Restored], None]) -> None:
         messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
         while part := list(islice(messages, _RESTORE_RECORDS)):
-            self.restored += len(part)
             reached = (part[-1].offset() or 0) + 1
             restore(self._spec, self.backend, _changes(self._spec.name, part), {METADATA_KEY: self._mark(reached)})
             report(Restored(self._spec.name, self._partition, reached - start, end - start))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
-from spark_apps.engine.work import AppWork, BatchWork, Outcome
-from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.engine.work import AppWork, BatchWork
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log = structlog.get_logger(__name__)
-_decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+_decode_outcome = msgspec.msgpack.Decoder(Written).decode
 
 
 def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
@@ -96,7 +96,10 @@ class Batches:
         """
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
-        self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+        written = sum((_decode_outcome(row["outcome"]) for row in rows), Written())
+        if written.replayed_tasks:
+            _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
+        self._context.metrics.add(written)
         if batch_id > 0:  # this batch may be run again
             self._purge(self._context.checkpoint.end_position(batch_id - 1))
 
@@ -116,24 +119,6 @@ class Batches:
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
-
-    def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
-        outcomes = list(outcomes)
-        replayed = sum(outcome.replayed for outcome in outcomes)
-        if replayed:
-            _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=replayed)
-        self._context.metrics.add(
-            BatchWritten(
-                records=sum(outcome.records for outcome in outcomes),
-                dead_letters=sum(outcome.dead_letters for outcome in outcomes),
-                replayed_tasks=replayed,
-                write_ms=max((outcome.process_ms for outcome in outcomes), default=0),
-                commit_ms=max((outcome.open_ms + outcome.commit_ms for outcome in outcomes), default=0),
-                dropped=sum(sum(outcome.dropped.values()) for outcome in outcomes),
-                stream_time_ms=max((outcome.stream_time_ms for outcome in outcomes), default=-1),
-                state_rows={outcome.slot: outcome.state_rows for outcome in outcomes if not outcome.replayed},
-            )
-        )
 
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout

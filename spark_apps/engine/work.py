@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.transaction import Slot, WriterPlan
@@ -106,38 +104,6 @@ class BatchWork:
             source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
             schema_version=self.app.changelogs[store].schema_version,
         ).encode()
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The result of one task in one batch.
-
-    Attributes:
-        slot: the task's transactional id.
-        rows: how many records it read.
-        records: how many it wrote.
-        dead_letters: how many of these are dead letters.
-        dropped: how many records were left out, by reason.
-        replayed: whether an earlier attempt had committed it.
-        restored: how many changelog records were read to restore its local stores.
-        stream_time_ms: the newest timestamp that it has seen, -1 before the first.
-        state_rows: the approximate number of rows in its stores.
-        open_ms: how long taking over and restoring took.
-        process_ms: how long its operators took, and writing their outputs.
-        commit_ms: how long writing changes, committing and applying took.
-    """
-
-    slot: str
-    rows: int
-    records: int = 0
-    dead_letters: int = 0
-    dropped: dict[str, int] = {}
-    replayed: bool = False
-    restored: int = 0
-    stream_time_ms: int = -1
-    state_rows: int = 0
-    open_ms: int = 0
-    process_ms: int = 0
-    commit_ms: int = 0
 
 
 @cache

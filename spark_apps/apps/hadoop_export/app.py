@@ -20,7 +20,7 @@ from spark_apps.apps.records.money import to_units
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.records import PoisonRecordError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from state.changelog.position import Position
 from state.errors import ConfigurationError
@@ -140,7 +140,7 @@ class Exporter:
                 self._write_rows(parsed.where("_error is null"), batch_id)
         finally:
             parsed.unpersist()
-        self._context.metrics.add(BatchWritten(letters, letters, sum(row["replayed"] for row in written), 0, 0))
+        self._context.metrics.add(Written(letters, sum(row["replayed"] for row in written)))
 
     def _write_rows(self, items: DataFrame, batch_id: int) -> None:
         progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))
