@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, check_runnable
-from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
@@ -26,7 +25,7 @@ from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, changelog_topics, described
-from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.names import dead_letter_topic
 from state.topology.plan import Topology
 from state.topology.schemas import written_schemas
@@ -126,8 +125,7 @@ class Batches:
         sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
-        versions = {store.name: store.schema_version for store in context.spec.stores}
-        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), versions, settings)
+        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
         return AppWork(
@@ -138,6 +136,7 @@ class Batches:
             settings=settings,
             partitions=layout.plan.partitions,
             changelogs=changelogs,
+            schema_versions={store.name: store.schema_version for store in context.spec.stores},
             dead_letters=dead_letters,
             writer=WriterPlan(
                 kafka=settings.kafka,
@@ -159,19 +158,13 @@ def restore_dir(settings: AppSettings, app: str) -> Path:
     return settings.generation_dir(app) / "restoring"
 
 
-def changelogs_of(
-    topics: Mapping[str, str], versions: Mapping[str, int], settings: AppSettings
-) -> dict[str, Changelog]:
-    """Changelogs by store, as the broker describes them. A store without a version gets version 1."""
-    found = {}
+def changelogs_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
+    """Changelogs by store, as the broker describes them."""
     with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
-        for store, topic in topics.items():
-            facts = reader.facts(topic)
-            found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, versions.get(store, 1))
-    return found
+        return {store: reader.facts(topic) for store, topic in topics.items()}
 
 
-def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) -> dict[str, int]:
+def changelog_partitions(layout: Layout, changelogs: Mapping[str, TopicFacts]) -> dict[str, int]:
     """How many partitions each changelog must have: as many as its store has tasks."""
     return {
         changelogs[spec.name].topic: layout.plan.tasks(sub)

@@ -90,7 +90,8 @@ class TaskRun:
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
         for table in self.global_tables.values():
             table.catch_up()
-        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=self.global_tables)
+        tables = {name: table.get for name, table in self.global_tables.items()}
+        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=tables)
         rows, forwarded = 0, dict[str, list[Output]]()
         for part in records:
             self._check_keys(part)

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
-from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
+from state.changelog.reader import TopicFacts
 from state.stores.record_context import Header
 from state.topology.plan import Plan, SubTopology
 
@@ -29,6 +29,7 @@ class AppWork:
         settings: the settings for `describe`.
         partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
+        schema_versions: by store, the version of the values that are written.
         dead_letters: by source topic, the topic of its dead letters. Dead letters of other topics are only counted.
         writer: the settings that its tasks write with.
         state_dir: the folder of the tasks' local stores, on the machine that they run on.
@@ -42,7 +43,8 @@ class AppWork:
     describe: Describe
     settings: AppSettings
     partitions: Mapping[str, int]
-    changelogs: Mapping[str, Changelog]
+    changelogs: Mapping[str, TopicFacts]
+    schema_versions: Mapping[str, int]
     dead_letters: Mapping[str, str]
     writer: WriterPlan
     state_dir: Path
@@ -102,7 +104,7 @@ class BatchWork:
             generation=self.app.generation,
             batch_id=self.batch_id,
             source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
-            schema_version=self.app.changelogs[store].schema_version,
+            schema_version=self.app.schema_versions.get(store, 1),
         ).encode()
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from spark_apps.engine import task_run
 from spark_apps.engine.layout import Layout
-from spark_apps.engine.local_store import Changelog, LocalStore
+from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
+from state.changelog.reader import TopicFacts
 from state.errors import StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
@@ -42,7 +43,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
         slot=lambda *_: None,
         store_dir=lambda *_: tmp_path,
         writer=SimpleNamespace(kafka=Kafka("")),
-        changelogs={STORE: Changelog("changelog", "AAA", 60_000, 1)},
+        changelogs={STORE: TopicFacts("changelog", "AAA", 1, 60_000)},
+        schema_versions={},
         progress_dir=tmp_path,
     )
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
