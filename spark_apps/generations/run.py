@@ -151,8 +151,7 @@ class GenerationRun:
                 return
             spark = self._session(process_lease)
             pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            lease.record_jvm(pid)
             heartbeats.enter(AppState.STARTING, jvm_pid=pid)
             self._term(desired, spark, heartbeats)
 
@@ -205,9 +204,7 @@ class GenerationRun:
     def _session(self, lease: Lease) -> SparkSession:
         if self._spark is None:
             self._spark = self.shared or start_session(self.role.program(self.spec.name), self.settings)
-            pid = jvm_pid(self._spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            lease.record_jvm(jvm_pid(self._spark))
         return self._spark
 
     def _checkpoint(self, generation: Generation) -> SparkCheckpoint:

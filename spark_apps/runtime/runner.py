@@ -110,8 +110,7 @@ class AppRun:
         spark = self.shared or start_session(self.spec.name, self.settings)
         try:
             pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            lease.record_jvm(pid)
             heartbeats.enter(AppState.STARTING, jvm_pid=pid)
             self._query(spark, heartbeats, found)
         finally:
