@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 
+from spark_apps.settings import AppSettings
 from state.whole_files import write_whole
 
 _EVERY_S = 0.5
@@ -34,6 +35,11 @@ class Restoring:
     done: int
     total: int
     eta_s: float = 0.0
+
+
+def restore_dir(settings: AppSettings, app: str) -> Path:
+    """Where an app's tasks report what they restore."""
+    return settings.generation_dir(app) / "restoring"
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -130,7 +129,6 @@ class Batches:
         limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
         return AppWork(
             app=app,
-            generation=settings.generation,
             query_id=context.checkpoint.query_id() or "",
             describe=self._describe,
             settings=settings,
@@ -147,15 +145,7 @@ class Batches:
                 producer=producer_options(settings),
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),
-            state_dir=settings.state_dir,
-            progress_dir=restore_dir(settings, app),
-            memory_bytes=settings.state_memory_mb * 1024 * 1024,
         )
-
-
-def restore_dir(settings: AppSettings, app: str) -> Path:
-    """Where an app's tasks report what they restore."""
-    return settings.generation_dir(app) / "restoring"
 
 
 def changelogs_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:

@@ -16,7 +16,7 @@ from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.partitioning import partitions_of
-from spark_apps.engine.restores import reporting
+from spark_apps.engine.restores import reporting, restore_dir
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
 from spark_apps.engine.work import BatchWork
@@ -210,7 +210,7 @@ class _LocalStores:
         topics = {name: app.changelogs[name].topic for name in self._logged}
         kafka = app.writer.kafka
         ends = offsets_of(kafka, {(topic, partition): END for topic in topics.values()})
-        with reporting(app.progress_dir) as report:
+        with reporting(restore_dir(app.settings, app.app)) as report:
             for name, store in self._logged.items():
                 store.catch_up(kafka, ends[topics[name], partition], report)
 

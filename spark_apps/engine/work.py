@@ -23,22 +23,17 @@ class AppWork:
 
     Attributes:
         app: its name.
-        generation: the number of the running generation.
         query_id: the id of its Spark query.
         describe: describes its topology.
-        settings: the settings for `describe`.
+        settings: those of the running generation.
         partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
         schema_versions: by store, the version of the values that are written.
         dead_letters: by source topic, the topic of its dead letters. Dead letters of other topics are only counted.
         writer: the settings that its tasks write with.
-        state_dir: the folder of the tasks' local stores, on the machine that they run on.
-        progress_dir: the folder where tasks report their restores; the driver reads it.
-        memory_bytes: the memory limit for the local stores of one worker process.
     """
 
     app: str
-    generation: int
     query_id: str
     describe: Describe
     settings: AppSettings
@@ -47,9 +42,6 @@ class AppWork:
     schema_versions: Mapping[str, int]
     dead_letters: Mapping[str, str]
     writer: WriterPlan
-    state_dir: Path
-    progress_dir: Path
-    memory_bytes: int
 
     def layout(self) -> Layout:
         """The app's tasks."""
@@ -57,10 +49,10 @@ class AppWork:
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
         """A task's transactional id and the place of its marker."""
-        name = slot_name(sub)
+        name, generation = slot_name(sub), self.settings.generation
         return Slot(
-            name=f"{self.app}-gen-{self.generation}-{name}-{partition}",
-            markers=markers_topic(self.app, self.generation, name),
+            name=f"{self.app}-gen-{generation}-{name}-{partition}",
+            markers=markers_topic(self.app, generation, name),
             partition=partition,
             key=self.query_id.encode(),
         )
@@ -68,7 +60,7 @@ class AppWork:
     @property
     def store_root(self) -> Path:
         """The folder of the generation's local stores: `executor_state_dir` of this machine, else the driver's."""
-        return (_own_state_dir() or self.state_dir) / self.app / f"gen-{self.generation}"
+        return (_own_state_dir() or self.settings.state_dir) / self.app / f"gen-{self.settings.generation}"
 
     def store_dir(self, sub: SubTopology, partition: int) -> Path:
         """Where a task keeps its local stores."""
@@ -101,7 +93,7 @@ class BatchWork:
         return ChangelogHeaders(
             app=self.app.app,
             store=store,
-            generation=self.app.generation,
+            generation=self.app.settings.generation,
             batch_id=self.batch_id,
             source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
             schema_version=self.app.schema_versions.get(store, 1),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import structlog
 from pyspark.errors import PySparkException
 
-from spark_apps.engine.restores import restores
-from spark_apps.engine.stream import open_topology_stream, restore_dir
+from spark_apps.engine.restores import restore_dir, restores
+from spark_apps.engine.stream import open_topology_stream
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError

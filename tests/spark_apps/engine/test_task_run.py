@@ -45,7 +45,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
         writer=SimpleNamespace(kafka=Kafka("")),
         changelogs={STORE: TopicFacts("changelog", "AAA", 1, 60_000)},
         schema_versions={},
-        progress_dir=tmp_path,
+        app="shuffled",
+        settings=AppSettings(run_dir=tmp_path / "run"),
     )
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
     monkeypatch.setattr(task_run, "offsets_of", lambda *_: {("changelog", 0): 0})

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from spark_apps.apps.ticks import TICKS
-from spark_apps.engine.restores import Restoring, reporting
-from spark_apps.engine.stream import restore_dir
+from spark_apps.engine.restores import Restoring, reporting, restore_dir
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
