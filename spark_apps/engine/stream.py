@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
@@ -14,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.own_topics import own_topics_of
-from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
@@ -24,6 +24,8 @@ from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, changelog_topics, described
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.position import Position
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.names import dead_letter_topic
 from state.topology.plan import Topology
@@ -31,6 +33,9 @@ from state.topology.schemas import written_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+PURGE_INTERVAL_S = 30.0
+"""As in Kafka Streams: repartition topics keep records only until they are processed."""
 
 _log = structlog.get_logger(__name__)
 _decode_outcome = msgspec.msgpack.Decoder(Written).decode
@@ -84,7 +89,8 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
-        self._purge = RepartitionPurge(Topics(context.settings.kafka), layout.topology.repartition_topics)
+        self._topics = Topics(context.settings.kafka)
+        self._purged_s = time.monotonic()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -118,9 +124,25 @@ class Batches:
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
 
+    def _purge(self, processed: Position) -> None:
+        """Deletes the records below a position from the repartition topics, at most once per `PURGE_INTERVAL_S`.
+
+        If the broker doesn't answer, a later call tries again.
+        """
+        names = self._layout.topics_to_create
+        if not names or time.monotonic() - self._purged_s < PURGE_INTERVAL_S:
+            return
+        self._purged_s = time.monotonic()
+        try:
+            self._topics.delete_records(
+                Position({topic: ends for topic, ends in processed.offsets.items() if topic in names})
+            )
+        except BrokerUnavailableError as error:
+            _log.warning("repartition_topics_not_purged", why=str(error))
+
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout
-        app, topics = context.spec.name, Topics(settings.kafka)
+        app = context.spec.name
         sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
@@ -140,7 +162,7 @@ class Batches:
                 kafka=settings.kafka,
                 app=app,
                 partitions=changelog_partitions(layout, changelogs),
-                rules=topics.rules(dict.fromkeys(limited)),
+                rules=self._topics.rules(dict.fromkeys(limited)),
                 refused_to=next(iter(dead_letters.values()), None),
                 producer=producer_options(settings),
                 timeout_s=settings.transaction_timeout_ms / 1000,

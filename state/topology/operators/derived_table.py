@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.change import Change, value_of
-from state.topology.node import TableNode, TopologyStore, rows_spec
+from state.topology.node import TableNode, TopologyStore
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -28,8 +28,7 @@ class DerivedTableNode(TableNode):
         super().__init__(parent.graph, kind, (parent,), named=named)
         self._mapper = mapper
         self._table = FilteredTable if filters else MappedTable
-        self._spec = None if store is None else self.add_store(
-            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
+        self._spec = None if store is None else self.add_rows(store, serdes)
         if store is not None:
             parent.require_rows()
 
