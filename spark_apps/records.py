@@ -108,6 +108,12 @@ class StrictDecoder(Generic[T]):
             raise PoisonRecordError("the value is nested too deeply") from None
 
 
+def json_name(field: str) -> str:
+    """The name in JSON of a struct's field, for `rename=`: `store_id` is `StoreID`, `created_time_ms` `CreatedTime`."""
+    words = field.removesuffix("_ms").split("_")
+    return "".join("ID" if word == "id" else word.capitalize() for word in words)
+
+
 MAX_AHEAD_MS = 86_400_000
 """Clocks differ by a time zone at most. An event further ahead of its record would make all others late."""
 

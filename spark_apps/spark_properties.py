@@ -41,31 +41,12 @@ _DEFAULTS_FILE = "spark-defaults.conf"
 _SECRET = re.compile(r"(secret|password|passwd|token|(access|secret|account)\.?key(\..*)?)$", re.IGNORECASE)
 
 
-class SparkProperties(Mapping[str, str]):
-    """Properties by their full names. Never changes, so it can be a part of a key."""
+class SparkProperties(dict[str, str]):
+    """Properties by their full names. Nobody changes them, so they can be a part of a key."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        self._properties = dict(properties or {})
-
-    def __getitem__(self, name: str) -> str:
-        """The value of a property."""
-        return self._properties[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """The names."""
-        return iter(self._properties)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._properties)
-
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         """The same for the same properties."""
-        return hash(frozenset(self._properties.items()))
-
-    def __repr__(self) -> str:
-        """The properties, as a dictionary shows them."""
-        return repr(self._properties)
+        return hash(frozenset(self.items()))
 
 
 def checked_properties(given: object) -> SparkProperties:

@@ -160,18 +160,13 @@ def _check_tables(app: AppSpec) -> None:
         raise ConfigurationError(msg)
     stores = {store.name: store for store in app.stores}
     for table in app.tables:
-        if table.name in stores:
-            _check_store(stores[table.name], table)
-        elif not table.published_columns:
+        mistake = misfit(stores[table.name], table) if table.name in stores else None
+        if mistake is not None:
+            msg = f"the declaration of table {table.name} doesn't fit store {table.name}: {mistake}"
+            raise ConfigurationError(msg)
+        if table.name not in stores and not table.published_columns:
             msg = f"the declaration of table {table.name} is wrong: no column is published"
             raise ConfigurationError(msg)
-
-
-def _check_store(store: StoreSpec, table: CheckedTable) -> None:
-    mistake = misfit(store, table)
-    if mistake is not None:
-        msg = f"the declaration of table {table.name} doesn't fit store {store.name}: {mistake}"
-        raise ConfigurationError(msg)
 
 
 def misfit(store: StoreSpec, table: CheckedTable) -> str | None:

@@ -89,18 +89,17 @@ def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: Collec
     if app.name in others or app.name in reserved:
         msg = f"STOREKEEPER_OWN_APPS has an app {app.name}, and there is another of that name: rename yours"
         raise ConfigurationError(msg)
-    keepers = {store.name: other.name for other in others.values() for store in other.stores}
-    for store in app.stores:
-        if store.name in keepers:
-            msg = f"apps {keepers[store.name]} and {app.name} both have a store {store.name}: rename one of them"
-            raise ConfigurationError(msg)
-        keepers[store.name] = app.name
-    writers = {name: other.name for other in others.values() for name in _folders(other)}
-    for name in _folders(app):
-        if name in writers:
-            msg = f"apps {writers[name]} and {app.name} both write a table {name}: rename one of them"
-            raise ConfigurationError(msg)
-        writers[name] = app.name
+    for what, names_of in (("have a store", _stores), ("write a table", _folders)):
+        owners = {name: other.name for other in others.values() for name in names_of(other)}
+        for name in names_of(app):
+            if name in owners:
+                msg = f"apps {owners[name]} and {app.name} both {what} {name}: rename one of them"
+                raise ConfigurationError(msg)
+            owners[name] = app.name
+
+
+def _stores(app: AppSpec) -> list[str]:
+    return [store.name for store in app.stores]
 
 
 def _folders(app: AppSpec) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 import xxhash
 
-from spark_apps.records import Code, KeySerde, Name, TimeMs, ValueSerde, has_key, keyed_by
+from spark_apps.records import Code, KeySerde, Name, TimeMs, ValueSerde, has_key, json_name, keyed_by
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key
@@ -30,18 +30,7 @@ Score = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Grows = msgspec.Meta(extra={"only_grows": True})
 
 
-class GameResult(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "result_id": "ResultID",
-        "player_id": "PlayerID",
-        "product_id": "ProductID",
-        "score": "Score",
-        "played_time_ms": "PlayedTime",
-    },
-):
+class GameResult(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """What a player achieved in one game. `result_id` distinguishes results."""
 
     result_id: Code
@@ -57,26 +46,14 @@ class Named(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     name: Name
 
 
-class Product(msgspec.Struct, frozen=True, rename={"product_id": "ProductID", "name": "Name"}):
+class Product(msgspec.Struct, frozen=True, rename=json_name):
     """A row of store `products`."""
 
     product_id: str
     name: str
 
 
-class Player(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "player_id": "PlayerID",
-        "name": "Name",
-        "high_score": "HighScore",
-        "high_score_product": "HighScoreProduct",
-        "games_played": "GamesPlayed",
-        "total_score": "TotalScore",
-        "last_played_ms": "LastPlayed",
-    },
-):
+class Player(msgspec.Struct, frozen=True, rename=json_name):
     """A row of store `players`."""
 
     player_id: str

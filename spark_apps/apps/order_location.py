@@ -17,7 +17,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from spark_apps.records import Code, KeySerde, Name, PoisonRecordError, TimeMs, ValueSerde, all_of, keyed_by, not_ahead
+from spark_apps.records import (
+    Code,
+    KeySerde,
+    Name,
+    PoisonRecordError,
+    TimeMs,
+    ValueSerde,
+    all_of,
+    json_name,
+    keyed_by,
+    not_ahead,
+)
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.keys.windows import MAX_TIMESTAMP_MS
@@ -32,18 +43,7 @@ ENDED = frozenset({"DELIVERED", "CANCELLED"})
 _TIMES = "order-times"
 
 
-class OrderEvent(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "order_number": "OrderNumber",
-        "status": "Status",
-        "latitude": "Latitude",
-        "longitude": "Longitude",
-        "event_time_ms": "EventTime",
-    },
-):
+class OrderEvent(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """Something that happened to an order, and where. Degrees, north and east positive."""
 
     order_number: Code
@@ -53,28 +53,17 @@ class OrderEvent(
     event_time_ms: TimeMs
 
 
-class OrderLocation(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "order_number": "OrderNumber",
-        "status": "Status",
-        "latitude": "Latitude",
-        "longitude": "Longitude",
-        "updated_ms": "UpdatedTime",
-    },
-):
+class OrderLocation(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """A row of `orders` and `order-locations`."""
 
     order_number: str
     status: str
     latitude: float
     longitude: float
-    updated_ms: Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
+    updated_time_ms: Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
 
 
-class OrderTime(msgspec.Struct, frozen=True, gc=False, rename={"event_time_ms": "EventTime"}):
+class OrderTime(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """A row of `order-times`."""
 
     event_time_ms: Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]

@@ -20,7 +20,7 @@ from spark_apps.apps.once import once
 from spark_apps.apps.records.invoice import InvoiceSerde, Sale
 from spark_apps.apps.records.money import to_units
 from spark_apps.apps.records.topics import POS
-from spark_apps.records import KeySerde, all_of, keyed_by, not_ahead
+from spark_apps.records import KeySerde, all_of, json_name, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed
@@ -49,26 +49,13 @@ class SoldItem(msgspec.Struct, frozen=True, gc=False, array_like=True):
     amount: Decimal
 
 
-class ItemSales(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "store_id": "StoreID",
-        "item_code": "ItemCode",
-        "start_ms": "WindowStart",
-        "end_ms": "WindowEnd",
-        "sales": "Sales",
-        "quantity": "Quantity",
-        "amount": "Amount",
-    },
-):
+class ItemSales(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """A row of the window stores."""
 
     store_id: str = ""
     item_code: str = ""
-    start_ms: Time = 0
-    end_ms: Time = 0
+    window_start_ms: Time = 0
+    window_end_ms: Time = 0
     sales: Total = 0
     quantity: Total = 0
     amount: Amount = NOTHING

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from spark_apps.apps.once import once
-from spark_apps.records import Code, KeySerde, TimeMs, ValueSerde, all_of, keyed_by, not_ahead
+from spark_apps.records import Code, KeySerde, TimeMs, ValueSerde, all_of, json_name, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed
@@ -32,12 +32,7 @@ Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
 Events = Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})]
 
 
-class UserEvent(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={"event_id": "EventID", "user_id": "UserID", "event_time_ms": "EventTime"},
-):
+class UserEvent(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """Something that a user did. `event_id` distinguishes events of the same time."""
 
     event_id: Code
@@ -45,23 +40,13 @@ class UserEvent(
     event_time_ms: TimeMs
 
 
-class UserSession(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "user_id": "UserID",
-        "start_ms": "SessionStart",
-        "last_ms": "LastActivity",
-        "events": "EventCount",
-    },
-):
+class UserSession(msgspec.Struct, frozen=True, gc=False, rename=json_name):
     """A row of the store: from the first event to the last one, both included."""
 
     user_id: str = ""
-    start_ms: Time = 0
-    last_ms: Time = 0
-    events: Events = 0
+    session_start_ms: Time = 0
+    last_activity_ms: Time = 0
+    event_count: Events = 0
 
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
@@ -82,12 +67,12 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
 
 def with_event(session: Windowed[str], row: UserSession, _event: UserEvent) -> UserSession:
     """The session's row with one more event."""
-    return UserSession(session.key, session.start_ms, session.end_ms, row.events + 1)
+    return UserSession(session.key, session.start_ms, session.end_ms, row.event_count + 1)
 
 
 def merged(one: UserSession, two: UserSession) -> UserSession:
     """The events of both sessions. The event that connects them sets the bounds."""
-    return UserSession(events=one.events + two.events)
+    return UserSession(event_count=one.event_count + two.event_count)
 
 
 def id_of(event: UserEvent) -> str:

@@ -19,7 +19,6 @@ import structlog
 
 from state.changelog.bounded_reader import read_range
 from state.changelog.log_bounds import END, FIRST, offsets_of
-from state.errors import InvalidArgumentError
 from state.kafka.connection import Kafka
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import Plan, SubTopology
@@ -78,10 +77,6 @@ class GlobalTableCopy:
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
         return self._task.store(self.name).get(key)
-
-    def put(self, key: Any, row: Any) -> None:
-        """Always raises: only the topic's records change a global table."""
-        raise InvalidArgumentError("a global table is written by its topic alone")
 
     def _open(self) -> None:
         self._task = Task(self._sub, 0, RocksDBSupplier(self._folder))

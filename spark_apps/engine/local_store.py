@@ -11,16 +11,17 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import structlog
 from confluent_kafka import Message
 
+from spark_apps.engine.restores import Restoring
 from spark_apps.errors import LostChangelogError
 from state.changelog.bounded_reader import bounds_of, read_range
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
+from state.changelog.reader import TopicFacts
 from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
 from state.changelog.skipped import headers_of, skip_reason
 from state.clock import Clock
@@ -42,43 +43,14 @@ _LOCK_PAUSE_S = 0.1
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Changelog:
-    """A store's changelog, as the driver found it.
-
-    Attributes:
-        topic: its name.
-        topic_id: the broker's id of it.
-        delete_retention_ms: how long tombstones are kept.
-        schema_version: the version of the values that are written to it.
-    """
-
-    topic: str
-    topic_id: str
-    delete_retention_ms: int
-    schema_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """How far a restore has come: `done` of `total` offsets of a store's changelog partition."""
-
-    store: str
-    partition: int
-    done: int
-    total: int
-
-
 class LocalStore:
     """One store of one task, open and equal to its changelog. Not thread-safe.
 
     Attributes:
         backend: its rows.
-        restored: how many records of the changelog were read to bring it up to date.
     """
 
-    def __init__(self, spec: TopologyStore, folder: Path, changelog: Changelog, partition: int, clock: Clock) -> None:
-        self.restored = 0
+    def __init__(self, spec: TopologyStore, folder: Path, changelog: TopicFacts, partition: int, clock: Clock) -> None:
         self._spec = spec
         self._folder = folder
         self._changelog = changelog
@@ -87,7 +59,7 @@ class LocalStore:
         self.backend = _opened(spec, folder)
         self._position = 0
 
-    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restored], None]) -> None:
+    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None]) -> None:
         """Restores the changelog records below `end` that the store doesn't have.
 
         Raises:
@@ -130,13 +102,12 @@ class LocalStore:
         """Closes the store."""
         self.backend.close()
 
-    def _read(self, kafka: Kafka, start: int, end: int, report: Callable[[Restored], None]) -> None:
+    def _read(self, kafka: Kafka, start: int, end: int, report: Callable[[Restoring], None]) -> None:
         messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
         while part := list(islice(messages, _RESTORE_RECORDS)):
-            self.restored += len(part)
             reached = (part[-1].offset() or 0) + 1
             restore(self._spec, self.backend, _changes(self._spec.name, part), {METADATA_KEY: self._mark(reached)})
-            report(Restored(self._spec.name, self._partition, reached - start, end - start))
+            report(Restoring(self._spec.name, self._partition, reached - start, end - start))
         self.backend.write((), {METADATA_KEY: self._mark(end), _OWN_END: b"%d" % end})
 
     def _mark(self, offset: int) -> bytes:

@@ -7,12 +7,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import orjson
 
-from spark_apps.engine.local_store import Restored
+from spark_apps.settings import AppSettings
 from state.whole_files import write_whole
 
 _EVERY_S = 0.5
@@ -34,23 +34,27 @@ class Restoring:
     partition: int
     done: int
     total: int
-    eta_s: float
+    eta_s: float = 0.0
+
+
+def restore_dir(settings: AppSettings, app: str) -> Path:
+    """Where an app's tasks report what they restore."""
+    return settings.generation_dir(app) / "restoring"
 
 
 @contextlib.contextmanager
-def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
+def reporting(folder: Path) -> Iterator[Callable[[Restoring], None]]:
     """Yields a function that reports the progress of this process's restores. The report is deleted at the end."""
     file = folder / f"{socket.gethostname()}-{os.getpid()}.json"
     began_s, last_s, wrote = time.monotonic(), 0.0, False
 
-    def report(restored: Restored) -> None:
+    def report(restored: Restoring) -> None:
         nonlocal last_s, wrote
         now_s = time.monotonic()
         if now_s - last_s < _EVERY_S or restored.done >= restored.total:
             return
         eta_s = (now_s - began_s) * (restored.total - restored.done) / max(restored.done, 1)
-        progress = Restoring(**asdict(restored), eta_s=round(eta_s, 1))
-        write_whole(file, orjson.dumps(asdict(progress)), private=True)
+        write_whole(file, orjson.dumps(asdict(replace(restored, eta_s=round(eta_s, 1)))), private=True)
         last_s, wrote = now_s, True
 
     try:

@@ -123,7 +123,7 @@ def collector_off() -> Iterator[None]:
 def _app(work: AppWork) -> _App:
     """What this process caches for the app; built once per worker process and query."""
     if work.query_id not in _APPS:
-        bound_process_memory(work.memory_bytes)
+        bound_process_memory(work.settings.state_memory_mb * 1024 * 1024)
         layout = work.layout()
         tables = global_tables(layout.plan, work.store_root / "global", work.writer.kafka)
         _APPS[work.query_id] = _App(layout, tables)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,19 +14,19 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, check_runnable
-from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.own_topics import own_topics_of
-from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
-from spark_apps.engine.work import AppWork, BatchWork, Outcome
-from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.engine.work import AppWork, BatchWork
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, changelog_topics, described
-from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.position import Position
+from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.names import dead_letter_topic
 from state.topology.plan import Topology
 from state.topology.schemas import written_schemas
@@ -34,8 +34,11 @@ from state.topology.schemas import written_schemas
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+PURGE_INTERVAL_S = 30.0
+"""As in Kafka Streams: repartition topics keep records only until they are processed."""
+
 _log = structlog.get_logger(__name__)
-_decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+_decode_outcome = msgspec.msgpack.Decoder(Written).decode
 
 
 def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
@@ -86,7 +89,8 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
-        self._purge = RepartitionPurge(Topics(context.settings.kafka), layout.topology.repartition_topics)
+        self._topics = Topics(context.settings.kafka)
+        self._purged_s = time.monotonic()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -96,7 +100,10 @@ class Batches:
         """
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
-        self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+        written = sum((_decode_outcome(row["outcome"]) for row in rows), Written())
+        if written.replayed_tasks:
+            _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
+        self._context.metrics.add(written)
         if batch_id > 0:  # this batch may be run again
             self._purge(self._context.checkpoint.end_position(batch_id - 1))
 
@@ -117,76 +124,59 @@ class Batches:
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
 
-    def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
-        outcomes = list(outcomes)
-        replayed = sum(outcome.replayed for outcome in outcomes)
-        if replayed:
-            _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=replayed)
-        self._context.metrics.add(
-            BatchWritten(
-                records=sum(outcome.records for outcome in outcomes),
-                dead_letters=sum(outcome.dead_letters for outcome in outcomes),
-                replayed_tasks=replayed,
-                write_ms=max((outcome.process_ms for outcome in outcomes), default=0),
-                commit_ms=max((outcome.open_ms + outcome.commit_ms for outcome in outcomes), default=0),
-                dropped=sum(sum(outcome.dropped.values()) for outcome in outcomes),
-                stream_time_ms=max((outcome.stream_time_ms for outcome in outcomes), default=-1),
-                state_rows={outcome.slot: outcome.state_rows for outcome in outcomes if not outcome.replayed},
+    def _purge(self, processed: Position) -> None:
+        """Deletes the records below a position from the repartition topics, at most once per `PURGE_INTERVAL_S`.
+
+        If the broker doesn't answer, a later call tries again.
+        """
+        names = self._layout.topics_to_create
+        if not names or time.monotonic() - self._purged_s < PURGE_INTERVAL_S:
+            return
+        self._purged_s = time.monotonic()
+        try:
+            self._topics.delete_records(
+                Position({topic: ends for topic, ends in processed.offsets.items() if topic in names})
             )
-        )
+        except BrokerUnavailableError as error:
+            _log.warning("repartition_topics_not_purged", why=str(error))
 
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout
-        app, topics = context.spec.name, Topics(settings.kafka)
+        app = context.spec.name
         sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
-        versions = {store.name: store.schema_version for store in context.spec.stores}
-        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), versions, settings)
+        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
         return AppWork(
             app=app,
-            generation=settings.generation,
             query_id=context.checkpoint.query_id() or "",
             describe=self._describe,
             settings=settings,
             partitions=layout.plan.partitions,
             changelogs=changelogs,
+            schema_versions={store.name: store.schema_version for store in context.spec.stores},
             dead_letters=dead_letters,
             writer=WriterPlan(
                 kafka=settings.kafka,
                 app=app,
                 partitions=changelog_partitions(layout, changelogs),
-                rules=topics.rules(dict.fromkeys(limited)),
+                rules=self._topics.rules(dict.fromkeys(limited)),
                 refused_to=next(iter(dead_letters.values()), None),
                 producer=producer_options(settings),
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),
-            state_dir=settings.state_dir,
-            progress_dir=restore_dir(settings, app),
-            memory_bytes=settings.state_memory_mb * 1024 * 1024,
         )
 
 
-def restore_dir(settings: AppSettings, app: str) -> Path:
-    """Where an app's tasks report what they restore."""
-    return settings.generation_dir(app) / "restoring"
-
-
-def changelogs_of(
-    topics: Mapping[str, str], versions: Mapping[str, int], settings: AppSettings
-) -> dict[str, Changelog]:
-    """Changelogs by store, as the broker describes them. A store without a version gets version 1."""
-    found = {}
+def changelogs_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
+    """Changelogs by store, as the broker describes them."""
     with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
-        for store, topic in topics.items():
-            facts = reader.facts(topic)
-            found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, versions.get(store, 1))
-    return found
+        return {store: reader.facts(topic) for store, topic in topics.items()}
 
 
-def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) -> dict[str, int]:
+def changelog_partitions(layout: Layout, changelogs: Mapping[str, TopicFacts]) -> dict[str, int]:
     """How many partitions each changelog must have: as many as its store has tasks."""
     return {
         changelogs[spec.name].topic: layout.plan.tasks(sub)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import structlog
 
@@ -18,11 +16,12 @@ from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.partitioning import partitions_of
-from spark_apps.engine.restores import reporting
+from spark_apps.engine.restores import reporting, restore_dir
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
-from spark_apps.engine.work import BatchWork, Outcome
+from spark_apps.engine.work import BatchWork
 from spark_apps.errors import MisplacedKeyError
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.topology_app import is_served
 from state.changelog.log_bounds import END, offsets_of
 from state.clock import Clock, SystemClock
@@ -58,8 +57,8 @@ class TaskRun:
     global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
-    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Outcome, Outputs]:
-        """Runs the task; returns its outcome, and by topic the records that go to a shuffle.
+    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Written, Outputs]:
+        """Runs the task; returns what it wrote, and by topic the records that go to a shuffle.
 
         Args:
             records: all of the task's records in this batch, in parts.
@@ -67,17 +66,16 @@ class TaskRun:
         Raises:
             StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
         """
-        app, began_s = self.work.app, time.monotonic()
-        slot = app.slot(self.sub, self.partition)
-        transaction = Transaction(app.writer, slot, self.work.batch_id)
+        app = self.work.app
+        transaction = Transaction(app.writer, app.slot(self.sub, self.partition), self.work.batch_id)
         if transaction.is_replay:
             rows, forwarded = self._forwarded_again(records)
             transaction.check_replay(rows)
-            return Outcome(slot.name, rows, replayed=True), forwarded
+            return Written(replayed_tasks=1), forwarded
         try:
             with closing(_LocalStores(self)) as stores:
-                restored = stores.catch_up()
-                outcome, forwarded = self._run(records, transaction, stores)
+                stores.catch_up()
+                return self._run(records, transaction, stores)
         except StoreCorruptedError:
             transaction.abandon()
             self._set_stores_aside()
@@ -85,17 +83,15 @@ class TaskRun:
         except BaseException:
             transaction.abandon()
             raise
-        open_ms = _ms_since(began_s) - outcome.process_ms - outcome.commit_ms
-        return msgspec.structs.replace(outcome, restored=restored, open_ms=open_ms), forwarded
 
     def _run(
         self, records: Iterable[Sequence[RecordFields]], transaction: Transaction, stores: _LocalStores
-    ) -> tuple[Outcome, Outputs]:
-        began_s = time.monotonic()
+    ) -> tuple[Written, Outputs]:
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
         for table in self.global_tables.values():
             table.catch_up()
-        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=self.global_tables)
+        tables = {name: table.get for name, table in self.global_tables.items()}
+        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=tables)
         rows, forwarded = 0, dict[str, list[Output]]()
         for part in records:
             self._check_keys(part)
@@ -106,24 +102,19 @@ class TaskRun:
         task.advance(self.clock.now_ms())
         batch = task.end_batch()
         check_input_complete()
-        processed_s = time.monotonic()
         self._write(batch.outputs, transaction, forwarded)
         self._write_dead_letters(batch.dead_letters, transaction)
         changes = self._write_changes(batch, transaction)
         transaction.commit(rows, batch.progress)
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
-        outcome = Outcome(
-            slot=self.work.app.slot(self.sub, self.partition).name,
-            rows=rows,
-            records=transaction.records,
+        slot = self.work.app.slot(self.sub, self.partition)
+        written = Written(
             dead_letters=len(batch.dead_letters),
-            dropped={reason.value: count for reason, count in task.dropped.by_reason.items() if count},
+            dropped=task.dropped.total,
             stream_time_ms=task.stream_time.now_ms,
-            state_rows=stores.rows(),
-            process_ms=round((processed_s - began_s) * 1000),
-            commit_ms=_ms_since(processed_s),
+            state_rows={slot.name: stores.rows()},
         )
-        return outcome, forwarded
+        return written, forwarded
 
     def _set_stores_aside(self) -> None:
         """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
@@ -209,8 +200,8 @@ class _LocalStores:
             self.close()
             raise
 
-    def catch_up(self) -> int:
-        """Restores all stores to the end offsets of their changelogs; returns the number of records read.
+    def catch_up(self) -> None:
+        """Restores all stores to the end offsets of their changelogs.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
@@ -219,10 +210,9 @@ class _LocalStores:
         topics = {name: app.changelogs[name].topic for name in self._logged}
         kafka = app.writer.kafka
         ends = offsets_of(kafka, {(topic, partition): END for topic in topics.values()})
-        with reporting(app.progress_dir) as report:
+        with reporting(restore_dir(app.settings, app.app)) as report:
             for name, store in self._logged.items():
                 store.catch_up(kafka, ends[topics[name], partition], report)
-        return sum(store.restored for store in self._logged.values())
 
     def open(self, name: str) -> BytesStore:
         """An open store."""
@@ -242,7 +232,3 @@ class _LocalStores:
             store.close()
         for other in self._others.values():
             other.close()
-
-
-def _ms_since(began_s: float) -> int:
-    return round((time.monotonic() - began_s) * 1000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -52,6 +51,3 @@ def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: 
     if rule is None or rule.refusal(whole) is None:
         return whole
     return topic, (key or b"")[:1024], None, headers, BY_KEY
-
-
-Rules: TypeAlias = Mapping[str, TopicRule]

@@ -98,7 +98,6 @@ class Transaction:
 
     Attributes:
         committed: the marker of the last batch that the task committed; None before its first.
-        records: how many records were written, without the marker.
 
     Raises:
         FencedWriterError: a newer attempt took over, or the broker gave the transaction up because it took too long.
@@ -111,7 +110,6 @@ class Transaction:
         self._plan = plan
         self._slot = slot
         self._batch_id = batch_id
-        self.records = 0
         self._began_s = time.monotonic()
         self._producer = new_producer(plan.kafka, {**plan.producer, "transactional.id": slot.name})
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
@@ -146,13 +144,11 @@ class Transaction:
 
     def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
         """Writes changes of a store to its changelog, each with its trace; returns how many there were."""
-        before = self.records
         records = (
             (key, value, timestamp_ms, [*headers, (TRACEPARENT, trace)] if trace else headers)
             for _, key, value, timestamp_ms, trace in changes
         )
-        self._produce_all(topic, records, self._slot.partition)
-        return self.records - before
+        return self._produce_all(topic, records, self._slot.partition)
 
     def commit(self, rows: int, progress: bytes) -> None:
         """Writes the marker and commits the transaction, which makes all records visible at once."""
@@ -171,7 +167,7 @@ class Transaction:
                 self._producer.purge()
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
 
-    def _produce_all(self, topic: str, records: Iterable[Output], partition: int) -> None:
+    def _produce_all(self, topic: str, records: Iterable[Output], partition: int) -> int:
         # Runs for millions of records: for nearly all of them, comparisons alone decide.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
         try:
@@ -193,7 +189,7 @@ class Transaction:
                     self._producer.poll(0)
         except KafkaException as error:  # a fenced or failed producer accepts no more records
             raise self._error(self._cause(error)) from error
-        self.records += count
+        return count
 
     def _produce_later(self, *record: object, **more: object) -> None:
         while True:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
-from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
+from state.changelog.reader import TopicFacts
 from state.stores.record_context import Header
 from state.topology.plan import Plan, SubTopology
 
@@ -25,31 +23,25 @@ class AppWork:
 
     Attributes:
         app: its name.
-        generation: the number of the running generation.
         query_id: the id of its Spark query.
         describe: describes its topology.
-        settings: the settings for `describe`.
+        settings: those of the running generation.
         partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
+        schema_versions: by store, the version of the values that are written.
         dead_letters: by source topic, the topic of its dead letters. Dead letters of other topics are only counted.
         writer: the settings that its tasks write with.
-        state_dir: the folder of the tasks' local stores, on the machine that they run on.
-        progress_dir: the folder where tasks report their restores; the driver reads it.
-        memory_bytes: the memory limit for the local stores of one worker process.
     """
 
     app: str
-    generation: int
     query_id: str
     describe: Describe
     settings: AppSettings
     partitions: Mapping[str, int]
-    changelogs: Mapping[str, Changelog]
+    changelogs: Mapping[str, TopicFacts]
+    schema_versions: Mapping[str, int]
     dead_letters: Mapping[str, str]
     writer: WriterPlan
-    state_dir: Path
-    progress_dir: Path
-    memory_bytes: int
 
     def layout(self) -> Layout:
         """The app's tasks."""
@@ -57,10 +49,10 @@ class AppWork:
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
         """A task's transactional id and the place of its marker."""
-        name = slot_name(sub)
+        name, generation = slot_name(sub), self.settings.generation
         return Slot(
-            name=f"{self.app}-gen-{self.generation}-{name}-{partition}",
-            markers=markers_topic(self.app, self.generation, name),
+            name=f"{self.app}-gen-{generation}-{name}-{partition}",
+            markers=markers_topic(self.app, generation, name),
             partition=partition,
             key=self.query_id.encode(),
         )
@@ -68,7 +60,7 @@ class AppWork:
     @property
     def store_root(self) -> Path:
         """The folder of the generation's local stores: `executor_state_dir` of this machine, else the driver's."""
-        return (_own_state_dir() or self.state_dir) / self.app / f"gen-{self.generation}"
+        return (_own_state_dir() or self.settings.state_dir) / self.app / f"gen-{self.settings.generation}"
 
     def store_dir(self, sub: SubTopology, partition: int) -> Path:
         """Where a task keeps its local stores."""
@@ -101,43 +93,11 @@ class BatchWork:
         return ChangelogHeaders(
             app=self.app.app,
             store=store,
-            generation=self.app.generation,
+            generation=self.app.settings.generation,
             batch_id=self.batch_id,
             source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
-            schema_version=self.app.changelogs[store].schema_version,
+            schema_version=self.app.schema_versions.get(store, 1),
         ).encode()
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The result of one task in one batch.
-
-    Attributes:
-        slot: the task's transactional id.
-        rows: how many records it read.
-        records: how many it wrote.
-        dead_letters: how many of these are dead letters.
-        dropped: how many records were left out, by reason.
-        replayed: whether an earlier attempt had committed it.
-        restored: how many changelog records were read to restore its local stores.
-        stream_time_ms: the newest timestamp that it has seen, -1 before the first.
-        state_rows: the approximate number of rows in its stores.
-        open_ms: how long taking over and restoring took.
-        process_ms: how long its operators took, and writing their outputs.
-        commit_ms: how long writing changes, committing and applying took.
-    """
-
-    slot: str
-    rows: int
-    records: int = 0
-    dead_letters: int = 0
-    dropped: dict[str, int] = {}
-    replayed: bool = False
-    restored: int = 0
-    stream_time_ms: int = -1
-    state_rows: int = 0
-    open_ms: int = 0
-    process_ms: int = 0
-    commit_ms: int = 0
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -240,11 +240,6 @@ def numbered(spec: AppSpec, number: int) -> AppSpec:
 def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
     """The settings of one of the generations."""
     return settings.model_copy(update={"generation": generation.number})
-
-
-def known(names: Iterable[str]) -> str:
-    """The names of migrations as one text, in the order in which they are applied."""
-    return " -> ".join(names) or "no migration"
 
 
 def _imported(name: str) -> StoreMigration:

@@ -24,7 +24,6 @@ from spark_apps.generations.catalog import (
     check_fitting,
     check_not_fixed,
     check_since,
-    known,
     settings_of,
 )
 from spark_apps.generations.comparison import behind, compare_generations
@@ -361,7 +360,7 @@ def _generation(taken: GenerationController, journal: Journal, generation: Gener
         "state": generation.state,
         "topics": dict(generation.topics),
         "migrations": list(generation.migrations),
-        "schema": known(generation.migrations),
+        "schema": " -> ".join(generation.migrations) or "no migration",
         "origin": generation.origin,
         "seed_rows": generation.seed_rows,
         "since": generation.since,

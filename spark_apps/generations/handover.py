@@ -171,15 +171,19 @@ class GenerationController:
     def _hold_target(self) -> None:
         journal = self.read()
         _, target = _both(journal)
-        with self._held(target, "it holds", settled=True) as checkpoint:
+        with self._held(target, "it holds", is_settled) as checkpoint:
             self._write(steps.waiting(journal, self.input_of(checkpoint.committed_position())))
 
     def _bring_together(self) -> None:
         journal = self.read()
         source, target = _both(journal)
-        with self._held(target, "it holds", settled=True) as behind_it:
-            reaching = self.input_of(behind_it.committed_position())
-            with self._held(source, "it reaches its successor and holds", settled=True, reaching=reaching) as ahead:
+        with self._held(target, "it holds", is_settled) as behind_it:
+            reached = self.input_of(behind_it.committed_position())
+
+            def is_there(checkpoint: SparkCheckpoint) -> bool:
+                return is_settled(checkpoint) and checkpoint.committed_position().reaches(reached)
+
+            with self._held(source, "it reaches its successor and holds", is_there) as ahead:
                 end = self.input_of(ahead.committed_position())
                 batches = self._planned_to(source, ahead, end), self._planned_to(target, behind_it, end)
                 self._write(steps.aligning(journal, end, *batches))
@@ -200,10 +204,10 @@ class GenerationController:
         comparison = None
         with (
             self._held(
-                target, f"it runs batch {transfer.target_batch}", settled=True, batch=transfer.target_batch
+                target, f"it runs batch {transfer.target_batch}", _behind_batch(transfer.target_batch)
             ) as of_target,
             self._held(
-                source, f"it runs batch {transfer.source_batch}", settled=True, batch=transfer.source_batch
+                source, f"it runs batch {transfer.source_batch}", _behind_batch(transfer.source_batch)
             ) as of_source,
         ):
             end = transfer.end
@@ -244,13 +248,7 @@ class GenerationController:
 
     @contextmanager
     def _held(
-        self,
-        generation: Generation,
-        until: str,
-        *,
-        settled: bool = False,
-        batch: int | None = None,
-        reaching: Position | None = None,
+        self, generation: Generation, until: str, is_there: Callable[[SparkCheckpoint], bool] = lambda _: True
     ) -> Iterator[SparkCheckpoint]:
         """Waits until a generation is that far, then holds its lease so that its query can't run."""
         checkpoint = self.checkpoint(generation)
@@ -258,14 +256,14 @@ class GenerationController:
 
         def there() -> bool:
             nonlocal lease
-            if not _is_at(checkpoint, settled=settled, batch=batch, reaching=reaching):
+            if not is_there(checkpoint):
                 return False
             name = generation_lease(self.spec.name, generation.number)
             lease = Lease(self.settings.lease_file(name), clock=self.clock, wait=self.wait)
             with contextlib.suppress(AppRunningError):
                 lease.acquire(0)
                 # It may have run on before the lease was acquired.
-                if _is_at(checkpoint, settled=settled, batch=batch, reaching=reaching):
+                if is_there(checkpoint):
                     return True
                 lease.release()
             lease = None
@@ -332,12 +330,8 @@ _PHASES: dict[TransferPhase, Callable[[GenerationController], object]] = {
 }
 
 
-def _is_at(checkpoint: SparkCheckpoint, *, settled: bool, batch: int | None, reaching: Position | None) -> bool:
-    if settled and not is_settled(checkpoint):
-        return False
-    if batch is not None and _last(checkpoint) < batch:
-        return False
-    return reaching is None or checkpoint.committed_position().reaches(reaching)
+def _behind_batch(batch: int | None) -> Callable[[SparkCheckpoint], bool]:
+    return lambda checkpoint: is_settled(checkpoint) and (batch is None or _last(checkpoint) >= batch)
 
 
 def _last(checkpoint: SparkCheckpoint) -> int:

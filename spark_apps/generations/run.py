@@ -7,7 +7,6 @@ sees a change of the journal within `POLL_S` seconds.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,20 +17,18 @@ from typing import TYPE_CHECKING
 import structlog
 
 from spark_apps.generations.boundary import take_back
-from spark_apps.generations.catalog import first_journal, known_migrations, settings_of, spec_of
+from spark_apps.generations.catalog import first_journal, settings_of, spec_of
 from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from spark_apps.generations.journal import Generation, JournalFile
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.drain_barrier import BatchRefusedError
-from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
 from spark_apps.runtime.lease import Lease
-from spark_apps.runtime.preflight import preflight
 from spark_apps.runtime.progress import offsets_of
-from spark_apps.runtime.runner import AppRun
+from spark_apps.runtime.runner import AppRun, first_heartbeat
 from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.runtime.stream import ProcessBatch
-from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.clock import Clock
@@ -68,18 +65,6 @@ class BatchLimit:
         return limited
 
 
-@dataclass(frozen=True, slots=True)
-class _Term(AppRun):
-    """One query, from one change of the desired state to the next, on a session that outlives it."""
-
-    def run(self, spark: SparkSession, heartbeats: HeartbeatWriter) -> None:
-        assert self.generation is not None  # noqa: S101 (given by `GenerationRun`)
-        topics = Topics(self.settings.kafka)
-        found = preflight(self.spec, self.settings, topics, self.clock)
-        if not self.stop.is_set():
-            self._query(spark, heartbeats, found)
-
-
 @dataclass(slots=True)
 class GenerationRun:
     """The process in one role of an app. `around_batch` and `shared` are as in `AppRun`."""
@@ -92,7 +77,7 @@ class GenerationRun:
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
     shared: SparkSession | None = None
     _spark: SparkSession | None = field(default=None, init=False)
-    _starts: int = field(default=1, init=False)
+    _first: Heartbeat = field(init=False)
 
     def __call__(self) -> None:
         """Runs until `stop` is set, then lets the running batch finish; or until there is no generation for the role.
@@ -149,28 +134,25 @@ class GenerationRun:
             # The previous holder of the lease may have changed the desired state.
             if self._desired() != desired:
                 return
-            spark = self._session(process_lease)
-            pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
-            heartbeats.enter(AppState.STARTING, jvm_pid=pid)
-            self._term(desired, spark, heartbeats)
+            self._term(desired, self._session(process_lease), lease, heartbeats)
 
-    def _term(self, desired: DesiredState, spark: SparkSession, heartbeats: HeartbeatWriter) -> None:
+    def _term(self, desired: DesiredState, spark: SparkSession, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+        """Runs one query, from one change of the desired state to the next, on a session that outlives it."""
         checkpoint = self._checkpoint(desired.generation)
         planned_before = checkpoint.last_planned_batch()
         ended = threading.Event()
         limit = BatchLimit(_last_batch(desired, checkpoint), ended.set)
-        term = _Term(
+        term = AppRun(
             spec_of(self.spec, desired.generation),
             settings_of(self.settings, desired.generation),
             self.clock,
             ended,
             around_batch=lambda process: limit(self.around_batch(process)),
             generation=desired.generation,
+            shared=spark,
         )
         with self._watching(desired, lambda: desired.reached(checkpoint, owed=planned_before), ended):
-            term.run(spark, heartbeats)
+            term.run(lease, heartbeats)
         planned = checkpoint.last_planned_batch()
         never_begun = planned is not None and planned > max(limit.begun, planned_before or 0)
         # A paused generation must have no unfinished batch. A batch that was begun is finished instead.
@@ -205,9 +187,7 @@ class GenerationRun:
     def _session(self, lease: Lease) -> SparkSession:
         if self._spark is None:
             self._spark = self.shared or start_session(self.role.program(self.spec.name), self.settings)
-            pid = jvm_pid(self._spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            lease.record_jvm(jvm_pid(self._spark))
         return self._spark
 
     def _checkpoint(self, generation: Generation) -> SparkCheckpoint:
@@ -217,23 +197,18 @@ class GenerationRun:
         desired = self._desired()
         generation = desired.generation if desired is not None else first_journal(self.spec).live_generation
         path = self.settings.heartbeat_file(program)
-        before = read_heartbeat(path)
-        self._starts = 1 if before is None else before.starts + 1
-        first = self._heartbeat(generation, AppState.STARTING)
-        return HeartbeatWriter(path, first, clock=self.clock)
+        self._first = first_heartbeat(path, self.spec, generation.number, self.clock)
+        return HeartbeatWriter(path, self._first, clock=self.clock)
 
     def _heartbeat(self, generation: Generation, state: AppState) -> Heartbeat:
         now_ms = self.clock.now_ms()
-        return Heartbeat(
-            app=self.spec.name,
+        return replace(
+            self._first,
             generation=generation.number,
-            pid=os.getpid(),
             jvm_pid=None if self._spark is None else jvm_pid(self._spark),
             state=state,
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
-            starts=self._starts,
-            migrations=known_migrations(self.spec),
         )
 
 

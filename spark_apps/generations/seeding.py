@@ -21,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
-from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
-from spark_apps.engine.own_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
+from spark_apps.engine.markers import Marker
+from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind
@@ -312,14 +312,12 @@ class Seeding:
 
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
-        for sub, spec in _stores(self._new_layout):
-            like = self.live.topics.get(spec.name)
-            config = CHANGELOG_CONFIG if like is None else self._topics.own_config(like)
-            self._topics.make_anew(self.new.topics[spec.name], self._new_layout.plan.tasks(sub), config)
-        for topic, count in self._new_layout.topics_to_create.items():
-            self._topics.make_anew(topic, count, REPARTITION_CONFIG)
-        for slot, count in self._new_layout.slots().items():
-            self._topics.make_anew(markers_topic(self.spec.name, self.new.number, slot), count, MARKER_TOPIC_CONFIG)
+        like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
+        for own in own_topics_of(self.spec.name, self._new_layout, self.new.number):
+            live = like.get(own.name)
+            self._topics.make_anew(
+                own.name, own.partitions, own.config if live is None else self._topics.own_config(live)
+            )
 
     def _written(self, rows: DataFrame, source: Position) -> int:
         options = producer_options(self.settings)

@@ -43,9 +43,7 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     Example: storekeeper cleanup preview prices --ttl-days 9
     """
     begin_job()
-    spec, _ = live_store(store, AppSettings.of_platform())
-    check_cleanable(spec)
-    _check_alone(store)
+    _check(store)
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
     )
@@ -72,7 +70,7 @@ def run(
     Example: storekeeper cleanup run prices 20260131T180000000Z
     """
     begin_job()
-    _check_alone(store)
+    _check(store)
     cleanup = _cleanup(store)
     plan = cleanup.plan(cleanup_id)
     cleanup.archive(plan)
@@ -136,9 +134,12 @@ def _cleanup(store: str) -> Cleanup:
     )
 
 
-def _check_alone(store: str) -> None:
-    spec, _ = live_store(store, AppSettings.of_platform())
-    check_alone(spec, journal_of(spec, AppSettings.of_platform()))
+def _check(store: str) -> None:
+    """Checks that rows of the store may be deleted, and are then gone. Raises as the two checks."""
+    settings = AppSettings.of_platform()
+    spec, _ = live_store(store, settings)
+    check_cleanable(spec)
+    check_alone(spec, journal_of(spec, settings))
 
 
 def _show_report(report: CleanupReport, output: AnswerOutput) -> None:

@@ -15,6 +15,7 @@ from state.maintenance.node_copies import NodeCopies
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import Copy, verify_copies
 from state.snapshots.delta_log import is_table
+from state.snapshots.proof import prove
 from state.snapshots.vouched import vouched_version
 
 
@@ -63,7 +64,7 @@ def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotC
         if vouched is None:
             return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
         fields = store_in(vouched.manifest, spec, settings).value_fields
-        snapshot = SnapshotCopies.of(path, vouched, fields)
+        snapshot = SnapshotCopies(path, prove(path, vouched, fields))
     except SnapshotDamagedError as error:
         return None, (str(error),)
     return snapshot, snapshot.flaws

@@ -6,11 +6,12 @@ One JSON object, replaced as a whole, so that a reader never sees half of it. It
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from state.whole_files import write_whole
@@ -67,7 +68,7 @@ class Heartbeat:
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
     dropped_total: int = 0
-    restoring: Sequence[Mapping[str, Any]] = ()
+    restoring: tuple[Mapping[str, Any], ...] = ()
     state_rows: int | None = None
     watermark_ms: int | None = None
     batches_total: int = 0
@@ -101,10 +102,6 @@ def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
 def read_heartbeat(path: Path) -> Heartbeat | None:
     """The last beat in the file at `path`; None if there is no file, or none that this version understands."""
     try:
-        content: dict[str, Any] = orjson.loads(path.read_bytes())
-        known = {item.name for item in fields(Heartbeat)}
-        chosen = {name: value for name, value in content.items() if name in known}
-        read = {"state": AppState(chosen["state"]), "restoring": tuple(chosen.get("restoring", ()))}
-        return Heartbeat(**{**chosen, **read})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return msgspec.json.decode(path.read_bytes(), type=Heartbeat)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

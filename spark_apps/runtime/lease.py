@@ -61,9 +61,10 @@ class Lease:
         self._file = file
         self._write({"pid": os.getpid()})
 
-    def record_jvm(self, pid: int) -> None:
-        """Records the JVM that works for this holder."""
-        self._write({"pid": os.getpid(), "jvm_pid": pid, "jvm_started_at_s": psutil.Process(pid).create_time()})
+    def record_jvm(self, pid: int | None) -> None:
+        """Records the JVM that works for this holder; None: there is none of its own."""
+        if pid is not None:
+            self._write({"pid": os.getpid(), "jvm_pid": pid, "jvm_started_at_s": psutil.Process(pid).create_time()})
 
     def release(self) -> None:
         """Gives the lease back. The JVM must have ended. Safe to call twice."""

@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 from pyspark.errors import PySparkException
 
-from spark_apps.engine.restores import restores
-from spark_apps.engine.stream import open_topology_stream, restore_dir
+from spark_apps.engine.restores import restore_dir, restores
+from spark_apps.engine.stream import open_topology_stream
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
@@ -85,33 +86,20 @@ class AppRun:
         spec, settings = self.spec, self.settings
         with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire()
-            heartbeats = HeartbeatWriter(settings.heartbeat_file(spec.name), self._first_heartbeat(), clock=self.clock)
-            with heartbeats.running():
-                self._run(lease, heartbeats)
+            path = settings.heartbeat_file(spec.name)
+            first = first_heartbeat(path, spec, settings.generation, self.clock)
+            with HeartbeatWriter(path, first, clock=self.clock).running() as heartbeats:
+                self.run(lease, heartbeats)
 
-    def _first_heartbeat(self) -> Heartbeat:
-        now_ms = self.clock.now_ms()
-        before = read_heartbeat(self.settings.heartbeat_file(self.spec.name))
-        return Heartbeat(
-            app=self.spec.name,
-            generation=self.settings.generation,
-            pid=os.getpid(),
-            state=AppState.STARTING,
-            started_at_ms=now_ms,
-            updated_at_ms=now_ms,
-            starts=1 if before is None else before.starts + 1,
-            migrations=known_migrations(self.spec),
-        )
-
-    def _run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+    def run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+        """The same under a lease that is held, with heartbeats that are written. The lease then names the JVM."""
         found = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
         if self.stop.is_set():
             return
         spark = self.shared or start_session(self.spec.name, self.settings)
         try:
             pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            lease.record_jvm(pid)
             heartbeats.enter(AppState.STARTING, jvm_pid=pid)
             self._query(spark, heartbeats, found)
         finally:
@@ -187,6 +175,21 @@ class AppRun:
                 break
             time.sleep(_POLL_S / 2)
         query.stop()
+
+
+def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) -> Heartbeat:
+    """The first beat of a process that runs an app, for the file at `path`: it counts on from the one before."""
+    now_ms, before = clock.now_ms(), read_heartbeat(path)
+    return Heartbeat(
+        app=spec.name,
+        generation=generation,
+        pid=os.getpid(),
+        state=AppState.STARTING,
+        started_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        starts=1 if before is None else before.starts + 1,
+        migrations=known_migrations(spec),
+    )
 
 
 def opened(context: StreamContext) -> Stream:

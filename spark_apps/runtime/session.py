@@ -90,9 +90,8 @@ def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -
     """
     spark = start_session(name, settings)
     try:
-        if (pid := jvm_pid(spark)) is not None:
-            for lease in leases:
-                lease.record_jvm(pid)
+        for lease in leases:
+            lease.record_jvm(jvm_pid(spark))
         with reaching_by_spark(settings.tables):
             yield spark
     finally:

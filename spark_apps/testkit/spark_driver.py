@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import NewTopic
 
-from spark_apps.engine.layout import Layout, markers_topic
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.stream import Stream, StreamContext
@@ -68,8 +69,7 @@ class SparkDriver(TopologyTestDriver):
         self._piped: list[Record] = []
         self._seen: dict[tuple[str, int], int] = {}
         named = dict.fromkeys((*spec.sources(settings), *spec.sinks(settings), *spec.dead_letters(settings)))
-        markers = (markers_topic(spec.name, settings.generation, slot) for slot in self._layout.slots())
-        self._topics = [*named, *markers, *self._internal, *self._changelog_topics.values()]
+        self._topics = [*named, *(own.name for own in own_topics_of(spec.name, self._layout, settings.generation))]
         self._refuse_others_topics()
         self._make_topics({topic: self.plan.partitions.get(topic, partitions) for topic in named})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+import msgspec
 import orjson
 
 from state.errors import InvalidArgumentError, SerializationError
@@ -89,17 +90,8 @@ class CleanupPlan:
             SerializationError: it is no plan.
         """
         try:
-            fields: dict[str, Any] = orjson.loads(content)
-            return cls(
-                **{
-                    **fields,
-                    "options": CleanupOptions(**fields["options"]),
-                    "ends": {int(partition): end for partition, end in fields["ends"].items()},
-                    "ages": tuple(AgeClass(**age) for age in fields["ages"]),
-                    "sample": tuple(fields["sample"]),
-                }
-            )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             msg = "this is no plan of a clean-up: make one with `storekeeper cleanup preview`"
             raise SerializationError(msg) from error
 

@@ -33,7 +33,6 @@ class PartitionContent:
     size_bytes: int
     ages: tuple[AgeClass, ...]
     expired: list[LogRecord]
-    null_keys: int
 
 
 def content_of(records: Iterable[LogRecord], *, cutoff_ms: int, now_ms: int) -> PartitionContent:
@@ -43,12 +42,11 @@ def content_of(records: Iterable[LogRecord], *, cutoff_ms: int, now_ms: int) -> 
     """
     newest: dict[bytes, tuple[int, int]] = {}
     expired: dict[bytes, LogRecord] = {}
-    null_keys = 0
     for record in records:
         key = record.key
         if key is None:
-            null_keys += 1
-        elif record.value is None:
+            continue
+        if record.value is None:
             newest.pop(key, None)
             expired.pop(key, None)
         else:
@@ -59,7 +57,7 @@ def content_of(records: Iterable[LogRecord], *, cutoff_ms: int, now_ms: int) -> 
                 expired.pop(key, None)
     ordered = sorted(expired.values(), key=lambda record: record.offset)
     size_bytes = sum(size for _, size in newest.values())
-    return PartitionContent(len(newest), size_bytes, _ages(newest.values(), now_ms), ordered, null_keys)
+    return PartitionContent(len(newest), size_bytes, _ages(newest.values(), now_ms), ordered)
 
 
 def added(left: Iterable[AgeClass], right: Iterable[AgeClass]) -> tuple[AgeClass, ...]:

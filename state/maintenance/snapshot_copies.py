@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from state.locations import Location
 from state.maintenance.verification import Copy, Fold
-from state.snapshots.columns import Field, snapshot_schema
+from state.snapshots.columns import snapshot_schema
 from state.snapshots.digest import entry_hash
-from state.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows
-from state.snapshots.vouched import VouchedVersion
+from state.snapshots.proof import PartitionContent, SnapshotProof, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,6 @@ class SnapshotCopies:
 
     path: Location
     proof: SnapshotProof
-
-    @classmethod
-    def of(cls, path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotCopies:
-        """Reads the table. Raises as `prove`."""
-        return cls(path, prove(path, vouched, fields))
 
     @property
     def flaws(self) -> tuple[str, ...]:

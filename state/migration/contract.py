@@ -8,15 +8,15 @@ repository.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Literal, Self
 
+import msgspec
 import orjson
 
 from state.errors import InvalidArgumentError, InvalidNameError
 from state.names import checked_name
 
-_VERSION = 1
 Fields = Mapping[str, str]
 """SQL type by name of a value's fields."""
 
@@ -137,14 +137,9 @@ class Description:
 
     def encode(self) -> bytes:
         """The JSON that `decode` reads: readable by people, equal for equal descriptions."""
-        stores = [asdict(self.stores[name]) for name in sorted(self.stores)]
-        topologies = [asdict(self.topologies[app]) for app in sorted(self.topologies)]
-        content = {
-            "version": _VERSION,
-            "described_at_ms": self.described_at_ms,
-            "stores": stores,
-            "topologies": topologies,
-        }
+        stores = [self.stores[name] for name in sorted(self.stores)]
+        topologies = [self.topologies[app] for app in sorted(self.topologies)]
+        content = msgspec.to_builtins(_File(1, self.described_at_ms, stores, topologies))
         return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
     @classmethod
@@ -155,34 +150,24 @@ class Description:
             InvalidArgumentError: if it is no description.
         """
         try:
-            content = orjson.loads(data)
-            if content["version"] != _VERSION:
-                raise ValueError("another version")
-            stores = [_running(entry) for entry in content["stores"]]
-            topologies = [_topology(entry) for entry in content["topologies"]]
-            return cls(
-                int(content["described_at_ms"]),
-                {found.store: found for found in stores},
-                {found.app: found for found in topologies},
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, InvalidNameError) as error:
+            content = msgspec.json.decode(data, type=_File)
+            for store in content.stores:
+                for name in (store.store, store.app, store.topic):
+                    checked_name(name)
+            for topology in content.topologies:
+                checked_name(topology.app)
+        except (msgspec.MsgspecError, UnicodeDecodeError, InvalidNameError) as error:
             msg = "the file does not hold a running state: write one with `storekeeper plan --export FILE`"
             raise InvalidArgumentError(msg) from error
+        return cls(
+            content.described_at_ms,
+            {found.store: found for found in content.stores},
+            {found.app: found for found in content.topologies},
+        )
 
 
-def _topology(entry: dict[str, Any]) -> AppTopology:
-    checked_name(entry["app"])
-    return AppTopology(**{**entry, "migrations": tuple(map(str, entry["migrations"]))})
-
-
-def _running(entry: dict[str, Any]) -> RunningStore:
-    for name in ("store", "app", "topic"):
-        checked_name(entry[name])
-    fields = entry["fields"]
-    return RunningStore(
-        **{
-            **entry,
-            "migrations": tuple(map(str, entry["migrations"])),
-            "fields": None if fields is None else {str(name): str(kind) for name, kind in fields.items()},
-        }
-    )
+class _File(msgspec.Struct):
+    version: Literal[1]
+    described_at_ms: int
+    stores: list[RunningStore]
+    topologies: list[AppTopology]

@@ -148,10 +148,7 @@ class CachingStore(WrappedStore):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values, cached ones first and the rest in one call below; a bulk read evicts nothing."""
         rows = self._rows
-        if not rows:
-            self.misses += len(keys)
-            return self._inner.get_many(keys)
-        if rows.keys().isdisjoint(keys):
+        if not rows or rows.keys().isdisjoint(keys):
             self.misses += len(keys)
             return self._inner.get_many(keys)
         lookup = rows.get

@@ -1,21 +1,19 @@
-"""The in-memory LRU store: a bounded number of rows, the one that was not used for longest goes first."""
+"""The bounded in-memory backend: of too many rows, the one that was not used for longest goes first."""
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from state.errors import ConfigurationError
-from state.stores.backend import Backend
-from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.iterators import Row, RowIterator
+from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.memory import MemoryStore
 
 
-class LruStore(Backend):
+class LruStore(MemoryStore):
     """A `BytesStore` of at most `max_entries` rows in the process's memory. Reading a row makes it the newest.
 
-    Scans sort the rows at the call and refresh none. Safe for one writer and many readers.
+    Scans refresh no row. Safe for one writer and many readers.
     """
 
     def __init__(self, name: str, max_entries: int) -> None:
@@ -24,9 +22,7 @@ class LruStore(Backend):
             raise ConfigurationError(msg)
         super().__init__(name)
         self._max_entries = max_entries
-        self._rows: OrderedDict[bytes, bytes] = OrderedDict()
-        self._metadata: dict[bytes, bytes] = {}
-        self._lock = threading.RLock()
+        self._used: OrderedDict[bytes, None] = OrderedDict()
         self._on_evict: Callable[[bytes], None] | None = None
         self.evictions = 0
 
@@ -36,85 +32,43 @@ class LruStore(Backend):
 
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None."""
-        self._check_open()
         with self._lock:
-            value = self._rows.get(key)
+            value = super().get(key)
             if value is not None:
-                self._rows.move_to_end(key)
+                self._used.move_to_end(key)
             return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values at `keys`, in their order."""
-        self._check_open()
-        return [self.get(key) for key in keys]
+        return [self.get(key) for key in keys] if keys else super().get_many(keys)
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Writes rows and metadata, then evicts the excess."""
-        self._check_open()
+        rows = list(entries)
         evicted: list[bytes] = []
         with self._lock:
-            for key, value in entries:
-                self._rows.pop(key, None)
+            super().write(rows, metadata)
+            for key, value in rows:
+                self._used.pop(key, None)
                 if value is not None:
-                    self._rows[key] = value
-            while len(self._rows) > self._max_entries:
-                evicted.append(self._rows.popitem(last=False)[0])
+                    self._used[key] = None
+            while len(self._used) > self._max_entries:
+                evicted.append(self._used.popitem(last=False)[0])
+                del self._rows[evicted[-1]]
         self.evictions += len(evicted)
-        for key, value in metadata.items():
-            if value is None:
-                self._metadata.pop(key, None)
-            else:
-                self._metadata[key] = value
         if self._on_evict is not None:
             for key in evicted:
                 self._on_evict(key)
 
-    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
-        """Rows with `start <= key < stop`, in byte order or backwards."""
-        self._check_open()
-        with self._lock:
-            present = list(self._rows)
-        keys = sorted(
-            (key for key in present if (start is None or key >= start) and (stop is None or key < stop)),
-            reverse=reverse,
-        )
-        return RowIterator(self._present(keys), self._iterators)
-
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Deletes every row with `start <= key < stop`."""
-        self._check_open()
         with self._lock:
-            for key in [key for key in self._rows if start <= key < stop]:
-                del self._rows[key]
-
-    def metadata(self, key: bytes) -> bytes | None:
-        """The metadata entry at `key`, or None."""
-        self._check_open()
-        return self._metadata.get(key)
-
-    def approximate_num_entries(self) -> int:
-        """Exactly how many rows there are."""
-        self._check_open()
-        return len(self._rows)
-
-    def flush(self) -> None:
-        """Does nothing: rows never outlive the process."""
-        self._check_open()
+            for key in self._keys(start, stop):
+                del self._used[key]
+            super().delete_range(start, stop)
 
     def close(self) -> None:
         """Drops the rows; open iterators become unusable. Safe to call twice."""
-        self._open = False
-        self._iterators.shut_down()
         with self._lock:
-            self._rows.clear()
-        self._metadata.clear()
-
-    def _present(self, keys: Sequence[bytes]) -> Iterator[Row]:
-        for key in keys:
-            value = self._rows.get(key)
-            if value is not None:
-                yield key, value
-
-    def _check_open(self) -> None:
-        if not self._open:
-            self._refuse()
+            super().close()
+            self._used.clear()

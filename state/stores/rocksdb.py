@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rocksdict import AccessType, ColumnFamily, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import AccessType, ColumnFamily, Rdict, ReadOptions, WriteBatch
 
 from state.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
 from state.stores.backend import Backend
@@ -51,8 +51,6 @@ class RocksDBStore(Backend):
         super().__init__(name)
         self._path = path
         self._options = options
-        self._write_options = WriteOptions()
-        self._write_options.sync = options.sync_writes
         self._open = False
         self._failed_write = False
         self._buffered_bytes = self._reached = 0
@@ -112,7 +110,7 @@ class RocksDBStore(Backend):
         if metadata:
             self._add_metadata(batch, metadata)
         try:
-            self._database.write(batch, self._write_options)
+            self._database.write(batch)
         except Exception as error:
             self._fail(error)
 
@@ -144,7 +142,7 @@ class RocksDBStore(Backend):
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(start, stop)
         try:
-            self._database.write(batch, self._write_options)
+            self._database.write(batch)
         except Exception as error:
             self._fail(error)
 

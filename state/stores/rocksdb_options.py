@@ -132,13 +132,10 @@ class RocksDBOptions:
     Attributes:
         profile: what the store is mostly used for.
         memory: cache and write buffers to share; None takes the process's.
-        sync_writes: wait for the disk on each write. Off by default: a crash of the process loses nothing, a crash of
-            the machine may lose writes since the last `flush`, which the changelog replays.
     """
 
     profile: Profile = Profile.BALANCED
     memory: RocksDBMemory | None = None
-    sync_writes: bool = False
 
 
 def row_options(options: RocksDBOptions) -> Options:

@@ -111,9 +111,8 @@ class SessionStore(TimedStore[K, V]):
         """Sets the listener that gets (session, new, old) when the cache is flushed, in write order. Needs a cache."""
         self._on_flush(listener, self._windowed, self._decode)
 
-    def _observe_restored(self, rows: Sequence[Entry]) -> None:
-        latest_ms = max((session_end_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
-        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+    def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
+        return (session_end_ms(row_key) for row_key, _ in rows)
 
     def _of_key(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool

@@ -86,7 +86,8 @@ class TimedStore(StateStore[K, V], ABC):
     def restore_batch(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Writes changelog records, in their order, below the changelog, and rebuilds stream time from the rows."""
         rows = list(entries)
-        self._observe_restored(rows)
+        for time_ms in self._times_in(rows):
+            self._time.observe(time_ms)
         self._layers.restore_target.write(rows, {**metadata, **self._time.encoded()})
         self.expire()
 
@@ -99,8 +100,8 @@ class TimedStore(StateStore[K, V], ABC):
         return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
 
     @abstractmethod
-    def _observe_restored(self, rows: Sequence[Entry]) -> None:
-        """Moves stream time to the latest of the rows."""
+    def _times_in(self, rows: Sequence[Entry]) -> Iterable[int]:
+        """The times in rows that move stream time, epoch milliseconds."""
 
 
 def check_key_and_time(key: object, *times_ms: object) -> None:

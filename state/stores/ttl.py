@@ -92,9 +92,8 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         if self._time.observe(timestamp_ms):
             self._write((), self._time.encoded())
 
-    def _observe_restored(self, rows: Sequence[Entry]) -> None:
-        latest_ms = max((put_at_ms(data) for _, data in rows if data is not None), default=self._time.observed_ms)
-        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+    def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
+        return (put_at_ms(data) for _, data in rows if data is not None)
 
     def _stamped(self, value: V, timestamp_ms: int, ttl_ms: int | None) -> bytes:
         ttl = self._ttl_ms if ttl_ms is None else ttl_ms

@@ -6,7 +6,7 @@ the serialized value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from state.errors import ConfigurationError
@@ -130,9 +130,8 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                     break
         return records[::-1]
 
-    def _observe_restored(self, rows: Sequence[Entry]) -> None:
-        latest_ms = max((version_timestamp_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
-        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+    def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
+        return (version_timestamp_ms(row_key) for row_key, _ in rows)
 
     @property
     def _horizon_ms(self) -> int:

@@ -127,11 +127,11 @@ class WindowStore(TimedStore[K, V]):
         """Sets the listener for (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
         self._on_flush(listener, self._windowed, self._decode)
 
-    def _observe_restored(self, rows: Sequence[Entry]) -> None:
+    def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
         for row_key, _ in rows:
             _, start_ms, sequence = decode_window_row_key(row_key)
-            self._time.observed_ms = max(self._time.observed_ms, start_ms)
             self._time.sequence = max(self._time.sequence, sequence)
+            yield start_ms
 
     def _of_key(self, key: K, from_ms: int, to_ms: int, *, reverse: bool) -> StoreIterator[tuple[int, V]]:
         check_key_and_time(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -80,7 +81,7 @@ class TopologyTestDriver:
         self._batches_before = 0
         subs = sorted(topology.sub_topologies, key=lambda sub: not sub.is_global)
         self._slots = [_Slot(sub, number) for sub in subs for number in range(self.plan.tasks(sub))]
-        self._globals = {spec.name: _GlobalRows(slot, spec.name) for slot in self._slots
+        self._globals = {spec.name: partial(self._look_up, slot, spec.name) for slot in self._slots
                          if slot.sub_topology.is_global for spec in slot.sub_topology.stores}  # fmt: skip
         for slot in self._slots:
             self._open(slot)
@@ -303,6 +304,10 @@ class TopologyTestDriver:
         )
         slot.task.advance(self.now_ms)
 
+    def _look_up(self, slot: _Slot, name: str, key: Any) -> Any:
+        assert slot.task is not None  # noqa: S101 (for the type checker)
+        return slot.task.store(name).get(key)
+
     def _backend(self, name: str, partition: int) -> MemoryStore:
         return self._backends.setdefault((name, partition), MemoryStore(name))
 
@@ -314,19 +319,6 @@ class _Supplier:
 
     def open(self, name: str) -> BytesStore:
         return self.driver._backend(name, self.partition)  # noqa: SLF001 (its own part)
-
-
-@dataclass(frozen=True, slots=True)
-class _GlobalRows:
-    slot: _Slot
-    name: str
-
-    def get(self, key: Any) -> Any:
-        assert self.slot.task is not None  # noqa: S101 (for the type checker)
-        return self.slot.task.store(self.name).get(key)
-
-    def put(self, key: Any, row: Any) -> None:
-        raise InvalidArgumentError("a global table is written by its topic alone")
 
 
 def _rows(store: Any) -> Iterable[tuple[Any, Any]]:

@@ -22,12 +22,13 @@ from state.topology.windows import EmitStrategy, SessionWindows, Windows
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
+G = TypeVar("G")
 W = TypeVar("W")
 
 Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
 """`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
-WindowAdder = Adder[A, V, K] | WithWindow[Callable[[Windowed[K], A, V], A | None]]
-"""An adder of windows: `with_window(adder)` gets the windowed key, too."""
+GroupAdder = Adder[A, V, K] | WithWindow[Callable[[G, A, V], A | None]]
+"""An adder of groups: in windows, `with_window(adder)` gets the windowed key, too."""
 Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
 """`merger(earlier, later)` joins the aggregates of two sessions."""
 AnyStore = str | Store[A] | None
@@ -58,12 +59,6 @@ class _Folding(Generic[K]):
         )  # fmt: skip
         return KTable(node, serdes, windows=self._windows)
 
-    def _count(self, store: Any, named: str | None) -> KTable[Any, Any]:
-        return self._fold("count", count(), store, StructSerde(int), named=named)
-
-    def _reduce(self, reducer: Callable[[Any, Any], Any], store: Any, named: str | None) -> KTable[Any, Any]:
-        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
-
     def _aggregate(
         self, initialize: Any, adders: Sequence[Any], merger: Any, store: Any, named: str | None
     ) -> KTable[Any, Any]:
@@ -76,41 +71,47 @@ class _Folding(Generic[K]):
         return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adds)
 
 
-class KGroupedStream(_Folding[K], Generic[K, V]):
-    """The records of each key. Records without key or value are left out and counted."""
+class _Groups(_Folding[K], Generic[G, K, V]):
+    """Groups of records, and their aggregations: by key, or by key and window."""
 
-    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
-        super().__init__([node], serdes)
-
-    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
-        """Counts the records of each key."""
-        return self._count(store, named)
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[G, int]:
+        """Counts the records of each group."""
+        return self._fold("count", count(), store, StructSerde(int), named=named)
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
-    ) -> KTable[K, V]:
-        """Combines the values of each key two at a time. The first value is the first aggregate.
+    ) -> KTable[G, V]:
+        """Combines the values of each group two at a time. The first value is the first aggregate.
 
         Args:
             reducer: `reducer(aggregate, value)` returns the new aggregate.
             store: the store of the aggregates: its name, or options.
             named: the operator's name.
         """
-        return self._reduce(reducer, store, named)
+        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
 
     def aggregate(
-        self, initialize: Callable[[], A], adder: Adder[A, V, K], *, store: AnyStore[A] = None, named: str | None = None
-    ) -> KTable[K, A]:
-        """Folds the values of each key into an aggregate.
+        self, initialize: Callable[[], A], adder: GroupAdder[A, V, K, G], merger: Merger[A, K] | None = None,
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]:  # fmt: skip
+        """Folds the values of each group into an aggregate.
 
         Args:
-            initialize: returns the aggregate of a key without values.
+            initialize: returns the aggregate of a group without values.
             adder: `adder(aggregate, value)` returns the new aggregate and leaves the old one unchanged. None removes
-                the row.
+                the row. In windows, `with_window(adder)` also gets the windowed key, first.
+            merger: `merger(earlier, later)` joins the aggregates of two sessions. Sessions need it.
             store: the store of the aggregates: its name, or options.
             named: the operator's name.
         """
-        return self._aggregate(initialize, [adder], None, store, named)
+        return self._aggregate(initialize, [adder], merger, store, named)
+
+
+class KGroupedStream(_Groups[K, K, V], Generic[K, V]):
+    """The records of each key. Records without key or value are left out and counted."""
+
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
+        super().__init__([node], serdes)
 
     def windowed_by(
         self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
@@ -128,34 +129,8 @@ class KGroupedStream(_Folding[K], Generic[K, V]):
         return CogroupedStream([(self._nodes[0], adder)], self._serdes)
 
 
-class WindowedStream(_Folding[K], Generic[K, V]):
+class WindowedStream(_Groups[Windowed[K], K, V], Generic[K, V]):
     """The records of each key and window. Late ones are left out and counted."""
-
-    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[Windowed[K], int]:
-        """Counts the records of each key and window."""
-        return self._count(store, named)
-
-    def reduce(
-        self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
-    ) -> KTable[Windowed[K], V]:
-        """Combines the values of each key and window two at a time; see `KGroupedStream.reduce`."""
-        return self._reduce(reducer, store, named)
-
-    def aggregate(
-        self, initialize: Callable[[], A], adder: WindowAdder[A, V, K], merger: Merger[A, K] | None = None,
-        *, store: AnyStore[A] = None, named: str | None = None,
-    ) -> KTable[Windowed[K], A]:  # fmt: skip
-        """Folds the values of each key and window into an aggregate.
-
-        Args:
-            initialize: returns the aggregate of a window without values.
-            adder: `adder(aggregate, value)` returns the new aggregate. `with_window(adder)` also gets the windowed key,
-                first.
-            merger: `merger(earlier, later)` joins the aggregates of two sessions. Sessions need it.
-            store: the store of the aggregates: its name, or options.
-            named: the operator's name.
-        """
-        return self._aggregate(initialize, [adder], merger, store, named)
 
 
 class CogroupedStream(Generic[K, A]):

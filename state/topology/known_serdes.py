@@ -22,15 +22,8 @@ class Serdes(NamedTuple):
         Raises:
             ConfigurationError: one is not known.
         """
-        return self.required_keys(where), self.required_values(where)
-
-    def required_keys(self, where: str) -> Serde[Any]:
-        """The serde of keys.
-
-        Raises:
-            ConfigurationError: it is not known.
-        """
-        return _known(self.keys, f"{where}: the type of the keys is not known here: pass keys= where they are made")
+        why_not = f"{where}: the type of the keys is not known here: pass keys= where they are made"
+        return _known(self.keys, why_not), self.required_values(where)
 
     def required_values(self, where: str) -> Serde[Any]:
         """The serde of values.

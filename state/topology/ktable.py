@@ -10,7 +10,7 @@ from state.serdes.struct import serde_of
 from state.topology.functions import Joiner, Type, ValueMapper, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.node import TableNode
-from state.topology.operators.derived_table import Derive, DerivedTableNode, filtered, mapped
+from state.topology.operators.derived_table import DerivedTableNode
 from state.topology.operators.foreign_key import ForeignKeyJoin
 from state.topology.operators.grouped_table import GroupTableSink
 from state.topology.operators.source import GlobalSource
@@ -54,21 +54,22 @@ class KTable(Generic[K, V]):
         self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
     ) -> KTable[K, V]:
         """The rows for which `predicate(key, value)` holds. A row that stops matching becomes a tombstone."""
-        return self._derived("filter", filtered(predicate), self.serdes.values, store, named)
+        return self._derived("filter", predicate, self.serdes.values, store, named, filters=True)
 
     def filter_not(
         self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
     ) -> KTable[K, V]:
         """The rows for which `predicate(key, value)` does not hold."""
-        derive = filtered(lambda key, value: not predicate(key, value))
-        return self._derived("filter-not", derive, self.serdes.values, store, named)
+        return self._derived(
+            "filter-not", lambda key, value: not predicate(key, value), self.serdes.values, store, named, filters=True
+        )
 
     def map_values(
         self, mapper: ValueMapper[V, R, K], *, values: Type[R] | None = None, store: str | Store[R] | None = None,
         named: str | None = None,
     ) -> KTable[K, R]:  # fmt: skip
         """The same keys with `mapper(value)`. A mapper's None is a tombstone; tombstones are not mapped."""
-        return self._derived("map-values", mapped(keyed(mapper)), made_by(mapper, values), store, named)
+        return self._derived("map-values", keyed(mapper), made_by(mapper, values), store, named, filters=False)
 
     def to_stream(self, *, named: str | None = None) -> KStream[K, V]:
         """The changes as a stream: the new value, or None for a row that is gone."""
@@ -151,11 +152,13 @@ class KTable(Generic[K, V]):
             "foreign-key-left-join", other, foreign_key, joiner, values=values, store=store, named=named
         )
 
-    def _derived(self, kind: str, derive: Derive, values: Any, store: Any, named: str | None) -> KTable[K, Any]:
+    def _derived(
+        self, kind: str, mapper: Any, values: Any, store: Any, named: str | None, *, filters: bool
+    ) -> KTable[K, Any]:
         options = options_of(store)
         serdes = Serdes(self.serdes.keys, values if options is None else options.value_serde or values)
         needed = self._row_serdes(serdes, options, kind)
-        node = DerivedTableNode(self.node, kind, derive, needed, options, named=named)
+        node = DerivedTableNode(self.node, kind, mapper, needed, options, filters=filters, named=named)
         return KTable(node, serdes, windows=self.windows)
 
     def _joined(

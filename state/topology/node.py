@@ -155,6 +155,10 @@ class GraphNode:
     def realise(self, wiring: Wiring) -> None:
         """Does what must happen once for each task, in the order of declaration."""
 
+    def add_rows(self, store: Store[Any] | None, serdes: tuple[Serde[Any], Serde[Any]]) -> TopologyStore:
+        """Declares the store of a table's rows; see `rows_spec`."""
+        return self.add_store(store, "store", lambda name, options: rows_spec(name, options, serdes))
+
     def add_store(
         self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], TopologyStore]
     ) -> TopologyStore:

@@ -24,7 +24,6 @@ from state.topology.functions import Push
 from state.topology.operators.source import Source
 from state.topology.records import Batch, DeadLetter, Outputs, Record, RecordFields
 from state.topology.stream_time import StreamTime
-from state.topology.table import TableStore
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
 
@@ -44,7 +43,7 @@ class Task:
         supplier: StoreSupplier,
         *,
         progress: bytes = b"{}",
-        global_tables: Mapping[str, TableStore[Any, Any]] | None = None,
+        global_tables: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         """Opens the stores and compiles the operators.
 
@@ -53,7 +52,7 @@ class Task:
             partition: of all its topics.
             supplier: opens the backend of each store for this partition.
             progress: that of the last committed batch.
-            global_tables: rows of global tables by the name of their store.
+            global_tables: by the name of a global table's store, the function that looks a row up.
         """
         self.sub_topology = sub_topology
         self.partition = partition

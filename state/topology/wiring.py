@@ -13,7 +13,7 @@ from state.topology.functions import Push
 from state.topology.node import GraphNode, TableNode, TopologyStore
 from state.topology.records import Output, Outputs
 from state.topology.stream_time import UNKNOWN_MS, StreamTime
-from state.topology.table import Table, TableStore
+from state.topology.table import Table
 from state.topology.task_stores import TableRows, TypedStore, opened
 from state.topology.timers import Timers
 
@@ -35,7 +35,7 @@ class Wiring:
         self,
         supplier: StoreSupplier,
         progress: Mapping[str, Any],
-        global_tables: Mapping[str, TableStore[Any, Any]],
+        global_tables: Mapping[str, Callable[[Any], Any]],
         partition: int,
     ) -> None:
         self.context = RecordContext()

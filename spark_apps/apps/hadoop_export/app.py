@@ -20,11 +20,12 @@ from spark_apps.apps.records.money import to_units
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.records import PoisonRecordError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from state.changelog.position import Position
 from state.errors import ConfigurationError
 from state.locations import Location
+from state.snapshots.columns import arrow_type
 from state.snapshots.delta_log import is_table
 
 if TYPE_CHECKING:
@@ -58,34 +59,19 @@ def export_row(key: bytes | None, value: bytes | None, *, max_record_bytes: int)
     return ExportRow(record, to_units(record.item_price), to_units(record.total_value), day)
 
 
-_ITEM = [
-    ("InvoiceNumber", pa.string(), "string"),
-    ("CreatedTime", pa.int64(), "bigint"),
-    ("StoreID", pa.string(), "string"),
-    ("PosID", pa.string(), "string"),
-    ("CustomerType", pa.string(), "string"),
-    ("PaymentMethod", pa.string(), "string"),
-    ("DeliveryType", pa.string(), "string"),
-    ("City", pa.string(), "string"),
-    ("State", pa.string(), "string"),
-    ("PinCode", pa.string(), "string"),
-    ("ItemCode", pa.string(), "string"),
-    ("ItemDescription", pa.string(), "string"),
-    ("ItemPrice", pa.int64(), "bigint"),
-    ("ItemQty", pa.int64(), "bigint"),
-    ("TotalValue", pa.int64(), "bigint"),
-    ("day", pa.int32(), "int"),
-]
-_PLACE = [("_partition", pa.int32(), "int"), ("_offset", pa.int64(), "bigint")]
-_POISON = [
-    ("_timestamp_ms", pa.int64(), "bigint"),
-    ("_key", pa.binary(), "binary"),
-    ("_value", pa.binary(), "binary"),
-    ("_error_class", pa.string(), "string"),
-    ("_error", pa.string(), "string"),
-]
-_PARSED = pa.schema([(name, kind) for name, kind, _ in _ITEM + _PLACE + _POISON])
-_PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _PLACE + _POISON)
+_ON_THE_WAY = {"decimal(18,4)": "bigint", "date": "int"}
+"""The types of `ExportRow` for those of the table."""
+_POISON = {
+    "_timestamp_ms": "bigint",
+    "_key": "binary",
+    "_value": "binary",
+    "_error_class": "string",
+    "_error": "string",
+}
+_PARSED_TYPES = {name: _ON_THE_WAY.get(kind, kind) for name, kind in COLUMNS.items()} | _POISON
+_PARSED = pa.schema([(name, arrow_type(kind)) for name, kind in _PARSED_TYPES.items()])
+_PARSED_DDL = ", ".join(f"{name} {kind}" for name, kind in _PARSED_TYPES.items())
+_PLACE_COLUMN = list(COLUMNS).index("_partition")
 
 
 def open_stream(context: StreamContext) -> Stream:
@@ -140,7 +126,7 @@ class Exporter:
                 self._write_rows(parsed.where("_error is null"), batch_id)
         finally:
             parsed.unpersist()
-        self._context.metrics.add(BatchWritten(letters, letters, sum(row["replayed"] for row in written), 0, 0))
+        self._context.metrics.add(Written(letters, sum(row["replayed"] for row in written)))
 
     def _write_rows(self, items: DataFrame, batch_id: int) -> None:
         progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))
@@ -180,7 +166,7 @@ def parse_batches(batches: Iterable[pa.RecordBatch], *, max_record_bytes: int) -
         if items:
             yield _batch(items, first_column=0)
         if poison:
-            yield _batch(poison, first_column=len(_ITEM))
+            yield _batch(poison, first_column=_PLACE_COLUMN)
 
 
 _plain_fields = HadoopRecord.__struct_fields__[:-3]

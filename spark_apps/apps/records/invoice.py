@@ -16,6 +16,7 @@ from spark_apps.records import (
     Text,
     TimeMs,
     has_control_characters,
+    json_name,
 )
 
 __all__ = ["DeliveryAddress", "Invoice", "InvoiceSerde", "LineItem", "PoisonRecordError", "Sale", "parse_invoice"]
@@ -41,31 +42,7 @@ class DeliveryAddress(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     contact_number: Text
 
 
-class Invoice(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    kw_only=True,
-    rename={
-        "invoice_number": "InvoiceNumber",
-        "created_time_ms": "CreatedTime",
-        "store_id": "StoreID",
-        "pos_id": "PosID",
-        "cashier_id": "CashierID",
-        "customer_type": "CustomerType",
-        "customer_card_no": "CustomerCardNo",
-        "total_amount": "TotalAmount",
-        "number_of_items": "NumberOfItems",
-        "payment_method": "PaymentMethod",
-        "taxable_amount": "TaxableAmount",
-        "cgst": "CGST",
-        "sgst": "SGST",
-        "cess": "CESS",
-        "delivery_type": "DeliveryType",
-        "delivery_address": "DeliveryAddress",
-        "line_items": "InvoiceLineItems",
-    },
-):
+class Invoice(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename=json_name):
     """One sale. Amounts are numbers as the till wrote them; `money` turns them into exact integers.
 
     The delivery address is there on every home delivery and may be there on others.
@@ -82,12 +59,12 @@ class Invoice(
     number_of_items: Count
     payment_method: Text
     taxable_amount: Number
-    cgst: Number
-    sgst: Number
-    cess: Number
+    cgst: Number = msgspec.field(name="CGST")
+    sgst: Number = msgspec.field(name="SGST")
+    cess: Number = msgspec.field(name="CESS")
     delivery_type: Text
     delivery_address: DeliveryAddress | None = None
-    line_items: list[LineItem]
+    line_items: list[LineItem] = msgspec.field(name="InvoiceLineItems")
 
     @property
     def is_prime(self) -> bool:

@@ -15,39 +15,24 @@ import msgspec
 
 from spark_apps.apps.records.invoice import Invoice, LineItem
 from spark_apps.leaks import CODE_DIGITS, MASK, code_leaks, is_harmless, masked_code, masked_text, said_in_disguise
-from spark_apps.records import MAX_RECORD_BYTES, MAX_TEXT_CHARS, Count, Name, Number, StrictDecoder, Text, TimeMs
+from spark_apps.records import (
+    MAX_RECORD_BYTES,
+    MAX_TEXT_CHARS,
+    Count,
+    Name,
+    Number,
+    StrictDecoder,
+    Text,
+    TimeMs,
+    json_name,
+)
 
 _MIN_SECRET_CHARS = 4
 _PHONE_DIGITS = 10  # without the country's code
-_INVOICE_NAMES = {
-    "invoice_number": "InvoiceNumber",
-    "created_time_ms": "CreatedTime",
-    "store_id": "StoreID",
-    "pos_id": "PosID",
-    "customer_type": "CustomerType",
-    "payment_method": "PaymentMethod",
-    "delivery_type": "DeliveryType",
-    "city": "City",
-    "state": "State",
-    "pin_code": "PinCode",
-}
-"""The names in the export of the fields that all lines of an invoice share."""
 
 
-class HadoopRecord(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename=_INVOICE_NAMES
-    | {
-        "item_code": "ItemCode",
-        "item_description": "ItemDescription",
-        "item_price": "ItemPrice",
-        "item_qty": "ItemQty",
-        "total_value": "TotalValue",
-    },
-):
-    """One line item and the public fields of its invoice. `city` to `pin_code` are None without an address."""
+class InvoicePart(msgspec.Struct, frozen=True, gc=False, rename=json_name):
+    """The public fields that all lines of an invoice share. `city` to `pin_code` are None without an address."""
 
     invoice_number: Name
     created_time_ms: TimeMs
@@ -59,6 +44,11 @@ class HadoopRecord(
     city: Text | None
     state: Text | None
     pin_code: Text | None
+
+
+class HadoopRecord(InvoicePart, frozen=True, gc=False):
+    """One line item and the public fields of its invoice."""
+
     item_code: Text
     item_description: Text
     item_price: Number
@@ -95,24 +85,9 @@ def masked_values(invoice: Invoice) -> list[bytes]:
     return [head + _encode(line)[1:] for line in lines]
 
 
-class _InvoicePart(msgspec.Struct, frozen=True, gc=False, rename=_INVOICE_NAMES):
-    """The fields of a `HadoopRecord` that all lines of an invoice share; a `LineItem` has the others."""
-
-    invoice_number: str
-    created_time_ms: int
-    store_id: str
-    pos_id: str
-    customer_type: str
-    payment_method: str
-    delivery_type: str
-    city: str | None
-    state: str | None
-    pin_code: str | None
-
-
-def _masked_parts(invoice: Invoice) -> tuple[_InvoicePart, list[LineItem]]:
+def _masked_parts(invoice: Invoice) -> tuple[InvoicePart, list[LineItem]]:
     address = invoice.delivery_address
-    part = _InvoicePart(
+    part = InvoicePart(
         invoice.invoice_number,
         invoice.created_time_ms,
         invoice.store_id,
@@ -179,8 +154,8 @@ def _texts(invoice: Invoice) -> list[str]:
     return texts
 
 
-def _masked_part(part: _InvoicePart, masks: list[re.Pattern[str]]) -> _InvoicePart:
-    return _InvoicePart(
+def _masked_part(part: InvoicePart, masks: list[re.Pattern[str]]) -> InvoicePart:
+    return InvoicePart(
         masked_code(part.invoice_number, CODE_DIGITS),
         part.created_time_ms,
         masked_code(part.store_id, CODE_DIGITS),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.change import Change, value_of
-from state.topology.node import TableNode, TopologyStore, rows_spec
+from state.topology.node import TableNode, TopologyStore
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -18,21 +17,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 W = TypeVar("W")
 
-Derive = Callable[[Table[Any, Any], TableStore[Any, Any] | None], Table[Any, Any]]
-"""Builds the derived table of one task, over its store if it has one."""
-
 
 class DerivedTableNode(TableNode):
     """A table whose rows follow from those of the table above: materialized if it has a store."""
 
     def __init__(
-        self, parent: TableNode, kind: str, derive: Derive, serdes: tuple[Serde[Any], Serde[Any]],
-        store: Store[Any] | None, *, named: str | None,
+        self, parent: TableNode, kind: str, mapper: Callable[[Any, Any], Any], serdes: tuple[Serde[Any], Serde[Any]],
+        store: Store[Any] | None, *, filters: bool, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, kind, (parent,), named=named)
-        self._derive = derive
-        self._spec = None if store is None else self.add_store(
-            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
+        self._mapper = mapper
+        self._table = FilteredTable if filters else MappedTable
+        self._spec = None if store is None else self.add_rows(store, serdes)
         if store is not None:
             parent.require_rows()
 
@@ -49,39 +45,26 @@ class DerivedTableNode(TableNode):
 
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The derived table."""
-        parent = wiring.table(self.parents[0])
-        table = self._derive(parent, None if self._spec is None else wiring.rows(self._spec))
+        store = None if self._spec is None else wiring.rows(self._spec)
+        table = self._table(wiring.table(self.parents[0]), self._mapper, store)
         if self._spec is not None:
             table.enable_sending_old_values(force=True)
         return table
 
 
-def filtered(predicate: Callable[[Any, Any], bool]) -> Derive:
-    """The rows that a predicate lets through."""
-    return lambda parent, store: FilteredTable(parent, predicate, store)
-
-
-def mapped(mapper: Callable[[Any, Any], Any]) -> Derive:
-    """The rows with their values mapped."""
-    return lambda parent, store: MappedTable(parent, mapper, store)
-
-
-class DerivedTable(Table[K, W], Generic[K, V, W]):
-    """A table whose every row follows from the same key's row in the table above.
+class MappedTable(Table[K, W], Generic[K, V, W]):
+    """The rows of a table with their values mapped one by one. Every change goes on, tombstones as tombstones.
 
     With a store it is materialized: it answers queries and has old values itself. Without, it asks the table
-    above and derives again.
+    above and maps again. A mapper's None means that the row doesn't exist here.
     """
 
-    def __init__(self, parent: Table[K, V], store: TableStore[K, W] | None) -> None:
+    def __init__(self, parent: Table[K, V], mapper: Callable[[K, V], W | None], store: TableStore[K, W] | None) -> None:
         super().__init__()
         self._parent = parent
+        self._map = mapper
         self._store = store
         parent.subscribe(self._on_change)
-
-    @abstractmethod
-    def _derive(self, key: K, value: V) -> W | None:
-        """The row's value here, or None if the row doesn't exist here."""
 
     def get(self, key: K) -> ValueAndTimestamp[W] | None:
         """The key's row as of now, or None."""
@@ -93,7 +76,7 @@ class DerivedTable(Table[K, W], Generic[K, V, W]):
         return self._derived_row(key, row) if self._store is None else self._store.get(key)
 
     def _derived_row(self, key: K, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[W] | None:
-        value = None if row is None else self._derive(key, row.value)
+        value = None if row is None else self._map(key, row.value)
         return None if row is None or value is None else ValueAndTimestamp(value, row.timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
@@ -103,7 +86,7 @@ class DerivedTable(Table[K, W], Generic[K, V, W]):
         return self._sends_old_values
 
     def _derive_or_none(self, key: K, value: V | None) -> W | None:
-        return None if value is None else self._derive(key, value)
+        return None if value is None else self._map(key, value)
 
     def _old_value(self, key: K, change: Change[V]) -> W | None:
         if not self._sends_old_values:
@@ -119,7 +102,7 @@ class DerivedTable(Table[K, W], Generic[K, V, W]):
         return False
 
 
-class FilteredTable(DerivedTable[K, V, V]):
+class FilteredTable(MappedTable[K, V, V]):
     """The rows of a table that a predicate lets through.
 
     A row that stops matching becomes a tombstone, as downstream may hold it. A row that never matched needs none,
@@ -128,23 +111,8 @@ class FilteredTable(DerivedTable[K, V, V]):
     """
 
     def __init__(self, parent: Table[K, V], predicate: Callable[[K, V], bool], store: TableStore[K, V] | None) -> None:
-        super().__init__(parent, store)
-        self._predicate = predicate
+        super().__init__(parent, lambda key, value: value if predicate(key, value) else None, store)
         self._sends_old_values = parent.enable_sending_old_values()
-
-    def _derive(self, key: K, value: V) -> V | None:
-        return value if self._predicate(key, value) else None
 
     def _is_superfluous(self, change: Change[V]) -> bool:
         return self._sends_old_values and change.new is None and change.old is None
-
-
-class MappedTable(DerivedTable[K, V, W]):
-    """The rows of a table with their values mapped one by one. Every change goes on, tombstones as tombstones."""
-
-    def __init__(self, parent: Table[K, V], mapper: Callable[[K, V], W | None], store: TableStore[K, W] | None) -> None:
-        super().__init__(parent, store)
-        self._mapper = mapper
-
-    def _derive(self, key: K, value: V) -> W | None:
-        return self._mapper(key, value)

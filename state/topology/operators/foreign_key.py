@@ -19,7 +19,7 @@ from state.topology.change import Change, value_of
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
-from state.topology.node import GraphNode, TableNode, TopologyStore, joined_name, rows_spec
+from state.topology.node import GraphNode, TableNode, TopologyStore, joined_name
 from state.topology.operators.repartition import RepartitionSink
 from state.topology.operators.source import SourceTable
 from state.topology.store import Store, StoreKind
@@ -203,7 +203,7 @@ class ForeignKeyJoin(TableNode):
         """Gives the result a store."""
         if self._spec is None:
             serdes = Serdes(self._registration.left_keys, self._values).required(self.name)
-            self._spec = self.add_store(self._options, "store", lambda name, options: rows_spec(name, options, serdes))
+            self._spec = self.add_rows(self._options, serdes)
 
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The result, over its store if it has one."""

@@ -17,7 +17,7 @@ from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.aggregator import Aggregator
 from state.topology.change import Change, Forward, value_of
 from state.topology.functions import Push
-from state.topology.node import GraphNode, TableNode, rows_spec
+from state.topology.node import GraphNode, TableNode
 from state.topology.operators.repartition import RepartitionSink
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
@@ -60,7 +60,7 @@ class GroupedTableAggregate(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, kind, (parent,), named=named, copartitioned=True)
         self._aggregator = aggregator
-        self.spec = self.add_store(store, "store", lambda name, options: rows_spec(name, options, serdes))
+        self.spec = self.add_rows(store, serdes)
 
     def require_rows(self) -> None:
         """It has a store."""

@@ -47,11 +47,7 @@ class GlobalSource(Source):
         self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], store: Store[Any] | None
     ) -> None:
         super().__init__(graph, topic, keys, values)
-        self.spec = self.add_store(
-            store,
-            "store",
-            lambda name, options: rows_spec(name, options, (keys, values)),
-        )
+        self.spec = self.add_rows(store, (keys, values))
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The records of the topic are the rows of the table."""

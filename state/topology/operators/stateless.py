@@ -18,10 +18,8 @@ Compile = Callable[[Push], Push]
 class Stateless(GraphNode):
     """An operator that is one closure."""
 
-    def __init__(
-        self, parent: GraphNode, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True
-    ) -> None:
-        super().__init__(parent.graph, kind, (parent,), named=named, replayable=replayable)
+    def __init__(self, parent: GraphNode, kind: str, compile_: Compile, *, named: str | None) -> None:
+        super().__init__(parent.graph, kind, (parent,), named=named, replayable=True)
         self._compile = compile_
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:

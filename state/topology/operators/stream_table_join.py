@@ -91,7 +91,7 @@ class GlobalJoin(GraphNode):
         forward, dropped, selector, joiner = wiring.forward(self), wiring.dropped, self._selector, self._joiner
         keeps_unmatched = self._keeps_unmatched
         join = _joining(
-            _now(wiring.global_tables[self.table.spec.name].get), joiner, forward, keeps_unmatched=keeps_unmatched
+            _now(wiring.global_tables[self.table.spec.name]), joiner, forward, keeps_unmatched=keeps_unmatched
         )
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.change import Change, value_of
-from state.topology.node import TableNode, rows_spec
+from state.topology.node import TableNode
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -28,8 +28,7 @@ class TableJoin(TableNode):
         named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
-        self._spec = None if store is None else self.add_store(
-            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
+        self._spec = None if store is None else self.add_rows(store, serdes)
         self._joiner = joiner
         self._alone = alone
         left.require_rows()

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from spark_apps.engine import local_store
-from spark_apps.engine.local_store import Changelog, LocalStore, Restored
+from spark_apps.engine.local_store import LocalStore
+from spark_apps.engine.restores import Restoring
 from spark_apps.errors import LostChangelogError
+from state.changelog.reader import TopicFacts
 from state.clock import ManualClock
 from state.kafka.connection import Kafka
 from state.serdes.serde import Utf8Serde
@@ -16,7 +18,7 @@ from state.topology.node import TopologyStore
 from state.topology.store import Store, StoreKind
 
 SPEC = TopologyStore("totals", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), Store("totals"), timestamped=True)
-LOG = Changelog("app-totals-changelog", "AAA", 60_000, 1)
+LOG = TopicFacts("app-totals-changelog", "AAA", 2, 60_000)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return read
 
 
-def used(folder: Path, end: int, changes: int, *, log: Changelog = LOG, partition: int = 0) -> None:
+def used(folder: Path, end: int, changes: int, *, log: TopicFacts = LOG, partition: int = 0) -> None:
     """Opens the store in a folder at the end of its changelog, and commits a batch with a row."""
     store = LocalStore(SPEC, folder, log, partition, ManualClock())
     store.catch_up(Kafka(""), end, report)
@@ -45,7 +47,7 @@ def opened(folder: Path) -> LocalStore:
     return LocalStore(SPEC, folder, LOG, 0, ManualClock())
 
 
-def report(_: Restored) -> None:
+def report(_: Restoring) -> None:
     """Nobody watches."""
 
 
@@ -70,7 +72,7 @@ def test_what_others_wrote_is_read_from_where_the_store_stood(tmp_path: Path, as
 
 
 @pytest.mark.parametrize(
-    "foreign", [{"partition": 1}, {"log": Changelog("app-totals-changelog", "BBB", 60_000, 1)}]
+    "foreign", [{"partition": 1}, {"log": TopicFacts("app-totals-changelog", "BBB", 2, 60_000)}]
 )  # fmt: skip
 def test_a_foreign_store_is_emptied_and_restored(
     tmp_path: Path, asked: list[tuple[int, int]], foreign: dict[str, object]

@@ -4,13 +4,12 @@ import os
 import time
 from pathlib import Path
 
-from spark_apps.engine.local_store import Restored
-from spark_apps.engine.restores import reporting, restores
+from spark_apps.engine.restores import Restoring, reporting, restores
 
 
 def test_a_restore_is_told_while_it_runs_and_leaves_nothing(tmp_path: Path) -> None:
     with reporting(tmp_path) as report:
-        report(Restored("rewards", 3, 40, 100))
+        report(Restoring("rewards", 3, 40, 100))
         (told,) = restores(tmp_path)
         assert (told.store, told.partition, told.done, told.total) == ("rewards", 3, 40, 100)
     assert list(tmp_path.iterdir()) == []

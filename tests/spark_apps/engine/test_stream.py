@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from harness.broker import Broker
-from spark_apps.engine import purge
+from spark_apps.engine import stream
 from spark_apps.errors import MisplacedKeyError
 from spark_apps.topology_app import Describe
 from state.changelog.partitioner import partition_for
@@ -70,7 +70,7 @@ def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun) 
 def test_tables_are_joined_and_behind_state_records_go_by_a_topic(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purge, "PURGE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(stream, "PURGE_INTERVAL_S", 0.0)
     run = make_run("joined", topologies.joined)
     run.make_topics({"joined-customers": 3, "joined-items": 2, "joined-sales": 3, "joined-out": 1})
     run.produce("joined-items", [(b"a", b"apple", NOW_MS), (b"p", b"pear", NOW_MS)])

@@ -141,8 +141,7 @@ def test_an_app_leaves_the_session_of_its_driver_to_the_others(
     settings = AppSettings(run_dir=tmp_path)
     monkeypatch.setattr(AppRun, "_query", stream)
     monkeypatch.setattr(GenerationRun, "_watching", unwatched)
-    for module in (runner, run_module):
-        monkeypatch.setattr(module, "preflight", lambda *_: None)
+    monkeypatch.setattr(runner, "preflight", lambda *_: None)
     GenerationRun(POS, settings, SystemClock(), stop, Role.LIVE, shared=SESSION)()
     stop.clear()
     AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=SESSION)()

@@ -10,9 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from spark_apps.apps.ticks import TICKS
-from spark_apps.engine.local_store import Restored
-from spark_apps.engine.restores import reporting
-from spark_apps.engine.stream import restore_dir
+from spark_apps.engine.restores import Restoring, reporting, restore_dir
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
@@ -46,7 +44,7 @@ def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: P
     assert begun == [0]
 
 
-class Restoring:
+class Unfinished:
     """A query whose first batch has not ended."""
 
     recentProgress: tuple[()] = ()  # noqa: N815 (Spark's own custom)
@@ -57,11 +55,11 @@ def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, tmp_path: P
     nowhere = replace(run, settings=AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"))
     checkpoint = SparkCheckpoint(tmp_path / "gen-1")
     context = StreamContext(TICKS, NOTHING, nowhere.settings, checkpoint)
-    watch = Watch(nowhere, cast("Any", Restoring()), context, Preflight(NOTHING, Position(), Position()))
+    watch = Watch(nowhere, cast("Any", Unfinished()), context, Preflight(NOTHING, Position(), Position()))
     first = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
     assert (first.last_progress_ms, first.restoring) == (None, ())
     with reporting(restore_dir(nowhere.settings, "ticks")) as report:
-        report(Restored("prices", 3, 10, 25))
+        report(Restoring("prices", 3, 10, 25))
         second = watch(first)
         assert second.restore_remaining == 15
         assert second.last_progress_ms is not None

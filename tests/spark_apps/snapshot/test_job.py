@@ -30,6 +30,7 @@ from state.snapshots.delta_log import newest_manifest
 from state.snapshots.digest import row_hash
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.proof import prove
 from state.snapshots.vouched import newest_snapshot, vouched_version
 from tests.local_tables import local_table
 from tests.spark_apps.checkpoints import METADATA
@@ -302,7 +303,7 @@ def proven(app: App) -> tuple[str, ...]:
     path = local_table(app.settings, "words")
     vouched = vouched_version(path)
     assert vouched is not None
-    copies = SnapshotCopies.of(path, vouched, app.store.value_fields)
+    copies = SnapshotCopies(path, prove(path, vouched, app.store.value_fields))
     changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
     return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.errors import InvalidArgumentError
-from state.migration.compare import Change, ComparisonVerdict, ErrorBudget, Row, compare, masked
+from state.masking import masked_key
+from state.migration.compare import Change, ComparisonVerdict, Row, compare
 
 
 def _doubled(key: bytes, value: bytes) -> list[Row]:
@@ -21,8 +21,13 @@ def _doubled(key: bytes, value: bytes) -> list[Row]:
     return [(b"n-" + key, value * 2)] if value else []
 
 
-def _ask(older: Iterable[Change], newer: Iterable[Change], folder: Path, **options: object) -> ComparisonVerdict:
-    return compare(older, newer, _doubled, folder, parts=4, **options)  # type: ignore[arg-type]
+@pytest.fixture(autouse=True)
+def _few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.migration.compare._PARTS", 4)
+
+
+def _ask(older: Iterable[Change], newer: Iterable[Change], folder: Path) -> ComparisonVerdict:
+    return compare(older, newer, _doubled, folder)
 
 
 OLDER: list[Change] = [(b"%d" % number, b"v%d" % number) for number in range(100)]
@@ -45,36 +50,17 @@ def test_every_kind_of_difference_is_counted(tmp_path: Path) -> None:
         1,
     )
     assert verdict.compared == 101
-    assert verdict.samples.missing == (masked(b"n-0"),)
-    assert verdict.samples.unconvertible == (f"{masked(b'unconvertible')}: ValueError",)
-
-
-@pytest.mark.parametrize(
-    ("budget", "holds"),
-    [
-        (ErrorBudget(), False),
-        (ErrorBudget(rows=1, share=1), False),
-        (ErrorBudget(rows=2, share=1), True),
-        (ErrorBudget(rows=2, share=0.001), False),
-        (ErrorBudget(rows=2, share=0.02), True),
-    ],
-)
-def test_an_error_budget_bounds_number_and_share(tmp_path: Path, budget: ErrorBudget, holds: bool) -> None:
-    assert _ask(OLDER, NEWER[2:], tmp_path, budget=budget).holds is holds
-
-
-def test_a_budget_that_can_not_be_is_refused() -> None:
-    for rows, share in ((-1, 0.0), (0, 1.5)):
-        with pytest.raises(InvalidArgumentError):
-            ErrorBudget(rows, share)
+    assert verdict.samples.missing == (masked_key(b"n-0"),)
+    assert verdict.samples.unconvertible == (f"{masked_key(b'unconvertible')}: ValueError",)
 
 
 def test_samples_are_few_and_tell_neither_keys_nor_values(tmp_path: Path) -> None:
     card, secret = b"4629185207", b"9889127612"
-    verdict = _ask([(card, secret)] + [(b"k%03d" % n, b"v") for n in range(50)], [], tmp_path, most_samples=3)
-    text = verdict.encode().decode()
-    assert len(verdict.samples.missing) == 3
-    for told in (masked(card), text):
+    verdict = _ask([(card, secret)] + [(b"k%03d" % n, b"v") for n in range(50)], [], tmp_path)
+    assert len(verdict.samples.missing) == 5
+    alone = _ask([(card, secret)], [], tmp_path)
+    assert alone.samples.missing == (masked_key(b"n-" + card),)
+    for told in map(repr, (verdict, alone)):
         assert card.decode() not in told
         assert secret.decode() not in told
 
@@ -107,14 +93,15 @@ def _many(rows: int) -> Iterator[Change]:
 def _peak_bytes(rows: int, folder: Path) -> int:
     tracemalloc.start()
     try:
-        verdict = compare(_many(rows), _many(rows), lambda key, value: [(key, value)], folder, parts=64)
+        verdict = compare(_many(rows), _many(rows), lambda key, value: [(key, value)], folder)
         assert verdict.same == rows
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def test_memory_is_that_of_a_part(tmp_path: Path) -> None:
+def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.migration.compare._PARTS", 64)
     content_bytes = 20_000 * 212
     assert _peak_bytes(20_000, tmp_path) < content_bytes / 2
 
@@ -122,12 +109,10 @@ def test_memory_is_that_of_a_part(tmp_path: Path) -> None:
 def test_rows_that_would_have_the_same_key_are_no_change_to_go_on_with(tmp_path: Path) -> None:
     older: list[Change] = [(b"a1", b"same"), (b"b1", b"same")]
     newer: list[Change] = [(b"1", b"same")]
-    verdict = compare(older, newer, lambda key, value: [(key[1:], value)], tmp_path, parts=2)
+    verdict = compare(older, newer, lambda key, value: [(key[1:], value)], tmp_path)
     assert (verdict.holds, verdict.unconvertible, verdict.same) == (False, 1, 1)
 
 
 def test_what_is_told_of_a_key_is_the_part_that_is_asked_for(tmp_path: Path) -> None:
-    verdict = compare(
-        [(b"store\0long-enough", b"v")], [], lambda *row: [row], tmp_path, parts=2, key_of=lambda key: key[6:]
-    )
-    assert verdict.samples.missing == (masked(b"long-enough"),)
+    verdict = compare([(b"store\0long-enough", b"v")], [], lambda *row: [row], tmp_path, key_of=lambda key: key[6:])
+    assert verdict.samples.missing == (masked_key(b"long-enough"),)

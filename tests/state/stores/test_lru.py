@@ -155,7 +155,7 @@ def test_a_row_that_is_evicted_while_a_reader_has_it_is_still_read() -> None:
 
     writer = threading.Thread(target=evict)
 
-    class Interrupted(OrderedDict[bytes, bytes]):
+    class Interrupted(OrderedDict[bytes, None]):
         """Lets the writer in between the look-up and the refresh, unless it has to wait for the reader."""
 
         def move_to_end(self, key: bytes, last: bool = True) -> None:
@@ -163,7 +163,7 @@ def test_a_row_that_is_evicted_while_a_reader_has_it_is_still_read() -> None:
             written.wait(0.1)
             super().move_to_end(key, last)
 
-    store._rows = Interrupted(store._rows)
+    store._used = Interrupted(store._used)
     assert store.get(b"a") == b"1"
     writer.join(30)
     assert (written.is_set(), list(store.scan(None, None))) == (True, [(b"b", b"1")])
