@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from spark_apps.checked_table import CheckedTable
 from spark_apps.generations.live import live_store
 from spark_apps.registry import APPS, gated_tables, stores
+from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
@@ -74,7 +75,9 @@ def register_tables(settings: AppSettings, schema: str | None, clock: Clock) -> 
         TablesUnreachableError: the store of the tables doesn't answer.
     """
     entries = list(entries_of(settings))
-    with leased_session(["register", *(entry.lease for entry in entries)], settings, clock) as spark:
+    with leased_session(
+        [job_lease("catalogue", "register"), *(entry.lease for entry in entries)], settings, clock
+    ) as spark:
         _check_lasting(spark)
         if schema is not None:
             _use(spark, schema)
@@ -111,14 +114,18 @@ def _of_store(store: StoreSpec, settings: AppSettings) -> Entry:
     declared = next((table for table in APPS[store.app].tables if table.name == store.name), None)
     columns = PLACE_MEANINGS | _meanings(declared) | {item.name: item.meaning for item in store.value_fields}
     meaning = f"Snapshots of store {store.name} of app {store.app}: {APPS[store.app].title}."
-    return Entry(store.name, settings.delta_table(store.table_name), meaning, _said(columns), f"snapshot-{store.name}")
+    return Entry(
+        store.name, settings.delta_table(store.table_name), meaning, _said(columns), job_lease(store.name, "snapshot")
+    )
 
 
 def _of_published(table: CheckedTable, settings: AppSettings) -> Entry:
     (app,) = (app for app in APPS.values() if table in app.gated_tables)
     meaning = f"What the quality gate has published of app {app.name}: {app.title}."
     columns = {name: text for name, text in _meanings(table).items() if name in table.published_columns}
-    return Entry(table.name, settings.delta_table(table.name), meaning, _said(columns), f"quality-{table.name}")
+    return Entry(
+        table.name, settings.delta_table(table.name), meaning, _said(columns), job_lease(table.name, "quality")
+    )
 
 
 def _meanings(table: CheckedTable | None) -> dict[str, str]:

@@ -64,10 +64,10 @@ def files(settings: AppSettings) -> set[Path]:
 def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(settings: AppSettings) -> None:
     rewards, export = entries_of(settings)
     assert (rewards.name, rewards.lease, rewards.columns["TotalLoyaltyPoints"]) == (
-        *("rewards", "snapshot-rewards"),
+        *("rewards", "rewards@snapshot"),
         POINTS,
     )
-    assert (export.name, export.lease) == ("hadoop_export", "quality-hadoop_export")
+    assert (export.name, export.lease) == ("hadoop_export", "hadoop_export@quality")
     assert "_offset" in rewards.columns
     assert not [name for name in export.columns if name.startswith("_")]
     assert replace(rewards, table="order-locations").name == "order_locations"
