@@ -152,6 +152,8 @@ def _secured(folder: Path, port: int, certified_port: int, controller_port: int)
         f"{listener}.scram-sha-512.sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required;",
         f"{listener}.plain.sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        # As Kafka's default is, unlike that of the platform's own broker.
+        "auto.create.topics.enable": "true",
         "super.users": f"User:CN=broker;User:{ADMINISTRATOR}",
     }
 

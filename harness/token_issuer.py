@@ -8,6 +8,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -32,9 +33,7 @@ class TokenIssuer:
                 _answer(self, 200, {"keys": [_public(key)]})
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                given = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
-                client, _, secret = given.partition(":")
+                client, secret = _credentials(self)
                 if secret == SECRET:
                     token = _token(key, client)
                     _answer(self, 200, {"access_token": token, "token_type": "Bearer", "expires_in": _LIFETIME_S})
@@ -52,6 +51,16 @@ class TokenIssuer:
         """Ends it."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _credentials(request: BaseHTTPRequestHandler) -> tuple[str, str]:
+    """The client and its secret, from the header of Kafka's clients or from the form of the schema registry."""
+    form = parse_qs(request.rfile.read(int(request.headers.get("Content-Length", 0))).decode())
+    if "client_id" in form:
+        return form["client_id"][0], form["client_secret"][0]
+    given = base64.b64decode(request.headers.get("Authorization", "").removeprefix("Basic ")).decode()
+    client, _, secret = given.partition(":")
+    return client, secret
 
 
 def _answer(request: BaseHTTPRequestHandler, status: int, content: Any) -> None:

@@ -23,7 +23,7 @@ from quality.verdict import WAIVABLE, Status, Verdict
 from spark_apps.generations.live import live_store
 from spark_apps.priority import begin_job
 from spark_apps.registry import gated_tables, stores
-from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.lease import Lease, job_lease
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, write_answer, write_rows
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError
@@ -173,7 +173,7 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
         InvalidArgumentError: there is no such table or store.
         LeaseHeldError: another process decides on the table.
     """
-    job = f"quality-{_known(table)}"
+    job = job_lease(_known(table), "quality")
     lease = Lease(settings.lease_file(job), clock=SystemClock(), wait=threading.Event().wait)
     lease.acquire(timeout_s=0)
     with lease, ExitStack() as stack:

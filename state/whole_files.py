@@ -1,9 +1,20 @@
-"""Files that are replaced in one step: a reader sees the old content or the complete new content."""
+"""Files that are replaced in one step: a reader sees the old content or the complete new content.
+
+The new content is written to a draft beside the file, `<name>.<pid>.new`. A writer that is killed leaves its draft
+behind. Each process removes such drafts from a folder when it first writes there.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+
+_DRAFT = re.compile(r".+\.(\d{1,9})\.new")
+_STALE_S = 3600
+"""No write takes so long. Another machine or container may write to the folder, and its processes aren't seen here."""
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool = False) -> None:
@@ -21,6 +32,7 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            _remove_stale_drafts(path.parent)
             file.write(data)
             if durable:
                 file.flush()
@@ -31,6 +43,27 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+@lru_cache(maxsize=256)
+def _remove_stale_drafts(folder: Path) -> None:
+    """Removes the drafts of dead writers from a folder in which a file was just made: its own time is now."""
+    with suppress(OSError):
+        now_s = folder.stat().st_mtime
+        for file in folder.iterdir():
+            match = _DRAFT.fullmatch(file.name)
+            if match and now_s - file.lstat().st_mtime > _STALE_S and not _is_alive(int(match[1])):
+                file.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -33,6 +33,9 @@ class AppChanges:
     def scale(self, wanted: Mapping[str, int | None]) -> bool:
         """Sets the app's size for good, and restarts it if that changes anything. Returns whether it did.
 
+        The size is written while the app doesn't run. So an app that runs has the size that is written down, and a
+        retry after a kill only has to start it.
+
         Args:
             wanted: fields of `AppScale`; None leaves one as it is, 0 unsets it.
 
@@ -44,9 +47,11 @@ class AppChanges:
         after = scale_after(before, wanted)
         if after == before:
             return self.control.ensure()
-        write_scale(self.scale_file, after)
         try:
-            return self.control.restart()
+            self.control.stop()
+            write_scale(self.scale_file, after)
+            # Whoever watches the apps may have started it before the size was there.
+            return self.control.start() or self.control.restart()
         except (AppFailedError, AppTimeoutError) as error:
             write_scale(self.scale_file, before)
             raise self._gone_back("scale", error) from error

@@ -9,6 +9,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from confluent_kafka.admin import AdminClient
 
 from deploy.errors import StartError
+from deploy.kafka.broker_release import check_release
 from deploy.kafka.rights import Right, rights_of
 from deploy.settings import PlatformSettings
 from deploy.topics import TopicSpec, requested_topics, topics_there
@@ -31,12 +32,13 @@ _NOT_READY = frozenset(
 
 
 def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterator[str]:
-    """Checks login, ACLs of topics, topics to be made, transactions and groups. Makes nothing.
+    """Checks login, release, ACLs of topics, topics to be made, transactions and groups. Makes nothing.
 
     Yields what was found, a sentence each.
 
     Raises:
-        ConfigurationError: something must be corrected first: a login, a certificate, an ACL, a missing topic.
+        ConfigurationError: something must be corrected first: a login, a certificate, an old broker, an ACL, a
+            missing topic.
         StartError: no broker answers.
     """
     kafka = settings.kafka
@@ -44,6 +46,7 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
         msg = f"Kafka at {kafka} doesn't answer: start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
         raise StartError(msg)
     yield f"Kafka at {kafka} lets {principal(kafka)} in"
+    yield check_release(kafka, _TIMEOUT_S)
     admin, topics = new_admin(kafka), requested_topics(settings, apps, topics_there(settings))
     rights = rights_of(apps, AppSettings(), load_node_settings())
     missing = _check_allowed(kafka, admin, topics, rights)
@@ -156,9 +159,9 @@ def _check_transactions(kafka: Kafka, name: str, timeout_ms: int) -> None:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         msg = (
-            f"Kafka at {kafka} can't begin a transaction ({reason.str()}): it must be 2.5 or later, its topic "
-            "__transaction_state must have enough replicas in sync, and its transaction.max.timeout.ms must be at "
-            "least STOREKEEPER_TRANSACTION_TIMEOUT_MS"
+            f"Kafka at {kafka} can't begin a transaction ({reason.str()}): its topic __transaction_state must "
+            "have enough replicas in sync, and its transaction.max.timeout.ms must be at least "
+            "STOREKEEPER_TRANSACTION_TIMEOUT_MS"
         )
         raise denial(kafka, reason, name, "Write") or ConfigurationError(msg) from error
 
@@ -181,7 +184,10 @@ def check_group(kafka: Kafka, admin: AdminClient, name: str) -> None:
 
 
 def _allowed_with(kafka: Kafka, admin: AdminClient, group: str) -> set[str] | None:
-    """What may be done with a group; None while its coordinator isn't ready, as shortly after a broker has started."""
+    """What may be done with a group; None while its coordinator isn't ready, as shortly after a broker has started.
+
+    An old broker that never had a group makes the topic of offsets meanwhile, and answers nothing.
+    """
     asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=_TIMEOUT_S)
     try:
         found = asked[group].result(_TIMEOUT_S)
@@ -190,6 +196,8 @@ def _allowed_with(kafka: Kafka, admin: AdminClient, group: str) -> set[str] | No
         if reason.code() in _NOT_READY:
             return None
         raise denial(kafka, reason, group, "Read") or error from error
+    except TimeoutError:
+        return None
     return {one.name for one in found.authorized_operations or ()}
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from deploy.overview.model import FROZEN, RUNNING, App, LastVerdict, Overview, Process
 from quality.resolution import Action
+from spark_apps.registry import APPS
 from spark_apps.runtime.heartbeat import AppState
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -129,7 +130,7 @@ def _apps(view: Overview) -> Table:
 
 
 def _app(app: App) -> Sequence[str | Cell]:
-    name, state, beat = Cell(app.name, link=f"topology/{app.name}"), Cell(app.state, mood(app)), app.beat
+    name, state, beat = Cell(app.name, link=_topology(app.name)), Cell(app.state, mood(app)), app.beat
     if beat is None:
         return (name, state, *["-"] * 9, _says(app))
     return (
@@ -137,6 +138,11 @@ def _app(app: App) -> Sequence[str | Cell]:
         count(beat.batch_duration_ms), count(app.lag_records), _last_batch(app), count(beat.dead_letters_total),
         count(beat.dropped_total), about(beat.state_rows), _says(app),
     )  # fmt: skip
+
+
+def _topology(app: str) -> str:
+    """The link to an app's topology; empty if it has none."""
+    return f"topology/{app}" if app in APPS and APPS[app].describe is not None else ""
 
 
 def _last_batch(app: App) -> str:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from spark_apps.generations.boundary import is_settled
 from spark_apps.generations.journal import Generation, GenerationState, Journal, TransferPhase
 from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.lease import job_lease
 from state.changelog.position import Position
 
 _RUNNABLE = frozenset({GenerationState.STARTED, GenerationState.VERIFIED, GenerationState.STANDBY})
@@ -84,4 +85,4 @@ def desired_state_of(journal: Journal, role: Role) -> DesiredState | None:
 
 def generation_lease(app: str, number: int) -> str:
     """The name of the lease that is held while that generation of an app runs, or its checkpoint is changed."""
-    return f"{app}-gen-{number}"
+    return job_lease(app, f"gen-{number}")

@@ -46,6 +46,7 @@ from spark_apps.generations.seed_rows import (
 )
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner
+from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.partitions import counts_in
 from spark_apps.runtime.session import leased_session
 from spark_apps.runtime.topics import Topics
@@ -96,7 +97,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
     if seeding.new.since is not None:
         return seeding.from_input()
     seeding.check()
-    with leased_session([f"{spec.name}-seed"], settings_of(settings, seeding.live), clock) as spark:
+    with leased_session([job_lease(spec.name, "seed")], settings_of(settings, seeding.live), clock) as spark:
         return seeding.from_live(spark)
 
 

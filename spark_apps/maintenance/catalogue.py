@@ -17,11 +17,13 @@ from pyspark.errors import AnalysisException
 from spark_apps.checked_table import CheckedTable
 from spark_apps.generations.live import live_store
 from spark_apps.registry import APPS, gated_tables, stores
+from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import site_properties
 from spark_apps.spec import StoreSpec
 from state.clock import Clock
-from state.errors import ConfigurationError
+from state.errors import ConfigurationError, InvalidArgumentError
 from state.locations import Location
 from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.delta_log import is_table
@@ -70,12 +72,16 @@ def register_tables(settings: AppSettings, schema: str | None, clock: Clock) -> 
 
     Raises:
         ConfigurationError: the catalogue ends with the session, has no such schema, or has another table of a name.
+        InvalidArgumentError: no schema has such a name.
         AppRunningError: a table is being written.
         TablesUnreachableError: the store of the tables doesn't answer.
     """
+    _check_lasting({**site_properties(), **settings.spark})
+    if schema is not None:
+        _check_name(schema)
     entries = list(entries_of(settings))
-    with leased_session(["register", *(entry.lease for entry in entries)], settings, clock) as spark:
-        _check_lasting(spark)
+    leases = [job_lease("catalogue", "register"), *(entry.lease for entry in entries)]
+    with leased_session(leases, settings, clock) as spark:
         if schema is not None:
             _use(spark, schema)
         changed = [entry.name for entry in entries if register(spark, entry)]
@@ -111,14 +117,18 @@ def _of_store(store: StoreSpec, settings: AppSettings) -> Entry:
     declared = next((table for table in APPS[store.app].tables if table.name == store.name), None)
     columns = PLACE_MEANINGS | _meanings(declared) | {item.name: item.meaning for item in store.value_fields}
     meaning = f"Snapshots of store {store.name} of app {store.app}: {APPS[store.app].title}."
-    return Entry(store.name, settings.delta_table(store.table_name), meaning, _said(columns), f"snapshot-{store.name}")
+    return Entry(
+        store.name, settings.delta_table(store.table_name), meaning, _said(columns), job_lease(store.name, "snapshot")
+    )
 
 
 def _of_published(table: CheckedTable, settings: AppSettings) -> Entry:
     (app,) = (app for app in APPS.values() if table in app.gated_tables)
     meaning = f"What the quality gate has published of app {app.name}: {app.title}."
     columns = {name: text for name, text in _meanings(table).items() if name in table.published_columns}
-    return Entry(table.name, settings.delta_table(table.name), meaning, _said(columns), f"quality-{table.name}")
+    return Entry(
+        table.name, settings.delta_table(table.name), meaning, _said(columns), job_lease(table.name, "quality")
+    )
 
 
 def _meanings(table: CheckedTable | None) -> dict[str, str]:
@@ -129,15 +139,21 @@ def _said(columns: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in columns.items() if text}
 
 
-def _check_lasting(spark: SparkSession) -> None:
-    """Refuses a catalogue that would be gone with this session."""
-    default = spark.conf.get("spark.sql.defaultCatalog", _SPARKS_OWN)
-    if default == _SPARKS_OWN and spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
+def _check_lasting(properties: Mapping[str, str]) -> None:
+    """Refuses a catalogue that would be gone with its session."""
+    default = properties.get("spark.sql.defaultCatalog", _SPARKS_OWN)
+    if default == _SPARKS_OWN and properties.get("spark.sql.catalogImplementation", "in-memory") == "in-memory":
         msg = (
             "no catalogue is configured that outlives Spark's session: set in the table [spark] "
             'sql.catalogImplementation = "hive" and where the metastore is, or sql.defaultCatalog'
         )
         raise ConfigurationError(msg)
+
+
+def _check_name(schema: str) -> None:
+    if not all(map(str.strip, schema.split("."))):
+        msg = f"{schema!r} can't be the name of a schema: name one of Spark's catalogue with --schema"
+        raise InvalidArgumentError(msg)
 
 
 def _use(spark: SparkSession, schema: str) -> None:

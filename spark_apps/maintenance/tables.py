@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_apps.generations.live import live_store, store_in
 from spark_apps.maintenance.settings import MaintenanceSettings
-from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.lease import Lease, job_lease
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError
@@ -52,6 +52,8 @@ def restored(store: str, settings: AppSettings) -> dict[str, Any]:
 
 @contextmanager
 def _table_lease(store: str, settings: AppSettings) -> Iterator[None]:
-    with Lease(settings.lease_file(f"snapshot-{store}"), clock=SystemClock(), wait=threading.Event().wait) as lease:
+    with Lease(
+        settings.lease_file(job_lease(store, "snapshot")), clock=SystemClock(), wait=threading.Event().wait
+    ) as lease:
         lease.acquire()
         yield

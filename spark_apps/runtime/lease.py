@@ -32,6 +32,11 @@ _SAME_START_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
+def job_lease(of: str, job: str) -> str:
+    """The name of the lease of a job on an app, a store or a table. No app has such a name, which its own lease has."""
+    return f"{of}@{job}"
+
+
 class Lease:
     """The right to run, held from `acquire` to `release` or to the death of this process. Not thread-safe."""
 

@@ -11,6 +11,7 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
@@ -69,7 +70,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     summaries: list[SnapshotSummary] = []
-    jobs = [f"snapshot-{store.name}" for store in stores]
+    jobs = [job_lease(store.name, "snapshot") for store in stores]
     with leased_session(jobs, settings, clock) as spark:
         batch = CommittedBatch.of(SparkCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
         for store in stores:

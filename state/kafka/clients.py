@@ -1,7 +1,8 @@
 """Makes every client of Kafka, with settings that hold for all of them.
 
 No client logs to standard error: what goes wrong is raised, or reported to a callback. A lost connection is tried again
-at least every half second. Consumers join no group: their callers keep the positions.
+at least every half second. Consumers join no group: their callers keep the positions. To ask about a missing topic
+doesn't make it, as brokers do by default, with other settings than the work of the topic needs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ producer whose first check is too early checks again after half a second. A clie
 start is ready within 10 ms. Long-lived clients of large clusters don't need it. The setting is internal to
 librdkafka, not a documented one.
 """
-_ALL = {"log_level": 0, "reconnect.backoff.max.ms": 500}
+_ALL = {"log_level": 0, "allow.auto.create.topics": False, "reconnect.backoff.max.ms": 500}
 _NO_GROUP = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 
 

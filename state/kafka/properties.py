@@ -16,9 +16,9 @@ from state.errors import ConfigurationError
 from state.private_files import read_secret
 
 _DECIDED = frozenset({
-    "acks", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence",
-    "enable.partition.eof", "group.id", "group.instance.id", "isolation.level", "log_level", "partitioner",
-    "plugin.library.paths", "request.required.acks", "transaction.timeout.ms", "transactional.id",
+    "acks", "allow.auto.create.topics", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store",
+    "enable.idempotence", "enable.partition.eof", "group.id", "group.instance.id", "isolation.level", "log_level",
+    "partitioner", "plugin.library.paths", "request.required.acks", "transaction.timeout.ms", "transactional.id",
 })  # fmt: skip
 """Properties that exactly-once delivery depends on, or that run foreign code. Each client has its own."""
 _REGISTRY = "schema.registry."

@@ -232,6 +232,11 @@ def _translated(error: Exception, what: str, missing: Exception | None) -> Excep
     if isinstance(error, _library().SchemaRegistryError):
         return _refused(error, what, missing)
     no_token = importlib.import_module("confluent_kafka.schema_registry.error").OAuthTokenError
+    if "certificate verify failed" in str(error):
+        return ConfigurationError(
+            f"the certificate of the schema registry isn't trusted ({error}): name the authority that signed it in "
+            "schema.registry.ssl.ca.location, among Kafka's properties"
+        )
     if isinstance(error, importlib.import_module("httpx2").TransportError | no_token):
         message = f"the schema registry doesn't answer ({type(error).__name__}): {what} isn't known"
         return SchemaRegistryUnavailableError(message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -116,15 +115,18 @@ def kill_program(run_dir: Path, program: str) -> None:
 
 def kill_task(run_dir: Path, timeout_s: float = 60) -> str | None:
     """Kills a process that runs a task, as soon as there is one; None if there was none in time."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    killed: list[str] = []
+
+    def kill_one() -> bool:
         for process in find_orphans(run_dir):
             try:
                 title = " ".join(process.cmdline()).strip()
                 if _TASK.match(title) or (_WORKER.match(title) and "<idle>" not in title):
                     process.kill()
-                    return title
+                    killed.append(title)
+                    return True
             except psutil.Error:
                 continue
-        time.sleep(0.1)
-    return None
+        return False
+
+    return killed[0] if eventually(kill_one, timeout_s) else None

@@ -59,7 +59,7 @@ def test_a_changed_schema(
         return done.exit_code, changes[subject]
 
     assert planned(first)[1]["verdict"] == "new"
-    client = SchemaRegistryClient({"url": schema_registry.url})
+    client = SchemaRegistryClient(schema_registry.client)
     request.addfinalizer(client.close)
     client.register_schema(subject, first.schema())
     client.set_compatibility(subject, "BACKWARD")

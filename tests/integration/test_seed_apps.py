@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +13,8 @@ import pytest
 from deploy.demo.collect import read_topic
 from deploy.demo.systems.answers import collect
 from deploy.demo.systems.events import SystemRecord, system_records
-from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
+from deploy.demo.systems.oracle import Difference, Expected, compare_systems, expect, expected_players
+from deploy.waiting import eventually
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
@@ -122,10 +122,13 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
 
 def await_equal(systems: Systems) -> None:
     """Returns once the nodes have applied everything; fails with what differs."""
-    deadline = time.monotonic() + 30
-    while differences := compare_systems(systems.expected, ask(systems)):
-        assert time.monotonic() < deadline, differences
-        time.sleep(0.2)
+    differences: list[Difference] = []
+
+    def equal() -> bool:
+        differences[:] = compare_systems(systems.expected, ask(systems))
+        return not differences
+
+    assert eventually(equal, 30), differences
 
 
 def ask(systems: Systems) -> Expected:

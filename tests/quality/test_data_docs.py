@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from quality.checkpoint import Afterwards, run_checkpoint
+from tests.architecture.test_tree import ROOT
 
 
 class Page(HTMLParser):
@@ -84,3 +85,12 @@ def test_met_and_failed_expectations_look_different(docs: Path) -> None:
     for mark in ("text-success", "text-danger"):
         assert mark in page.read_text()
         assert f"td i.{mark}::after" in styles
+
+
+def test_data_docs_look_as_the_page_stores_does() -> None:
+    """The provider is a wheel of its own, so each has a copy of what both share: colours, page and heading."""
+    ours = (ROOT / "quality" / "docs_templates" / "data_docs.css").read_text()
+    theirs = (ROOT / "storekeeper_provider" / "stores_page" / "static" / "stores.css").read_text()
+    shared, differs, _ = ours.partition("h4, h5, h6 ")
+    assert differs
+    assert shared == theirs.partition("h2 ")[0]

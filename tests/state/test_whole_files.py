@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,29 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     monkeypatch.undo()
     write_whole(path, b"new", durable=True)
     assert list(tmp_path.iterdir()) == [path]
+
+
+_DYING = """
+import os, signal, sys
+from pathlib import Path
+from state.whole_files import write_whole
+
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+write_whole(Path(sys.argv[1]), b"half", durable=True)
+"""
+
+
+def test_the_drafts_of_killed_writers_are_removed_and_no_others(tmp_path: Path) -> None:
+    """Only old ones: a process of another machine or container that writes now isn't seen here."""
+    killed = [subprocess.Popen([sys.executable, "-c", _DYING, str(tmp_path / "file")]) for _ in range(2)]
+    assert [process.wait() for process in killed] == [-signal.SIGKILL] * 2
+    old, young = (tmp_path / f"file.{process.pid}.new" for process in killed)
+    living, other = tmp_path / f"file.{os.getppid()}.new", tmp_path / f"{killed[0].pid}.new"
+    for path in (old, living, other):
+        path.touch()
+        os.utime(path, (0, 0))
+    write_whole(tmp_path / "another", b"")
+    assert set(tmp_path.iterdir()) == {young, living, other, tmp_path / "another"}
 
 
 def test_a_private_file_is_its_owners_whatever_was_there(tmp_path: Path) -> None:

@@ -55,6 +55,20 @@ def test_a_new_size_restarts_the_app_and_the_same_one_leaves_it_alone(tmp_path: 
     assert app.bench.supervisor.asked == ["stop", "start"]
 
 
+def test_an_app_that_somebody_started_before_the_size_was_there_is_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Changed(tmp_path)
+
+    def late(path: Path, scale: AppScale) -> None:
+        app.bench.control.start()
+        write_scale(path, scale)
+
+    monkeypatch.setattr("deploy.control.app_changes.write_scale", late)
+    assert app.changes.scale({"cores": 4}) is True
+    assert app.bench.supervisor.asked == ["stop", "start", "start", "stop", "start"]
+
+
 def test_an_app_that_does_not_come_up_has_its_old_size_back(tmp_path: Path) -> None:
     app = Changed(tmp_path)
     write_scale(app.file, AppScale(cores=2))

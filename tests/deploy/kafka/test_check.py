@@ -50,6 +50,7 @@ def platform(secured_broker: SecuredBroker) -> Iterator[PlatformSettings]:
 def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
     found = list(check_kafka(platform, APPS))
     assert found[0].endswith("lets User:CN=platform in")
+    assert found[1].startswith("the brokers answer the requests of Kafka 2.5")
     assert found[-1] == "transactions and groups work"
     assert "can be made" not in " ".join(found)
     assert check_clock(platform) == "the clock differs by 0.0 s from the brokers'"
@@ -74,10 +75,13 @@ def test_a_missing_acl_is_told_with_user_operation_and_resource(
         list(check_kafka(platform, APPS))
 
 
-def test_a_coordinator_that_is_not_ready_is_asked_again() -> None:
+@pytest.mark.parametrize(
+    "failure", [KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)), TimeoutError()], ids=repr
+)
+def test_a_coordinator_that_is_not_ready_is_asked_again(failure: Exception) -> None:
     admin = create_autospec(AdminClient, instance=True)
     busy, ready = Future[Any](), Future[Any]()
-    busy.set_exception(KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)))
+    busy.set_exception(failure)
     ready.set_result(Mock(authorized_operations=[AclOperation.READ]))
     admin.describe_consumer_groups.side_effect = [{"a": busy}, {"a": ready}]
     check_group(Kafka("broker:1"), admin, "a")

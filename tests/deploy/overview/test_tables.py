@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.overview.tables import about, age, count
+from deploy.overview.tables import about, age, count, tables
+from tests.deploy.overview.made_up import SEEN
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,9 @@ def test_count() -> None:
 
 def test_an_estimate_is_told_from_a_count() -> None:
     assert (about(None), about(5691)) == ("-", "~5,691")
+
+
+def test_an_app_leads_to_its_topology_if_it_has_one() -> None:
+    (apps,) = (table for table in tables(SEEN) if table.name == "apps")
+    links = {row[0].words: row[0].link for row in apps.rows}
+    assert (links["pos"], links["hadoop_export"]) == ("topology/pos", "")

@@ -56,7 +56,7 @@ def make_run(
 
 @pytest.fixture
 def client(schema_registry: RegistryProcess) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": schema_registry.url}) as made:
+    with SchemaRegistryClient(schema_registry.client) as made:
         yield made
 
 

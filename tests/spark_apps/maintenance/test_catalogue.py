@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
 from spark_apps.apps.pos import POS
-from spark_apps.maintenance.catalogue import entries_of, register
+from spark_apps.maintenance.catalogue import entries_of, register, register_tables
 from spark_apps.settings import AppSettings
-from state.errors import ConfigurationError
+from state.clock import ManualClock
+from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode
 from state.snapshots.proof import check_proven
 from state.snapshots.vouched import vouched_version
@@ -51,6 +52,16 @@ def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
         spark_session.sql(f"DROP TABLE IF EXISTS `{table.name}`")
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start of Spark fails."""
+
+    def start(*_: object) -> None:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("spark_apps.maintenance.catalogue.leased_session", start)
+
+
 def comments(spark: SparkSession, table: str) -> dict[str, str]:
     found = {item.name: item.metadata.get("comment") for item in spark.table(table).schema.fields}
     return {name: text for name, text in found.items() if text}
@@ -64,10 +75,10 @@ def files(settings: AppSettings) -> set[Path]:
 def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(settings: AppSettings) -> None:
     rewards, export = entries_of(settings)
     assert (rewards.name, rewards.lease, rewards.columns["TotalLoyaltyPoints"]) == (
-        *("rewards", "snapshot-rewards"),
+        *("rewards", "rewards@snapshot"),
         POINTS,
     )
-    assert (export.name, export.lease) == ("hadoop_export", "quality-hadoop_export")
+    assert (export.name, export.lease) == ("hadoop_export", "hadoop_export@quality")
     assert "_offset" in rewards.columns
     assert not [name for name in export.columns if name.startswith("_")]
     assert replace(rewards, table="order-locations").name == "order_locations"
@@ -147,9 +158,33 @@ def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings
     assert (done.returncode, "has no schema 'no_such'" in done.stderr) == (ExitCode.CONFIGURATION, True)
 
 
-@pytest.mark.spark
-@ON_SPARK
-def test_a_catalogue_that_ends_with_the_session_is_refused(settings: AppSettings) -> None:
+@pytest.mark.parametrize("given", [{}, {"sql.catalogImplementation": "in-memory"}])
+def test_a_catalogue_that_ends_with_the_session_is_refused_before_spark_starts(
+    settings: AppSettings, no_spark: None, given: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigurationError, match="no catalogue is named"):
+        register_tables(AppSettings(run_dir=settings.run_dir, spark=given), None, ManualClock())
+
+
+@pytest.mark.parametrize("schema", ["", "shop.", " "])
+def test_what_is_no_name_of_a_schema_is_refused_before_spark_starts(
+    settings: AppSettings, no_spark: None, schema: str
+) -> None:
+    lasting = AppSettings(run_dir=settings.run_dir, spark={"sql.catalogImplementation": "hive"})
+    with pytest.raises(InvalidArgumentError, match="can't be the name of a schema"):
+        register_tables(lasting, schema, ManualClock())
+
+
+def test_spark_starts_for_a_catalogue_that_its_own_folder_names(
+    settings: AppSettings, no_spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    with pytest.raises(pytest.fail.Exception, match="Spark was started"):
+        register_tables(settings, "shop", ManualClock())
+
+
+def test_the_command_ends_with_78_without_a_catalogue(settings: AppSettings) -> None:
     done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("register")
     assert done.returncode == ExitCode.CONFIGURATION
     assert "no catalogue is named" in done.stderr

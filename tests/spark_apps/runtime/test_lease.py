@@ -11,8 +11,11 @@ import psutil
 import pytest
 
 from spark_apps.errors import AppRunningError
-from spark_apps.runtime.lease import Lease
+from spark_apps.generations.desired_state import generation_lease
+from spark_apps.runtime.lease import Lease, job_lease
 from state.clock import ManualClock
+from state.errors import InvalidNameError
+from state.names import checked_name
 
 
 @pytest.fixture
@@ -40,6 +43,13 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
             lease_on(tmp_path / "app.lock").acquire(1)
     with lease_on(tmp_path / "app.lock") as second:
         second.acquire(0)
+
+
+def test_no_app_can_have_the_name_of_a_jobs_lease() -> None:
+    assert checked_name("pos-seed")
+    for name in (job_lease("pos", "seed"), generation_lease("pos", 1)):
+        with pytest.raises(InvalidNameError):
+            checked_name(name)
 
 
 def test_the_lock_of_a_killed_holder_is_free(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka.admin import ConfigResource
 
 from harness.broker import Broker
 from harness.meanwhile import repeating
+from harness.secured_broker import SecuredBroker
 from harness.topics import write_topic
 from harness.waiting import eventually
 from state.changelog.bounded_reader import bounds_of
@@ -20,6 +22,15 @@ pytestmark = pytest.mark.broker
 def reader_of(broker: Broker, topic: str) -> WholeTopicReader:
     create_compacted_topic(broker.kafka, topic, timeout_s=10)
     return WholeTopicReader(broker.kafka, topic, "test", 10)
+
+
+def test_a_broker_that_makes_topics_by_itself_gets_a_compacted_one(secured_broker: SecuredBroker) -> None:
+    """Kafka's default is to make a topic that a client asks about: with its own cleanup policy and partitions."""
+    create_compacted_topic(secured_broker.broker.kafka, "whole-made", timeout_s=30, config={"segment.ms": "60000"})
+    admin, resource = secured_broker.broker.admin(), ConfigResource(ConfigResource.Type.TOPIC, "whole-made")
+    found = admin.describe_configs([resource])[resource].result(timeout=30)
+    assert found["cleanup.policy"].value == "compact"
+    assert found["segment.ms"].value == "60000"
 
 
 def test_an_empty_topic_is_read_at_once(broker: Broker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.certificates import make_authority
 from state.errors import ConfigurationError, RetriableError, StateError
 from state.schemas.avro import AvroSerde
 from state.schemas.errors import (
@@ -142,6 +144,21 @@ def test_a_registry_that_is_not_there_is_to_be_asked_again(
     monkeypatch.setattr("time.sleep", lambda _: None)
     server.socket.close()
     with pytest.raises(SchemaRegistryUnavailableError, match="ConnectError"):
+        registry.schema(7)
+
+
+def test_a_certificate_that_is_not_trusted_is_to_be_corrected(server: Answering, tmp_path: Path) -> None:
+    certificate, key = make_authority(tmp_path).issue("registry")
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    secured.load_cert_chain(certificate, key)
+    server.socket = secured.wrap_socket(server.socket, server_side=True)
+    path = tmp_path / "kafka.properties"
+    path.write_text(f"schema.registry.url=https://127.0.0.1:{server.server_port}\n")
+    path.chmod(0o600)
+    with (
+        closing(SchemaRegistry(path)) as registry,
+        pytest.raises(ConfigurationError, match=r"certificate.*isn't trusted.*schema\.registry\.ssl\.ca\.location"),
+    ):
         registry.schema(7)
 
 
