@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from state.locations import Location
 from state.maintenance.verification import Copy, Fold
-from state.snapshots.columns import Field, snapshot_schema
+from state.snapshots.columns import snapshot_schema
 from state.snapshots.digest import entry_hash
 from state.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import VouchedVersion
 
 
@@ -26,9 +27,9 @@ class SnapshotCopies:
     proof: SnapshotProof
 
     @classmethod
-    def of(cls, path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotCopies:
+    def of(cls, path: Location, vouched: VouchedVersion, values: StoreValues) -> SnapshotCopies:
         """Reads the table. Raises as `prove`."""
-        return cls(path, prove(path, vouched, fields))
+        return cls(path, prove(path, vouched, values))
 
     @property
     def flaws(self) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ class SnapshotCopies:
     def _entries(self, partition: int) -> dict[bytes, int]:
         return {
             key: entry_hash(key, value)
-            for batch in read_rows(self.path, self.proof.version, snapshot_schema(()))
+            for batch in read_rows(self.path, self.proof.version, snapshot_schema({}))
             for number, key, value in zip(
                 *(batch[name].to_pylist() for name in ("_partition", "_key", "_value")), strict=True
             )

@@ -22,6 +22,7 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 from state.program import ExitCode
 from state.snapshots.proof import check_proven
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import vouched_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
@@ -83,7 +84,7 @@ def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: Ap
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
     vouched = vouched_version(rewards.path)
     assert vouched is not None
-    check_proven(rewards.path, vouched, REWARDS.value_fields)
+    check_proven(rewards.path, vouched, StoreValues(REWARDS.value_fields))
 
     assert register(spark, rewards) is False
     assert vouched_version(rewards.path) == vouched
