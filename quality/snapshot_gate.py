@@ -16,7 +16,7 @@ from quality.profile import drift, merged
 from quality.reconciliation import compare, other_is_gone
 from quality.resolution import ResolutionArchive
 from quality.settings import QualitySettings
-from quality.store_table import growing_fields, table_of
+from quality.store_table import growing_fields, store_as_written, table_of
 from quality.table_gate import COMPARED_BATCHES
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from spark_apps.checked_table import CheckedTable, WithTable
@@ -116,10 +116,11 @@ class SnapshotGate:
         if manifest is None or manifest.delta_version != batch.last_version:
             msg = f"{self._path} has no snapshot of version {batch.last_version} any more: decide on a newer one"
             raise StagedTableError(msg)
-        store = store_in(manifest, self._store, self._settings)
-        table, growing = table_of(store), growing_fields(store)
-        before = self._version_before(manifest)
-        with SnapshotRows.opened(self._path, table, batch.last_version, before, growing) as rows:
+        store = store_as_written(store_in(manifest, self._store, self._settings), manifest)
+        table, before = table_of(store), self._snapshot_before(manifest)
+        growing = growing_fields(store, before)
+        version_before = None if before is None else before.delta_version
+        with SnapshotRows.opened(self._path, table, batch.last_version, version_before, growing) as rows:
             frame, profile = rows.measured(), rows.profile()
             beside = (*self._compared(rows, table), *self._drifted(profile, batch))
             checked = CheckedFrame(list(frame.columns), frozenset(c.name for c in table.columns), for_pandas)
@@ -130,11 +131,11 @@ class SnapshotGate:
             notify = None if docs_dir is None else table.notify
             run_checkpoint(frame, suite_of(table, checked, growing), Afterwards(decided, docs_dir, notify))
 
-    def _version_before(self, newest: SnapshotManifest) -> int | None:
-        """The version of the snapshot before; None if there is none, it was empty, or had another changelog topic."""
+    def _snapshot_before(self, newest: SnapshotManifest) -> SnapshotManifest | None:
+        """The snapshot before; None if there is none, it was empty, or had another changelog topic."""
         found = newest_manifest(self._path, before=newest.delta_version)
         alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
-        return found.delta_version if alike and found is not None else None
+        return found if alike else None
 
     def _compared(self, rows: SnapshotRows, table: CheckedTable) -> list[Outcome]:
         outcomes: list[Outcome] = []

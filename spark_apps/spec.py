@@ -9,26 +9,9 @@ from spark_apps.checked_table import CheckedTable, WithTopic
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 from state.names import changelog_topic, checked_name
+from state.serdes.value_field import ValueField
 from state.store_definitions import ServedKind, StoreDefinition
 from state.topology.builder import StreamsBuilder
-
-
-@dataclass(frozen=True, slots=True)
-class ValueField:
-    """A field of a store's JSON value, and the column that it becomes in the store's snapshots.
-
-    `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack a field
-    that is `nullable`; a row that lacks any other is invalid and stops the store's snapshots. DAG `check_stores` checks
-    the rest: that the field is `never_negative`, and that it `only_grows`, so a later record of its key never makes it
-    less. `meaning` says what it holds, as a sentence for the catalogue.
-    """
-
-    name: str
-    sql_type: str
-    nullable: bool = False
-    never_negative: bool = False
-    only_grows: bool = False
-    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +21,7 @@ class StoreSpec:
     Attributes:
         name: the store's name.
         app: the app that keeps it.
-        value_fields: the fields of its JSON values.
+        value_fields: the fields of its values, by their struct or schema.
         schema_version: the version of its values' schema.
         kind: the kind of its keys, which decides the queries that a node answers.
         score_field: the field that a ranked store is ranked by; None for every other kind.

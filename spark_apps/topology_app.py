@@ -6,19 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from spark_apps.checked_table import CheckedTable
 from spark_apps.engine.layout import markers_topic, slot_name
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
-from spark_apps.value_fields import value_fields
+from spark_apps.value_fields import fields_of
 from state.names import changelog_topic, dead_letter_topic
 from state.schemas.bound import BoundSerde
 from state.schemas.registry import SchemaRegistry, registry_of
-from state.serdes.struct import StructSerde
 from state.store_definitions import ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
@@ -190,7 +186,7 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
     return StoreSpec(
         name=spec.name,
         app=app,
-        value_fields=value_fields(values.type) if isinstance(values, StructSerde) and _is_object(values.type) else (),
+        value_fields=fields_of(values),
         kind=kind,
         score_field=options.ranked_by,
         topic=options.changelog,
@@ -204,11 +200,6 @@ def _why_no_generations(topology: Topology) -> str | None:
         return "it keeps no store"
     named = [sink.topic for sink in topology.repartitions if sink.forced_topic]
     return f"it repartitions through topic {named[0]}, which two generations would share" if named else None
-
-
-def _is_object(rows: Any) -> bool:
-    """Whether values of a type are JSON objects: only these have fields."""
-    return isinstance(rows, type) and issubclass(rows, msgspec.Struct) and not rows.__struct_config__.array_like
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The columns of a store's snapshots, from the type of its rows."""
+"""The columns of a store's snapshots, from the type or the schema of its rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from spark_apps.spec import ValueField
 from state.errors import ConfigurationError
+from state.schemas.bound import BoundSerde
+from state.schemas.column_fields import column_fields
+from state.serdes.struct import StructSerde
+from state.serdes.value_field import ValueField
 from state.snapshots.sql_types import decimal_size
 
 _SQL_TYPES: dict[type[inspect.Type], str] = {
@@ -19,6 +22,19 @@ _SQL_TYPES: dict[type[inspect.Type], str] = {
     inspect.FloatType: "double",
     inspect.BoolType: "boolean",
 }
+
+
+def fields_of(serde: Any) -> tuple[ValueField, ...]:
+    """The fields of the values of a serde; none if they aren't objects or records.
+
+    A schema says which fields there are. A struct beside it may say more about each, as in `value_fields`.
+
+    Raises:
+        ConfigurationError: a field of a struct has no SQL type.
+    """
+    if isinstance(serde, BoundSerde):
+        return _with_struct(column_fields(serde.inner.fields()), getattr(serde.inner, "type", None))
+    return value_fields(serde.type) if isinstance(serde, StructSerde) and _is_object(serde.type) else ()
 
 
 def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
@@ -79,10 +95,44 @@ def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
         name,
         sql_type,
         nullable=found.nullable,
-        never_negative=_is_at_least_0(found.kind) or bool(found.extra.get("never_negative")),
-        only_grows=bool(found.extra.get("only_grows")),
+        never_negative=_is_never_negative(found),
+        only_grows=_only_grows(found),
         meaning=found.meaning,
     )
+
+
+def _with_struct(fields: tuple[ValueField, ...], rows: Any) -> tuple[ValueField, ...]:
+    """The fields of a schema with what a struct says about them."""
+    if not _is_object(rows):
+        return fields
+    shape: Any = inspect.type_info(rows)
+    said = {field.encode_name: _unwrapped(field.type) for field in shape.fields}
+    return tuple(_with_more(field, said[field.name]) if field.name in said else field for field in fields)
+
+
+def _with_more(field: ValueField, said: _Unwrapped) -> ValueField:
+    sql_type = said.extra.get("sql", field.sql_type)
+    decimal_size(sql_type)  # refuses an invalid type
+    return replace(
+        field,
+        sql_type=sql_type,
+        never_negative=field.never_negative or _is_never_negative(said),
+        only_grows=_only_grows(said),
+        meaning=said.meaning or field.meaning,
+    )
+
+
+def _is_object(rows: Any) -> bool:
+    """Whether values of a type are JSON objects: only these have fields."""
+    return isinstance(rows, type) and issubclass(rows, msgspec.Struct) and not rows.__struct_config__.array_like
+
+
+def _is_never_negative(found: _Unwrapped) -> bool:
+    return _is_at_least_0(found.kind) or bool(found.extra.get("never_negative"))
+
+
+def _only_grows(found: _Unwrapped) -> bool:
+    return bool(found.extra.get("only_grows"))
 
 
 def _is_at_least_0(kind: inspect.Type) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -10,9 +11,12 @@ from deltalake import CommitProperties, write_deltalake
 
 from state.changelog.position import Position
 from state.locations import Location
-from state.snapshots.columns import PLACE_COLUMNS, Field, derived_columns, snapshot_schema
+from state.schemas.registry import SchemaRegistry
+from state.serdes.value_field import ValueField
+from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 from state.snapshots.digest import moved, row_hash
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.store_values import StoreValues
 
 
 class Row(NamedTuple):
@@ -52,28 +56,34 @@ def manifest_of(rows: Sequence[Row], **changes: Any) -> SnapshotManifest:
     return SnapshotManifest(**told | changes)
 
 
-def arrow_rows(rows: Sequence[Row], fields: Sequence[Field]) -> pa.Table:
+def arrow_rows(rows: Sequence[Row], columns: Mapping[str, str], values: StoreValues) -> pa.Table:
     """The rows as the table holds them."""
-    typed = derived_columns([row.value for row in rows], fields)
-    places = [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(snapshot_schema(()).types)]
+    typed = derived_columns([row.value for row in rows], columns, values.reader())
+    places = [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(snapshot_schema({}).types)]
     assert tuple(f"_{name}" for name in Row._fields) == tuple(PLACE_COLUMNS)
-    return pa.table([*typed, *places], schema=snapshot_schema(fields))
+    return pa.table([*typed, *places], schema=snapshot_schema(columns))
 
 
 def write_snapshot(
     path: Location,
     rows: Sequence[Row],
-    fields: Sequence[Field] = (),
+    fields: Sequence[ValueField] = (),
     *,
+    registry: SchemaRegistry | None = None,
     manifest: SnapshotManifest | None = None,
     mode: Literal["overwrite", "append"] = "overwrite",
     **changes: Any,
 ) -> SnapshotManifest:
     """Commits rows with a manifest, by default that of a snapshot that holds just them. Returns it."""
-    found = manifest_of(rows, **changes) if manifest is None else manifest
+    values = StoreValues(fields, registry)
+    if manifest is None:
+        bare = manifest_of(rows, by_schema=values.evolve, **changes)
+        found = replace(bare, columns=values.next_columns(bare))
+    else:
+        found = manifest
     write_deltalake(
         str(path),
-        arrow_rows(rows, fields),
+        arrow_rows(rows, values.columns_of(found), values),
         mode=mode,
         schema_mode="overwrite" if mode == "overwrite" else None,
         configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},

@@ -11,6 +11,7 @@ from spark_apps.generations.live import live_store, store_in
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.runtime.lease import Lease, job_lease
 from spark_apps.settings import AppSettings
+from spark_apps.snapshot.values import values_of
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.maintenance.expiry import DAY_MS
@@ -46,7 +47,7 @@ def restored(store: str, settings: AppSettings) -> dict[str, Any]:
         if manifest is None:
             msg = f"there is no snapshot of {store} at {path} to go back to"
             raise ConfigurationError(msg)
-        version = restore_snapshot(path, manifest, store_in(manifest, spec, settings).value_fields)
+        version = restore_snapshot(path, manifest, values_of(store_in(manifest, spec, settings), settings))
     return {"store": store, "snapshot": manifest.delta_version, "restored": version is not None, "version": version}
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from spark_apps.generations.live import live_store, store_in
 from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import SnapshotDamagedError
@@ -63,8 +64,8 @@ def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotC
         vouched = vouched_version(path)
         if vouched is None:
             return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
-        fields = store_in(vouched.manifest, spec, settings).value_fields
-        snapshot = SnapshotCopies(path, prove(path, vouched, fields))
+        values = values_of(store_in(vouched.manifest, spec, settings), settings)
+        snapshot = SnapshotCopies(path, prove(path, vouched, values))
     except SnapshotDamagedError as error:
         return None, (str(error),)
     return snapshot, snapshot.flaws

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,10 +15,10 @@ from spark_apps.generations.catalog import (
 )
 from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.topology_app import described, kept_inside, with_topology
 from state.errors import ConfigurationError
-from state.migration.contract import AppTopology, DeclaredStore, Description, Fields, Step
+from state.migration.contract import BY_SCHEMA, AppTopology, DeclaredStore, Description, Fields, Step
 from state.migration.plan import Plan
 from state.migration.topology import topology_changes
 
@@ -88,7 +88,7 @@ def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> Declare
         topic=store.changelog_topic,
         kind=store.kind.value,
         score_field=store.score_field,
-        fields=fields_of(store.value_fields),
+        fields=_fields_of(store),
         steps=tuple(_steps(app, store)),
         partitions=partitions,
         unchangeable=app.why_no_generations,
@@ -100,17 +100,17 @@ def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
     for migration in migrations_of(store.name):
         names.append(migration.name)
         there = with_topology(app, describe_of(app, names))
-        fields = next((found.value_fields for found in there.stores if found.name == store.name), ())
+        changed = next((found for found in there.stores if found.name == store.name), None)
         yield Step(
             migration.name,
             migration.summary,
             migration.to_version,
-            fields_of(fields),
+            {} if changed is None else _fields_of(changed),
             changes_key=migration.changes_key,
             offered=migration.offered,
         )
 
 
-def fields_of(fields: Iterable[ValueField]) -> Fields:
-    """SQL type by name."""
-    return {item.name: item.sql_type for item in fields}
+def _fields_of(store: StoreSpec) -> Fields:
+    fields = {item.name: item.sql_type for item in store.value_fields}
+    return {**fields, **BY_SCHEMA} if store.by_schema else fields

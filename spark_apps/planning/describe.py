@@ -25,7 +25,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
 from state.locations import Location
-from state.migration.contract import AppTopology, Description, RunningStore
+from state.migration.contract import BY_SCHEMA, AppTopology, Description, RunningStore
 from state.snapshots.columns import sql_types
 from state.snapshots.damage import delta_table
 from state.snapshots.manifest import SnapshotManifest
@@ -100,7 +100,7 @@ def _of_snapshot(
         score_field=None if spec is None else spec.score_field,
         generation=manifest.generation,
         migrations=_migrations(journal, name),
-        fields=_fields(table),
+        fields={**_fields(table), **(BY_SCHEMA if manifest.by_schema else {})},
         partitions=len(manifest.changelog_offsets),
         keys=manifest.row_count,
         size_bytes=_size_bytes(table),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,11 @@ from pyspark.sql.types import StringType
 
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
-from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import BATCH_ID, GENERATION
 from state.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
 from state.kafka.clients import spark_options
 from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
+from state.snapshots.store_values import StoreValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -110,17 +110,18 @@ def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
     )
 
 
-def with_value_fields(changes: DataFrame, store: StoreSpec) -> DataFrame:
-    """The changes with the fields of their JSON values as typed columns, null in tombstones."""
-    types = {item.name: item.sql_type for item in store.value_fields} | PLACE_COLUMNS
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
-    return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, fields=store.value_fields), ddl)
+def with_columns(changes: DataFrame, columns: Mapping[str, str], values: StoreValues) -> DataFrame:
+    """The changes with the fields of their values as typed columns, null in tombstones."""
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in {**columns, **PLACE_COLUMNS}.items())
+    return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, columns=dict(columns), values=values), ddl)
 
 
-def _typed(batches: Iterator[pa.RecordBatch], *, fields: Sequence[ValueField]) -> Iterator[pa.RecordBatch]:
-    schema = snapshot_schema(fields)
+def _typed(
+    batches: Iterator[pa.RecordBatch], *, columns: Mapping[str, str], values: StoreValues
+) -> Iterator[pa.RecordBatch]:
+    schema, read = snapshot_schema(columns), values.reader()
     for batch in batches:
-        typed = derived_columns(batch["_value"].to_pylist(), fields)
+        typed = derived_columns(batch["_value"].to_pylist(), columns, read)
         yield pa.record_batch([*typed, *batch.columns], schema=schema)
 
 

@@ -15,13 +15,15 @@ from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
-from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
+from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_columns
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from spark_apps.snapshot.table import SnapshotTable, content_of
+from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ChangelogError
+from state.schemas.bound import value_subject
 from state.snapshots.damage import damaged
 from state.snapshots.delta_log import is_table
 from state.snapshots.manifest import SnapshotManifest
@@ -60,7 +62,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     Safe to run again after any crash.
 
     Raises:
-        BrokerUnavailableError, AppRunningError: it can't run now.
+        BrokerUnavailableError, AppRunningError, SchemaRegistryUnavailableError: it can't run now.
         ConfigurationError: a changelog topic or the jars are missing.
         ChangelogError: a changelog doesn't fit its table, or isn't what the app writes.
         SnapshotDamagedError: a table isn't as its last snapshot left it; nothing was written to it.
@@ -89,7 +91,8 @@ class Snapshot:
         self._store = store
         self._topics = topics
         self._path = settings.delta_table(store.table_name)
-        self._table = SnapshotTable(spark, self._path, store)
+        self._table = SnapshotTable(spark, self._path)
+        self._values = values_of(store, settings)
         self._checkpoint = SparkCheckpoint(settings.checkpoint_dir(store.app))
 
     def take(self, batch: CommittedBatch | None) -> tuple[SnapshotManifest, int | None]:
@@ -108,13 +111,17 @@ class Snapshot:
         if vouched is None:
             vouched = VouchedVersion(0, self._first_manifest(changelog))
             self._table.create(vouched.manifest)
-        if batch is None or changelog.is_empty:
+        if batch is None or (changelog.is_empty and not self._evolves(vouched.manifest)):
             return vouched.manifest, None
         records, changelog = self._committed(changelog, batch)
-        if changelog.is_empty:
+        if changelog.is_empty and not self._evolves(vouched.manifest):
             return vouched.manifest, None
-        check_proven(self._path, vouched, self._store.value_fields)
+        check_proven(self._path, vouched, self._values)
         return self._written(records, changelog, batch, vouched.version, vouched.manifest)
+
+    def _evolves(self, before: SnapshotManifest) -> bool:
+        """Whether the next snapshot has other columns."""
+        return self._values.next_columns(before) != self._values.columns_of(before)
 
     def _vouched(self) -> VouchedVersion | None:
         """The table's newest version; None without a table. Raises if it doesn't show the newest snapshot."""
@@ -142,14 +149,21 @@ class Snapshot:
         version: int,
         before: SnapshotManifest | None,
     ) -> tuple[SnapshotManifest, int]:
-        """Merges the changes into the snapshot `before`; None: they replace all rows of `version`."""
-        changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
+        """Merges the changes into the snapshot `before`; None: they replace all rows of `version`.
+
+        Where the columns change, all rows are written anew: an old row may have the new field already.
+        """
+        if self._values.registry is not None:  # Spark's workers need it, and their errors are hard to read
+            self._values.registry.ids(value_subject(self._store.changelog_topic))
+        first = before or self._first_manifest(changelog)
+        columns = self._values.next_columns(first)
+        changes = with_columns(newest_by_key(records, changelog), columns, self._values).persist()
         try:
             self._check_fields(changes, first=before is None or not before.row_count)
             rows = changes.where("_value is not null")
             content = content_of(rows) if before is None else self._table.change(changes, before)
             manifest = replace(
-                before or self._first_manifest(changelog),
+                first,
                 generation=self._settings.generation,
                 schema_version=self._store.schema_version,
                 changelog_offsets=dict(changelog.end),
@@ -157,9 +171,13 @@ class Snapshot:
                 row_count=content.row_count,
                 digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
                 delta_version=version + 1,
+                columns=columns,
             )
             if before is None:
                 self._table.replace(rows, manifest)
+            elif self._evolves(before):
+                kept = with_columns(self._table.kept(changes), columns, self._values)
+                self._table.replace(rows.unionByName(kept), manifest)
             else:
                 self._table.merge(changes, manifest)
             _log.info("snapshot", store=self._store.name, version=manifest.delta_version, rows=manifest.row_count)
@@ -172,7 +190,7 @@ class Snapshot:
 
         If no value of the first snapshot is as declared, the declaration is wrong, and the snapshot is refused.
         """
-        owed = [item.name for item in self._store.value_fields if not item.nullable]
+        owed = [item.name for item in self._store.value_fields if not item.nullable and item.name in changes.columns]
         incomplete = F.expr(" or ".join(["false", *(f"`{name}` is null" for name in owed)]))
         place = F.when(incomplete, F.struct("_partition", "_offset"))
         found = changes.where("_value is not null").agg(F.count("*"), F.count(place), F.min(place)).head()
@@ -195,7 +213,7 @@ class Snapshot:
         )
 
     def _first_manifest(self, changelog: ChangelogRange) -> SnapshotManifest:
-        return SnapshotManifest(
+        manifest = SnapshotManifest(
             store=self._store.name,
             app=self._store.app,
             generation=self._settings.generation,
@@ -207,4 +225,6 @@ class Snapshot:
             digests=dict.fromkeys(changelog.start, 0),
             writer=WRITER,
             delta_version=0,
+            by_schema=self._store.by_schema,
         )
+        return replace(manifest, columns=self._values.next_columns(manifest))

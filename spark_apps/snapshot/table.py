@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.spec import StoreSpec
 from state.locations import Location
 from state.snapshots.columns import PLACE_COLUMNS
 from state.snapshots.digest import moved
@@ -34,17 +33,14 @@ class ContentChange:
 class SnapshotTable:
     """The table of a store at `path`. One writer at a time."""
 
-    def __init__(self, spark: SparkSession, path: Location, store: StoreSpec) -> None:
+    def __init__(self, spark: SparkSession, path: Location) -> None:
         self._spark = spark
         self._path = str(path)
-        self._store = store
 
     def create(self, manifest: SnapshotManifest) -> None:
         """Makes the empty table; its first commit has `manifest`."""
         builder = DeltaTable.create(self._spark).location(self._path)
-        for item in self._store.value_fields:
-            builder = builder.addColumn(item.name, item.sql_type)
-        for name, kind in PLACE_COLUMNS.items():
+        for name, kind in {**manifest.columns, **PLACE_COLUMNS}.items():
             builder = builder.addColumn(name, kind)
         # Without this, the log would have the minimum and maximum of each column: keys may be personal data.
         builder = builder.property("delta.dataSkippingStatsColumns", "_partition,_offset,_timestamp_ms")
@@ -72,6 +68,10 @@ class SnapshotTable:
             digests[partition] = moved(digests.get(partition, 0), added=0, removed=total)
             row_count -= count
         return ContentChange(row_count, digests)
+
+    def kept(self, changes: DataFrame) -> DataFrame:
+        """The table's rows of keys that `changes` leave alone, without the columns that follow from values."""
+        return self.rows().select(*PLACE_COLUMNS).join(changes.select("_key"), "_key", "left_anti")
 
     def merge(self, changes: DataFrame, manifest: SnapshotManifest) -> None:
         """Applies `changes` (one per key; a null value deletes) and commits them with `manifest`, all or nothing."""

@@ -45,7 +45,7 @@ class SnapshotCopies:
     def _entries(self, partition: int) -> dict[bytes, int]:
         return {
             key: entry_hash(key, value)
-            for batch in read_rows(self.path, self.proof.version, snapshot_schema(()))
+            for batch in read_rows(self.path, self.proof.version, snapshot_schema({}))
             for number, key, value in zip(
                 *(batch[name].to_pylist() for name in ("_partition", "_key", "_value")), strict=True
             )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from deltalake import CommitProperties
 from deltalake.exceptions import DeltaError
 
 from state.errors import SnapshotDamagedError
 from state.locations import Location, reaching
-from state.snapshots.columns import Field
 from state.snapshots.damage import damaged, open_table, unreadable
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.proof import check_proven
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import VouchedVersion, vouched_version
 
 
-def restore_snapshot(path: Location, manifest: SnapshotManifest, fields: Sequence[Field]) -> int | None:
+def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreValues) -> int | None:
     """Restores a table to its snapshot, and proves the result. Hold the lease of the table's writer.
 
     Args:
         path: the table's folder.
         manifest: that of the table's newest snapshot.
-        fields: the fields of the store's values, in the generation of the manifest.
+        values: the store's values, in the generation of the manifest.
 
     Returns:
         The version of the new commit, which has the snapshot's manifest; None if the table was sound.
@@ -30,9 +28,9 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, fields: Sequenc
     Raises:
         SnapshotDamagedError: the snapshot itself is damaged, or the table can't be written.
     """
-    if _is_sound(path, fields):
+    if _is_sound(path, values):
         return None
-    check_proven(path, VouchedVersion(manifest.delta_version, manifest), fields)
+    check_proven(path, VouchedVersion(manifest.delta_version, manifest), values)
     try:
         with reaching(path):
             open_table(path).restore(
@@ -45,15 +43,15 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, fields: Sequenc
     found = vouched_version(path)
     if found is None:
         raise damaged(path, "lost its snapshots while it was restored")
-    check_proven(path, found, fields)
+    check_proven(path, found, values)
     return found.version
 
 
-def _is_sound(path: Location, fields: Sequence[Field]) -> bool:
+def _is_sound(path: Location, values: StoreValues) -> bool:
     try:
         found = vouched_version(path)
         if found is not None:
-            check_proven(path, found, fields)
+            check_proven(path, found, values)
     except SnapshotDamagedError:
         return False
     return found is not None

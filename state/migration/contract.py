@@ -18,7 +18,9 @@ from state.errors import InvalidArgumentError, InvalidNameError
 from state.names import checked_name
 
 Fields = Mapping[str, str]
-"""SQL type by name of a value's fields."""
+"""SQL type by name of a value's fields, and `BY_SCHEMA` among them if values are by schemas of a registry."""
+BY_SCHEMA: Fields = {"_value": "by schemas of a registry"}
+"""Among the fields of values by schemas: they may change as the registry allows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Shows a value of any schema of the registry as JSON: as msgspec writes the same fields.
+"""Shows a value of any schema of the registry: as JSON, as msgspec writes the same fields, or as these fields.
 
 Decimals are numbers with all their digits, times are in ISO 8601, bytes in base64. Protobuf follows its own mapping to
 JSON, with the names of the file.
@@ -6,16 +6,20 @@ JSON, with the names of the file.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import orjson
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from state.errors import SerializationError
 from state.schemas import avro, protobuf
 from state.schemas.framing import framed
+from state.schemas.protobuf_fields import with_integers
 from state.schemas.registry import SchemaRegistry
+from state.serdes.json_fields import json_fields
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -43,29 +47,52 @@ class JsonView:
         schema_id, body = framed(data)
         kind = self._registry.schema(schema_id).schema_type
         if kind == "AVRO":
-            return self._of_avro(schema_id, body)
-        return self._of_protobuf(data) if kind == "PROTOBUF" else _of_json(body)
+            return _encoded(self._of_avro(schema_id, body))
+        return _encoded(_plain(self._of_protobuf(data))) if kind == "PROTOBUF" else _of_json(body)
 
-    def _of_avro(self, schema_id: int, body: bytes) -> bytes:
-        writer = self._registry.parsed(schema_id, avro.parsed)
-        try:
-            return _encode(avro.read(body, writer, None))
-        except TypeError as error:
-            raise SerializationError("a part of an Avro record has no JSON form") from error
+    def fields_of(self, data: bytes) -> dict[str, Any]:
+        """The fields of a topic's value by name; none if it is no record. Numbers and times are no text.
 
-    def _of_protobuf(self, data: bytes) -> bytes:
+        Raises as `json_of`.
+        """
+        schema_id, body = framed(data)
+        kind = self._registry.schema(schema_id).schema_type
+        if kind == "AVRO":
+            content = self._of_avro(schema_id, body)
+            return content if isinstance(content, dict) else {}
+        if kind == "PROTOBUF":
+            message = self._of_protobuf(data)
+            return with_integers(_plain(message), message.DESCRIPTOR)
+        return json_fields(body)
+
+    def _of_avro(self, schema_id: int, body: bytes) -> Any:
+        return avro.read(body, self._registry.parsed(schema_id, avro.parsed), None)
+
+    def _of_protobuf(self, data: bytes) -> Message:
         schema_id, indexes, body = protobuf.split(data)
         file = self._registry.parsed(schema_id, protobuf.file_of)
         if file is None:
             raise SerializationError("the registry has a Protobuf schema as text alone, which can't be used")
         try:
-            message = GetMessageClass(protobuf.message_at(file, indexes)).FromString(body)
-            plain = json_format.MessageToDict(
-                message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-            )
-        except (DecodeError, json_format.Error, ValueError, TypeError) as error:
+            return GetMessageClass(protobuf.message_at(file, indexes)).FromString(body)
+        except (DecodeError, ValueError, TypeError) as error:
             raise SerializationError("a value is no message of its schema") from error
-        return _encode(plain)
+
+
+def _encoded(content: Any) -> bytes:
+    try:
+        return _encode(content)
+    except TypeError as error:
+        raise SerializationError("a part of an Avro record has no JSON form") from error
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    try:
+        return json_format.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+    except (json_format.Error, ValueError, TypeError) as error:
+        raise SerializationError("a value is no message of its schema") from error
 
 
 def _of_json(body: bytes) -> bytes:

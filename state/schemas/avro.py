@@ -21,8 +21,11 @@ import fastavro.schema
 import msgspec
 
 from state.errors import ConfigurationError, SerializationError
+from state.schemas.avro_fields import avro_fields
+from state.schemas.column_fields import numbers_of
 from state.schemas.framing import framed, head_of
 from state.schemas.registry import SchemaRegistry
+from state.serdes.value_field import ValueField
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
@@ -33,7 +36,6 @@ Declared = str | Mapping[str, Any] | Sequence[Any]
 _OWN_TYPES = (Decimal, datetime, date, time, UUID, bytes)
 """Types that fastavro reads and writes as they are."""
 _OWN_HEAD_BYTES = 8
-_NUMBERS = frozenset({"int", "long", "float", "double"})
 
 
 class AvroSerde(Generic[T]):
@@ -70,10 +72,13 @@ class AvroSerde(Generic[T]):
 
         return Schema(self._content, "AVRO")
 
+    def fields(self) -> tuple[ValueField, ...]:
+        """The record's fields as columns."""
+        return avro_fields(self._parsed)
+
     def numbers(self) -> frozenset[str]:
         """The record's fields that are numbers, decimals among them; times are text in JSON."""
-        fields = self._parsed.get("fields", ()) if isinstance(self._parsed, dict) else ()
-        return frozenset(field["name"] for field in fields if _is_number(field["type"]))
+        return numbers_of(self.fields())
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""
@@ -175,15 +180,6 @@ def read(body: bytes, writer: Any, reader: Any) -> Any:
         msg = f"{len(body) - buffer.tell()} bytes are left over after an Avro record: another schema wrote it"
         raise SerializationError(msg)
     return record
-
-
-def _is_number(kind: Any) -> bool:
-    if isinstance(kind, list):  # a union
-        present = [part for part in kind if part != "null"]
-        return bool(present) and all(map(_is_number, present))
-    if isinstance(kind, dict):
-        return kind["logicalType"] == "decimal" if "logicalType" in kind else _is_number(kind["type"])
-    return kind in _NUMBERS
 
 
 def _fits(record: Mapping[str, Any], field: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 
 from state.schemas.errors import UnregisteredSchemaError
 from state.schemas.registry import SchemaRegistry
+from state.serdes.value_field import ValueField
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
@@ -23,6 +24,10 @@ class SchemaSerde(Protocol[T]):
 
     def schema(self) -> Schema:
         """The schema as a registry takes it."""
+        ...
+
+    def fields(self) -> tuple[ValueField, ...]:
+        """The fields that become columns of snapshots."""
         ...
 
     def numbers(self) -> frozenset[str]:

@@ -15,11 +15,14 @@ import orjson
 from referencing import Registry
 
 from state.errors import ConfigurationError, SerializationError
+from state.schemas.column_fields import numbers_of
 from state.schemas.framing import framed, head_of
+from state.schemas.json_schema_fields import json_schema_fields
 from state.schemas.registry import SchemaRegistry
 from state.serdes.json import JsonSerde
 from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
+from state.serdes.value_field import ValueField
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
@@ -55,7 +58,7 @@ class JsonSchemaSerde(Generic[T]):
             msg = f"not a JSON Schema: {error}"
             raise ConfigurationError(msg) from error
         # An empty registry: nothing is fetched from the addresses that a schema names.
-        self._numbers = _numbers_of(content)
+        self._fields = json_schema_fields(content)
         self._first_error = kind(content, registry=Registry()).iter_errors
         self._json: Serde[Any] = JsonSerde() if type_ is None else StructSerde(type_)
         self.type = type_
@@ -66,9 +69,13 @@ class JsonSchemaSerde(Generic[T]):
 
         return Schema(self._content, "JSON")
 
+    def fields(self) -> tuple[ValueField, ...]:
+        """The object's properties as columns."""
+        return self._fields
+
     def numbers(self) -> frozenset[str]:
         """The properties that the schema itself says to be numbers."""
-        return self._numbers
+        return numbers_of(self.fields())
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""
@@ -115,14 +122,3 @@ class JsonSchemaSerde(Generic[T]):
         if error is not None:
             msg = f"a value isn't valid by its JSON Schema, at {error.json_path}: rule `{error.validator}`"
             raise SerializationError(msg)
-
-
-def _numbers_of(content: Any) -> frozenset[str]:
-    properties = content.get("properties", {}) if isinstance(content, dict) else {}
-    return frozenset(name for name, rule in properties.items() if isinstance(rule, dict) and _is_number(rule))
-
-
-def _is_number(rule: Mapping[str, Any]) -> bool:
-    kinds = rule.get("type", [])
-    present = {kinds} if isinstance(kinds, str) else set(kinds) - {"null"}
-    return bool(present) and present <= {"number", "integer"}

@@ -15,26 +15,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format
-from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from state.errors import ConfigurationError, SerializationError
 from state.schemas.framing import framed
+from state.schemas.protobuf_fields import protobuf_fields, protobuf_numbers
 from state.schemas.registry import SchemaRegistry
+from state.serdes.value_field import ValueField
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema
 
 T = TypeVar("T")
-
-_NUMBERS = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_DOUBLE,
-        FieldDescriptor.CPPTYPE_FLOAT,
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_UINT32,
-    }
-)
 
 
 class ProtobufSerde(Generic[T]):
@@ -79,11 +72,13 @@ class ProtobufSerde(Generic[T]):
 
         return Schema(self._proto or base64.b64encode(self._file.serialized_pb).decode(), "PROTOBUF")
 
+    def fields(self) -> tuple[ValueField, ...]:
+        """The message's fields as columns."""
+        return protobuf_fields(self._descriptor)
+
     def numbers(self) -> frozenset[str]:
         """The message's fields that are numbers in JSON, where 64-bit integers are text."""
-        return frozenset(
-            field.name for field in self._descriptor.fields if field.cpp_type in _NUMBERS and not field.is_repeated
-        )
+        return protobuf_numbers(self._descriptor)
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""
@@ -212,7 +207,7 @@ def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
         proto.name = proto.name or "value.proto"
         pool.Add(proto)
         return pool.FindFileByName(proto.name)
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ImportError) as error:
         raise SerializationError("the value's schema is no whole Protobuf file") from error
 
 
@@ -251,11 +246,10 @@ def _is_googles(name: str) -> bool:
 
 
 def _add_googles(pool: descriptor_pool.DescriptorPool, name: str) -> None:
-    known = descriptor_pool.Default().FindFileByName(name)
-    for file in (*known.dependencies, known):
-        copy = descriptor_pb2.FileDescriptorProto()
-        file.CopyToProto(copy)
-        pool.Add(copy)
+    module: Any = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    for file in module.DESCRIPTOR.dependencies:
+        _add_googles(pool, file.name)
+    pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
 
 
 def _library() -> Any:

@@ -42,6 +42,10 @@ class SchemaRegistry:
         self._schemas: dict[int, Schema] = {}
         self._parsed: dict[tuple[int, object], Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it is that process's view of the same registry."""
+        return registry_of, (self._file,)
+
     def connect(self) -> None:
         """Reads the file and makes the client; asks nothing yet.
 

@@ -1,13 +1,14 @@
-"""The columns of a snapshot: those derived from a row's JSON value, and those that identify its changelog record.
+"""The columns of a snapshot: those derived from a row's value, and those that identify its changelog record.
 
 The snapshot job derives them when it writes, and verification derives them again and compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import orjson
@@ -43,32 +44,27 @@ _TYPES = {
     "bigint": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
+    "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-_NOT_A_NUMBER = Decimal("NaN")
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
 _MAX_MS = (1 << 63) // _US_PER_MS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_as_json = msgspec.json.Encoder(decimal_format="number").encode
+
+ReadFields = Callable[[bytes], Mapping[str, Any]]
+"""The fields of a value by name; none if the value has none."""
 
 
-class Field(Protocol):
-    """A field of a store's JSON value: see `spark_apps.spec.ValueField`."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 (see there)
-    @property
-    def sql_type(self) -> str: ...  # noqa: D102
-
-
-def snapshot_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The columns of a store's snapshots, in their order.
+def snapshot_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """The columns of a store's snapshots, in their order: those derived from values, by SQL type, then the others.
 
     Raises:
-        ConfigurationError: a field has a type that no column can have.
+        ConfigurationError: no column can have that type.
     """
-    typed = [(field.name, arrow_type(field.sql_type)) for field in fields]
-    return pa.schema([*typed, *((name, arrow_type(kind)) for name, kind in PLACE_COLUMNS.items())])
+    return pa.schema([(name, arrow_type(kind)) for name, kind in {**columns, **PLACE_COLUMNS}.items()])
 
 
 def arrow_type(sql_type: str) -> pa.DataType:
@@ -87,43 +83,26 @@ def sql_types(table: DeltaTable) -> dict[str, str]:
     return {column["name"]: _OF_DELTA.get(str(column["type"]), str(column["type"])) for column in columns}
 
 
-def derived_columns(values: Iterable[bytes | None], fields: Sequence[Field]) -> list[pa.Array]:
-    """The columns of `fields`, from JSON values.
+def derived_columns(values: Iterable[bytes | None], columns: Mapping[str, str], read: ReadFields) -> list[pa.Array]:
+    """The columns of these names and SQL types, from the fields of values.
 
-    A field is null where the value is None or no JSON object, and where the field is missing or isn't of its type.
-    Decimals are exact, and rounded half up to the column's scale.
+    A column is null where the value is None, and where its field is missing or isn't of its type. Decimals are exact,
+    and rounded half up to the column's scale. A column of text has what is no text as JSON.
 
     Raises:
-        ConfigurationError: a field has a type that no column can have.
+        ConfigurationError: no column can have that type.
     """
-    types = [arrow_type(field.sql_type) for field in fields]
+    if not columns:
+        return []
+    types = [arrow_type(kind) for kind in columns.values()]
     converters = [_converter(kind) for kind in types]
-    decode = msgspec.json.Decoder(float_hook=_exact_number).decode
-    columns: list[list[Any]] = [[] for _ in fields]
-    names = [field.name for field in fields]
+    found: list[list[Any]] = [[] for _ in columns]
     for value in values:
-        content = _object(decode, value)
-        for name, column, convert in zip(names, columns, converters, strict=True):
-            found = content.get(name)
-            column.append(None if found is None else convert(found))
-    return [_array(column, kind) for column, kind in zip(columns, types, strict=True)]
-
-
-def _object(decode: Callable[[bytes], Any], value: bytes | None) -> dict[str, Any]:
-    if value is None:
-        return {}
-    try:
-        content = decode(value)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _exact_number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except ArithmeticError:  # an exponent of more digits than there are atoms
-        return _NOT_A_NUMBER
+        fields = {} if value is None else read(value)
+        for name, column, convert in zip(columns, found, converters, strict=True):
+            content = fields.get(name)
+            column.append(None if content is None else convert(content))
+    return [_array(column, kind) for column, kind in zip(found, types, strict=True)]
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -138,13 +117,7 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_integer(kind):
         bound = 1 << (kind.bit_width - 1)
         return lambda found: found if type(found) is int and -bound <= found < bound else None
-    if pa.types.is_timestamp(kind):
-        return lambda found: found * _US_PER_MS if type(found) is int and abs(found) < _MAX_MS else None
-    if pa.types.is_boolean(kind):
-        return lambda found: found if isinstance(found, bool) else None
-    if pa.types.is_floating(kind):
-        return _to_float
-    return _to_text
+    return next((convert for is_it, convert in _CONVERTERS if is_it(kind)), _to_text)
 
 
 def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
@@ -162,8 +135,30 @@ def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
     return convert
 
 
+def _to_microseconds(found: Any) -> int | None:
+    if type(found) is int:
+        return found * _US_PER_MS if abs(found) < _MAX_MS else None
+    at = _parsed(datetime.fromisoformat, found)
+    return (at - _EPOCH) // timedelta(microseconds=1) if isinstance(at, datetime) and at.tzinfo is not None else None
+
+
+def _to_date(found: Any) -> date | None:
+    day = _parsed(date.fromisoformat, found)
+    return day if type(day) is date else None
+
+
+def _parsed(parse: Callable[[str], Any], found: Any) -> Any:
+    """A time as it is, or from its text in ISO 8601; None if it is none."""
+    if not isinstance(found, str):
+        return found
+    try:
+        return parse(found)
+    except ValueError:
+        return None
+
+
 def _to_float(found: Any) -> float | None:
-    if isinstance(found, bool) or not isinstance(found, int | Decimal):
+    if isinstance(found, bool) or not isinstance(found, int | float | Decimal):
         return None
     try:
         number = float(found)
@@ -172,5 +167,19 @@ def _to_float(found: Any) -> float | None:
     return None if number != number else number  # noqa: PLR0124 (it isn't a number)
 
 
-def _to_text(found: Any) -> str:
-    return found if isinstance(found, str) else orjson.dumps(found, default=float).decode()
+def _to_text(found: Any) -> str | None:
+    if isinstance(found, str):
+        return found
+    try:
+        text = _as_json(found)
+    except TypeError:  # a part has no JSON form
+        return None
+    return str(msgspec.json.decode(text)) if text.startswith(b'"') else text.decode()
+
+
+_CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
+    (pa.types.is_timestamp, _to_microseconds),
+    (pa.types.is_date, _to_date),
+    (pa.types.is_boolean, lambda found: found if isinstance(found, bool) else None),
+    (pa.types.is_floating, _to_float),
+)

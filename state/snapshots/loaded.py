@@ -38,7 +38,7 @@ def load_snapshot(path: Location, manifest: SnapshotManifest) -> LoadedSnapshot:
     rows: dict[bytes, bytes] = {}
     digests = dict.fromkeys(manifest.digests, 0)
     newest_ms = 0
-    for batch in read_rows(path, manifest.delta_version, snapshot_schema(())):
+    for batch in read_rows(path, manifest.delta_version, snapshot_schema({})):
         if any(column.null_count for column in batch.columns):
             raise damaged(path, f"lacks keys, values or places of rows at version {manifest.delta_version}")
         columns = [batch.column(name).to_pylist() for name in PLACE_COLUMNS]

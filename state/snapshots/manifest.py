@@ -2,15 +2,16 @@
 
 A JSON object whose keys are the fields of `SnapshotManifest`, partitions as text, digests as 16 hexadecimal digits:
 
-    {"app": "pos", "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
-     "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "row_count": 811, "schema_version": 1,
-     "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "spark_apps.snapshot"}
+    {"app": "pos", "by_schema": false, "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
+     "columns": [["Tier", "string"]], "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1,
+     "row_count": 811, "schema_version": 1, "source_offsets": {"pos": {"0": 4400}}, "store": "rewards",
+     "writer": "spark_apps.snapshot"}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
@@ -26,7 +27,8 @@ class SnapshotManifest:
 
     `changelog_offsets` and `source_offsets` are next offsets: all records below them are in the snapshot. Reading the
     sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are those of its rows, per
-    changelog partition.
+    changelog partition. `columns` are the columns that follow from values, SQL type by name, in their order.
+    `by_schema` says whether values are by schemas of a registry.
     """
 
     store: str
@@ -40,6 +42,8 @@ class SnapshotManifest:
     digests: Mapping[int, int]
     writer: str
     delta_version: int
+    columns: Mapping[str, str] = field(default_factory=dict)
+    by_schema: bool = False
 
     def to_json(self) -> str:
         """The manifest as JSON. Equal manifests give equal text."""
@@ -59,6 +63,8 @@ class SnapshotManifest:
             "digests": {str(partition): to_hex(value) for partition, value in sorted(self.digests.items())},
             "writer": self.writer,
             "delta_version": self.delta_version,
+            "columns": [[name, kind] for name, kind in self.columns.items()],
+            "by_schema": self.by_schema,
         }
 
     @property
@@ -87,6 +93,8 @@ class SnapshotManifest:
                 digests={int(p): from_hex(digest) for p, digest in content["digests"].items()},
                 writer=content["writer"],
                 delta_version=content["delta_version"],
+                columns={str(name): str(kind) for name, kind in content["columns"]},
+                by_schema=content["by_schema"],
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is no snapshot manifest: was the table written by something else?"

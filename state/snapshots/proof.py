@@ -6,7 +6,7 @@ value again. One pass over the table, a batch at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ from deltalake.exceptions import DeltaError
 
 from state.locations import Location, reaching
 from state.masking import masked_key
-from state.snapshots.columns import PLACE_COLUMNS, Field, derived_columns, snapshot_schema, sql_types
+from state.snapshots.columns import PLACE_COLUMNS, ReadFields, derived_columns, snapshot_schema, sql_types
 from state.snapshots.damage import damaged, open_table, unreadable
 from state.snapshots.digest import entry_hash, moved, row_hash
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import VouchedVersion
 
 _BATCH_ROWS = 16_384
@@ -65,35 +66,37 @@ class SnapshotProof:
     flaws: tuple[str, ...]
 
 
-def prove(path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> SnapshotProof:
+def prove(path: Location, vouched: VouchedVersion, values: StoreValues) -> SnapshotProof:
     """Reads a version of a table and compares it with a manifest.
 
     Args:
         path: the table's folder.
         vouched: the version, and the manifest of what it should hold.
-        fields: the fields of the store's values, in the generation of the manifest.
+        values: the store's values, in the generation of the manifest.
 
     Raises:
         SnapshotDamagedError: a file of the table is missing or can't be read.
+        SchemaRegistryUnavailableError: the values are by schemas, and the registry doesn't answer.
     """
-    schema = snapshot_schema(fields)
     manifest = vouched.manifest
-    if flaws := _wrong_columns(path, vouched.version, fields):
+    columns = values.columns_of(manifest)
+    if flaws := _wrong_columns(path, vouched.version, columns):
         return SnapshotProof(vouched.version, manifest, None, flaws)
-    reading = _Reading(fields)
-    for batch in read_rows(path, vouched.version, schema):
+    reading = _Reading(columns, values.reader())
+    for batch in read_rows(path, vouched.version, snapshot_schema(columns)):
         reading.take(batch)
     flaws = (*reading.flaws(), *_miscounted(reading, manifest))
     return SnapshotProof(vouched.version, manifest, reading.partitions, flaws)
 
 
-def check_proven(path: Location, vouched: VouchedVersion, fields: Sequence[Field]) -> None:
+def check_proven(path: Location, vouched: VouchedVersion, values: StoreValues) -> None:
     """Proves a table.
 
     Raises:
+        SchemaRegistryUnavailableError: as `prove`.
         SnapshotDamagedError: it isn't what its manifest vouches for. The message has the first flaws, and the way on.
     """
-    flaws = prove(path, vouched, fields).flaws
+    flaws = prove(path, vouched, values).flaws
     if flaws:
         raise damaged(path, f"is damaged at version {vouched.version}: {'; '.join(flaws[:_SHOWN_FLAWS])}")
 
@@ -124,8 +127,9 @@ def _decode(table: DeltaTable) -> None:
 class _Reading:
     """A pass over a table."""
 
-    def __init__(self, fields: Sequence[Field]) -> None:
-        self._fields = fields
+    def __init__(self, columns: Mapping[str, str], read: ReadFields) -> None:
+        self._columns = columns
+        self._read = read
         self._flaws: dict[str, _Flaw] = {}
         self.partitions: dict[int, PartitionContent] = {}
 
@@ -139,9 +143,9 @@ class _Reading:
         for row in zip(*places, keys, values, strict=True):
             if None not in row:
                 self._add(*row)
-        for item, expected in zip(self._fields, derived_columns(values, self._fields), strict=True):
-            rows = _differing(batch[item.name], expected)
-            self._note(item.name, "isn't what the row's value says", (keys[row] for row in rows))
+        for name, expected in zip(self._columns, derived_columns(values, self._columns, self._read), strict=True):
+            rows = _differing(batch[name], expected)
+            self._note(name, "isn't what the row's value says", (keys[row] for row in rows))
 
     def flaws(self) -> Iterator[str]:
         """The flaws of single rows."""
@@ -171,8 +175,8 @@ def _miscounted(reading: _Reading, manifest: SnapshotManifest) -> Iterator[str]:
             yield f"partition {partition}: its {content.rows} rows are not those of the manifest"
 
 
-def _wrong_columns(path: Location, version: int, fields: Sequence[Field]) -> tuple[str, ...]:
-    declared = {item.name: item.sql_type.replace(" ", "") for item in fields} | PLACE_COLUMNS
+def _wrong_columns(path: Location, version: int, columns: Mapping[str, str]) -> tuple[str, ...]:
+    declared = {**columns, **PLACE_COLUMNS}
     found = sql_types(open_table(path, version))
     if list(found.items()) == list(declared.items()):
         return ()

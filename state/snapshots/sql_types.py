@@ -7,7 +7,7 @@ import re
 from state.errors import ConfigurationError
 
 PLAIN_TYPES = (
-    "string", "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "timestamp"
+    "string", "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp"
 )  # fmt: skip
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 

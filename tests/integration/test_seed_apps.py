@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from deploy.demo.collect import read_topic
+from deploy.demo.observation import Difference
 from deploy.demo.systems.answers import collect
 from deploy.demo.systems.events import SystemRecord, system_records
-from deploy.demo.systems.oracle import Difference, Expected, compare_systems, expect, expected_players
+from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
 from deploy.waiting import eventually
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker

@@ -63,12 +63,13 @@ def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) ->
     }
 
 
-def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
-    manifest = SnapshotManifest("rewards", "pos", 1, 1, "log", {}, Position(), len(rows), {}, "test", version)
+def snapshot(path: Path, version: int, rows: list[dict[str, Any]], *, schema: pa.Schema = SCHEMA, **more: Any) -> None:
+    manifest = SnapshotManifest("rewards", "pos", 1, 1, "log", {}, Position(), len(rows), {}, "test", version, **more)
     write_deltalake(
         path,
-        pa.Table.from_pylist(rows, schema=SCHEMA),
+        pa.Table.from_pylist(rows, schema=schema),
         mode="overwrite",
+        schema_mode="overwrite",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
     )
 
@@ -289,6 +290,45 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
         commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
     )
     assert decide(gate).reasons == ("Tier is always there. Failing rows: 1.",)
+
+
+def by_schema(path: Path, version: int, rows: list[dict[str, Any]], *missing: str, **types: str) -> None:
+    """A snapshot of values by a schema that lacks fields yet, or has columns of a wider type."""
+    arrow = {"bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
+    columns = {item.name: item.sql_type for item in REWARDS.value_fields if item.name not in missing} | types
+    kept = [field for field in SCHEMA if field.name not in missing]
+    schema = pa.schema([field.with_type(arrow[types[field.name]]) if field.name in types else field for field in kept])
+    snapshot(path, version, rows, schema=schema, columns=columns, by_schema=True)
+
+
+def test_a_snapshot_is_checked_by_its_own_columns_where_the_schema_has_got_more(
+    path: Path, settings: QualitySettings
+) -> None:
+    gate = SnapshotGate(replace(REWARDS, by_schema=True), settings, ManualClock(5))
+    by_schema(path, 0, [row("a"), row("b")], "InvoiceCount")
+    assert decide(gate).reasons == ()
+    by_schema(path, 1, [row("a", "9", 1)])
+    assert decide(gate).reasons == ("TotalLoyaltyPoints is not less than in the snapshot before. Failing rows: 1.",), (
+        "a column that is new has no earlier value"
+    )
+    by_schema(path, 2, [row("a", "9", None), row("b", "9", -1)])
+    assert "InvoiceCount is always there. Failing rows: 1." in decide(gate).reasons
+    by_schema(path, 3, [row("a", "9", "few")], InvoiceCount="string")  # type: ignore[arg-type]
+    assert decide(gate).reasons == ()
+
+
+def test_a_snapshot_without_a_column_that_is_declared_is_not_decided(
+    path: Path, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(monkeypatch, CheckedColumn("InvoiceCount", "bigint", most=5))
+    gate = SnapshotGate(replace(REWARDS, by_schema=True), settings, ManualClock(5))
+    by_schema(path, 0, [row("a")], "InvoiceCount")
+    batch = gate.pending()
+    assert batch is not None
+    with pytest.raises(StagedTableError, match=r"it has no field InvoiceCount.*take a new one"):
+        gate.decide(batch)
+    by_schema(path, 1, [row("a", count=6)])
+    assert decide(gate).reasons == ("InvoiceCount is from 0 to 5. Failing rows: 1.",)
 
 
 def test_every_store_has_something_that_is_checked() -> None:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from spark_apps.registry import store_named, stores
-from spark_apps.spec import ValueField
 from spark_apps.value_fields import value_fields
 from state.errors import ConfigurationError
+from state.serdes.value_field import ValueField
 
 
 class Row(msgspec.Struct, rename="pascal"):

@@ -23,6 +23,7 @@ from state.clock import ManualClock
 from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode
 from state.snapshots.proof import check_proven
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import vouched_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
@@ -94,7 +95,7 @@ def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: Ap
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
     vouched = vouched_version(rewards.path)
     assert vouched is not None
-    check_proven(rewards.path, vouched, REWARDS.value_fields)
+    check_proven(rewards.path, vouched, StoreValues(REWARDS.value_fields))
 
     assert register(spark, rewards) is False
     assert vouched_version(rewards.path) == vouched
@@ -163,14 +164,14 @@ def test_a_catalogue_that_ends_with_the_session_is_refused_before_spark_starts(
     settings: AppSettings, no_spark: None, given: dict[str, str]
 ) -> None:
     with pytest.raises(ConfigurationError, match="no catalogue is named"):
-        register_tables(AppSettings(run_dir=settings.run_dir, spark=given), None, ManualClock())
+        register_tables(AppSettings(run_dir=settings.run_dir, spark=SparkProperties(given)), None, ManualClock())
 
 
 @pytest.mark.parametrize("schema", ["", "shop.", " "])
 def test_what_is_no_name_of_a_schema_is_refused_before_spark_starts(
     settings: AppSettings, no_spark: None, schema: str
 ) -> None:
-    lasting = AppSettings(run_dir=settings.run_dir, spark={"sql.catalogImplementation": "hive"})
+    lasting = AppSettings(run_dir=settings.run_dir, spark=SparkProperties({"sql.catalogImplementation": "hive"}))
     with pytest.raises(InvalidArgumentError, match="can't be the name of a schema"):
         register_tables(lasting, schema, ManualClock())
 

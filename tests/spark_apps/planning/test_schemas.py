@@ -93,4 +93,6 @@ def test_an_app_with_a_schema_has_a_store_that_nodes_show_by_it(tmp_path: Path) 
 
     (store,) = topology_app("shop", shop, title="shop").stores
     assert str(store.definition) == "kept=shop-kept-changelog:keyvalue:schemas"
-    assert store.value_fields == ()
+    assert [(item.name, item.sql_type) for item in store.value_fields] == [
+        ("card", "string"), ("amount", "decimal(18,4)")
+    ]  # fmt: skip

@@ -10,7 +10,8 @@ import pytest
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup
 from state.maintenance.cleanup_plan import CleanupOptions
-from tests.spark_apps.snapshot.test_job import App, app
+from tests.spark_apps.snapshot.played_app import App
+from tests.spark_apps.snapshot.test_job import app
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 __all__ = ["app"]

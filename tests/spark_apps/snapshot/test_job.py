@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,28 +12,19 @@ import pytest
 from deltalake import DeltaTable
 
 from harness.broker import Broker
-from harness.changelog_writer import KafkaChangelogWriter
-from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.settings import AppSettings
-from spark_apps.snapshot.cut import CommittedBatch
-from spark_apps.spec import StoreSpec, ValueField
-from state.changelog.headers import ChangelogHeaders
+from spark_apps.snapshot.values import values_of
+from spark_apps.spec import StoreSpec
 from state.changelog.position import Position
 from state.errors import ChangelogError, SnapshotDamagedError
-from state.maintenance.kafka_log import Changelog
-from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.table_restore import restore_snapshot
-from state.maintenance.verification import verify_copies
-from state.snapshots.columns import PLACE_COLUMNS
+from state.serdes.value_field import ValueField
 from state.snapshots.delta_log import newest_manifest
-from state.snapshots.digest import row_hash
 from state.snapshots.loaded import load_snapshot
-from state.snapshots.manifest import SnapshotManifest
-from state.snapshots.proof import prove
-from state.snapshots.vouched import newest_snapshot, vouched_version
+from state.snapshots.vouched import newest_snapshot
 from tests.local_tables import local_table
-from tests.spark_apps.checkpoints import METADATA
-from tests.state.changelog.bad_records import KINDS, ROWS, Kind, write_kinds
+from tests.spark_apps.snapshot.played_app import App, proven
+from tests.state.changelog.bad_records import KINDS, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,72 +32,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _numbers = itertools.count()
-
-
-@dataclass
-class App:
-    """Plays an app with one store: writes batches to its changelog, and commits them in its checkpoint."""
-
-    spark: SparkSession
-    broker: Broker
-    settings: AppSettings
-    store: StoreSpec
-    content: dict[bytes, bytes] = field(default_factory=dict)
-
-    def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
-        """Writes a batch's changes: words by key, None deletes."""
-        rows = {
-            key.encode(): None if word is None else b'{"Word":"%s","At":1500}' % word.encode()
-            for key, word in changes.items()
-        }
-        self._plan(batch_id, generation)
-        headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
-        with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
-            writer.write(rows.items(), headers)
-        for key, value in rows.items():
-            if value is None:
-                self.content.pop(key, None)
-            else:
-                self.content[key] = value
-
-    def write_kinds(self, kinds: Sequence[Kind]) -> None:
-        """Writes records that somebody else might write."""
-        write_kinds(self.broker.bootstrap, self.store.changelog_topic, kinds)
-
-    def commit(self, batch_id: int) -> None:
-        """Finishes a batch, whose input ends at ten times its number."""
-        path = self._plan(batch_id, self.settings.generation)
-        (path / "commits").mkdir(exist_ok=True)
-        (path / "commits" / str(batch_id)).write_text("v1\n{}")
-
-    def _plan(self, batch_id: int, generation: int) -> Path:
-        """Begins a batch as Spark does; returns the checkpoint."""
-        path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
-        (path / "offsets").mkdir(parents=True, exist_ok=True)
-        (path / "offsets" / str(batch_id)).write_text(f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}')
-        return path
-
-    def snapshot(self) -> tuple[SnapshotManifest, int | None]:
-        from spark_apps.runtime.topics import Topics
-        from spark_apps.snapshot.job import Snapshot
-
-        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
-        batch = CommittedBatch.of(checkpoint, self.settings.generation)
-        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka)).take(batch)
-
-    def rows(self) -> dict[bytes, bytes]:
-        """The table, by key."""
-        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
-        return dict(zip(*table.to_pydict().values(), strict=True))
-
-    def check(self, manifest: SnapshotManifest) -> None:
-        """The table and its manifest are the content."""
-        assert self.rows() == self.content
-        assert manifest.row_count == len(self.content)
-        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
-        columns = table.to_pydict().values()
-        rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
-        assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
 
 
 @pytest.fixture
@@ -298,16 +222,6 @@ def damage(path: Path, kind: str) -> None:
         log.write_bytes(log.read_bytes()[: {"empty log": 0, "torn log": 99}[kind]])
 
 
-def proven(app: App) -> tuple[str, ...]:
-    """What is wrong with the table, or how it differs from the changelog."""
-    path = local_table(app.settings, "words")
-    vouched = vouched_version(path)
-    assert vouched is not None
-    copies = SnapshotCopies(path, prove(path, vouched, app.store.value_fields))
-    changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
-    return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
-
-
 def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(app: App) -> None:
     app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)
@@ -332,7 +246,7 @@ def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(a
             shutil.copytree(sound, path)
     manifest = newest_manifest(path)
     assert manifest is not None
-    assert restore_snapshot(path, manifest, app.store.value_fields) is not None
+    assert restore_snapshot(path, manifest, values_of(app.store, app.settings)) is not None
     assert proven(app) == ()
     app.check(app.snapshot()[0])
     assert proven(app) == ()

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from state.errors import SnapshotDamagedError
 from state.maintenance.table_restore import restore_snapshot
 from state.snapshots.delta_log import newest_manifest
+from state.snapshots.store_values import StoreValues
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.state.snapshots.attacks import ATTACKS
 from tests.state.snapshots.test_proof import FIELDS, flaws, rows, shown
@@ -41,7 +42,7 @@ def table(tmp_path: Path) -> Path:
 def restored(path: Path) -> int | None:
     manifest = newest_manifest(path)
     assert manifest is not None
-    return restore_snapshot(path, manifest, FIELDS)
+    return restore_snapshot(path, manifest, StoreValues(FIELDS))
 
 
 @pytest.mark.parametrize("attack", UNDONE)

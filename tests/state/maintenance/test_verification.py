@@ -17,6 +17,7 @@ from state.maintenance.verification import Copy, Fold, Verification, verify_copi
 from state.query.reads.digests import BUCKETS, bucket_of
 from state.snapshots.digest import digest, entry_hash, to_hex
 from state.snapshots.proof import prove
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import VouchedVersion
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
@@ -107,7 +108,7 @@ def test_a_snapshot_is_compared_by_partition_and_its_wrong_rows_are_named(tmp_pa
     rows = [*rows_of(folded(log)), *rows_of({b"elsewhere": b"1"}, partition=1)]
     manifest = manifest_of(rows, changelog_offsets={0: len(log), 1: 1})
     write_snapshot(tmp_path, rows, manifest=manifest)
-    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), ()))
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
     assert copies.flaws == ()
     found = verified(log, *copies.of_partition(0))
     assert (found.reasons, found.superseded, found.compared) == ((), 0, {"snapshot 0": 1})
@@ -120,7 +121,7 @@ def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path
     rows = rows_of(folded(log))
     manifest = manifest_of(rows, changelog_offsets={0: len(log)})
     write_snapshot(tmp_path, [*rows[1:], rows[-1]._replace(offset=7)], manifest=manifest)
-    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), ()))
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
     table = f"table {tmp_path.name}, version 0"
     assert copies.flaws == (f"{table}: partition 0: its 90 rows are not those of the manifest",)
     assert verified(log, *copies.of_partition(0)).reasons == ("snapshot 0, partition 0: missing ••••••01 (8 bytes)",)

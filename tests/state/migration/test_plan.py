@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from state.errors import InvalidArgumentError
-from state.migration.contract import AppTopology, DeclaredStore, Description, RunningStore, Step
+from state.migration.contract import BY_SCHEMA, AppTopology, DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Plan, Verdict, plan_changes
 
 FIELDS = {"Card": "string", "Points": "decimal(18,4)"}
@@ -163,3 +163,14 @@ def test_a_plan_breaks_before_it_migrates_and_migrates_before_it_does_nothing() 
     assert Plan((unchanged,)).verdict is Verdict.UNCHANGED
     assert Plan((unchanged, migrate)).verdict is Verdict.MIGRATE
     assert Plan((unchanged, migrate, breaks)).verdict is Verdict.BREAKS
+
+
+def test_fields_by_a_schema_may_change_as_the_registry_allows() -> None:
+    by_schema = {**FIELDS, **BY_SCHEMA}
+    running = replace(RUNNING, fields=by_schema)
+    for fields in (by_schema, {"Card": "string", "Till": "string", **BY_SCHEMA}):
+        assert _change(replace(DECLARED, fields=fields), running).verdict is Verdict.UNCHANGED
+    for declared, found in ((by_schema, FIELDS), (FIELDS, by_schema)):
+        change = _change(replace(DECLARED, fields=declared), replace(RUNNING, fields=found))
+        assert change.verdict is Verdict.BREAKS, "values become others"
+        assert "field _value" in change.details[0]

@@ -5,10 +5,11 @@ from decimal import Decimal
 
 import msgspec
 import pytest
+from google.protobuf import descriptor_pb2
 
 from state.errors import ConfigurationError, SerializationError
 from state.schemas.bound import bound_to
-from state.schemas.protobuf import ProtobufSerde
+from state.schemas.protobuf import ProtobufSerde, file_of
 from state.schemas.registry import MemoryRegistry
 from tests.state.schemas.samples import Purchase, message, proto
 
@@ -91,3 +92,21 @@ def test_the_registry_gets_the_text_that_is_given_or_else_the_descriptor() -> No
 def test_only_a_message_makes_a_serde() -> None:
     with pytest.raises(ConfigurationError, match="message class"):
         ProtobufSerde(dict)
+
+
+def test_a_schema_may_import_a_file_of_google_that_no_module_has_loaded() -> None:
+    from confluent_kafka.schema_registry import Schema
+
+    file = descriptor_pb2.FileDescriptorProto(
+        name="rare.proto", syntax="proto3", dependency=["google/protobuf/api.proto"]
+    )
+    file.message_type.add(name="Rare").field.add(
+        name="api", number=1, type=11, label=1, type_name=".google.protobuf.Api"
+    )
+    schema = Schema(base64.b64encode(file.SerializeToString()).decode(), "PROTOBUF")
+    found = file_of(schema, MemoryRegistry())
+    assert found is not None
+    assert [field.name for field in found.message_types_by_name["Rare"].fields] == ["api"]
+    unknown = descriptor_pb2.FileDescriptorProto(name="odd.proto", dependency=["google/protobuf/odd.proto"])
+    with pytest.raises(SerializationError, match="no whole Protobuf file"):
+        file_of(Schema(base64.b64encode(unknown.SerializeToString()).decode(), "PROTOBUF"), MemoryRegistry())

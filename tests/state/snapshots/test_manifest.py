@@ -18,9 +18,11 @@ MANIFEST = SnapshotManifest(
     digests={0: 0xD5A02F6C1BE2F7, 1: 0},
     writer="test",
     delta_version=3,
+    columns={"Tier": "string", "Points": "decimal(18,4)"},
 )
 TEXT = (
-    '{"app":"pos","changelog_offsets":{"0":1200,"1":7},"changelog_topic":"pos-rewards-changelog",'
+    '{"app":"pos","by_schema":false,"changelog_offsets":{"0":1200,"1":7},"changelog_topic":"pos-rewards-changelog",'
+    '"columns":[["Tier","string"],["Points","decimal(18,4)"]],'
     '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,"row_count":811,'
     '"schema_version":1,"source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
 )

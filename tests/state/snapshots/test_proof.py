@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_apps.spec import ValueField
 from state.errors import SnapshotDamagedError
 from state.locations import Location
 from state.maintenance.table_upkeep import keep_up
+from state.serdes.value_field import ValueField
 from state.snapshots.proof import check_proven, prove
 from state.snapshots.sql import query
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import vouched_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.state.snapshots.attacks import ATTACKS, Attack, data_file, deleted
@@ -53,7 +54,7 @@ def flaws(path: Location) -> tuple[str, ...]:
     try:
         vouched = vouched_version(path)
         assert vouched is not None
-        return prove(path, vouched, FIELDS).flaws
+        return prove(path, vouched, StoreValues(FIELDS)).flaws
     except SnapshotDamagedError as error:
         return (str(error),)
 
@@ -62,7 +63,7 @@ def check(path: Path) -> None:
     """What whoever builds on the table does first."""
     vouched = vouched_version(path)
     assert vouched is not None
-    check_proven(path, vouched, FIELDS)
+    check_proven(path, vouched, StoreValues(FIELDS))
 
 
 def shown(path: Path) -> object:
@@ -86,7 +87,7 @@ def test_an_untouched_table_is_proven(table: Path) -> None:
     vouched = vouched_version(table)
     assert vouched is not None
     assert (vouched.version, vouched.manifest.delta_version) == (2, 2)
-    found = prove(table, vouched, FIELDS)
+    found = prove(table, vouched, StoreValues(FIELDS))
     assert found.flaws == ()
     assert found.partitions is not None
     assert {number: content.rows for number, content in found.partitions.items()} == {0: 150, 1: 150}

@@ -14,16 +14,17 @@ from deltalake.exceptions import TableNotFoundError
 from harness.storage.place import frozen, is_asked
 from harness.storage.s3 import S3
 from harness.waiting import eventually
-from spark_apps.spec import ValueField
 from state.errors import InvalidArgumentError, SnapshotDamagedError, TablesUnreachableError
 from state.locations import Location, RemoteFolder, location
 from state.maintenance.table_restore import restore_snapshot
 from state.maintenance.table_upkeep import HOUR_MS, keep_up
 from state.program import ExitCode, exit_code_of
+from state.serdes.value_field import ValueField
 from state.snapshots.damage import delta_table, open_table
 from state.snapshots.delta_log import is_table, newest_manifest
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.sql import list_tables, query
+from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import newest_snapshot, vouched_version
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.state.snapshots.test_proof import FIELDS, flaws, rows
@@ -86,7 +87,7 @@ def test_a_change_by_another_program_is_found_and_undone(table: Location) -> Non
         vouched_version(table)
     manifest = newest_manifest(table)
     assert manifest is not None
-    assert restore_snapshot(table, manifest, FIELDS) == 2
+    assert restore_snapshot(table, manifest, StoreValues(FIELDS)) == 2
     assert flaws(table) == ()
 
 
@@ -98,7 +99,7 @@ def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(tab
     assert newest_snapshot(table) == manifest
     open_directly(table).delete("Count > 3")
     assert newest_manifest(table) == manifest
-    assert restore_snapshot(table, manifest, columns) == 3
+    assert restore_snapshot(table, manifest, StoreValues(columns)) == 3
     assert len(load_snapshot(table, replace(manifest, delta_version=3)).rows) == 30
     assert open_table(table, 0).to_pyarrow_table().num_rows == 20
 

@@ -1,0 +1,107 @@
+"""An app whose part a test plays: it writes a store's changelog, and a real Spark takes snapshots of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from harness.broker import Broker
+from harness.changelog_writer import KafkaChangelogWriter
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.settings import AppSettings
+from spark_apps.snapshot.cut import CommittedBatch
+from spark_apps.snapshot.values import values_of
+from spark_apps.spec import StoreSpec
+from state.changelog.headers import ChangelogHeaders
+from state.maintenance.kafka_log import Changelog
+from state.maintenance.snapshot_copies import SnapshotCopies
+from state.maintenance.verification import verify_copies
+from state.snapshots.columns import PLACE_COLUMNS
+from state.snapshots.digest import row_hash
+from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.proof import prove
+from state.snapshots.vouched import vouched_version
+from tests.local_tables import local_table
+from tests.spark_apps.checkpoints import METADATA
+from tests.state.changelog.bad_records import Kind, write_kinds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class App:
+    """Plays an app with one store: writes batches to its changelog, and commits them in its checkpoint."""
+
+    spark: SparkSession
+    broker: Broker
+    settings: AppSettings
+    store: StoreSpec
+    encode: Callable[[str], bytes] = lambda word: b'{"Word":"%s","At":1500}' % word.encode()
+    content: dict[bytes, bytes] = field(default_factory=dict)
+
+    def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
+        """Writes a batch's changes: words by key, None deletes."""
+        rows = {key.encode(): None if word is None else self.encode(word) for key, word in changes.items()}
+        self._plan(batch_id, generation)
+        headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
+        with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
+            writer.write(rows.items(), headers)
+        for key, value in rows.items():
+            if value is None:
+                self.content.pop(key, None)
+            else:
+                self.content[key] = value
+
+    def write_kinds(self, kinds: Sequence[Kind]) -> None:
+        """Writes records that somebody else might write."""
+        write_kinds(self.broker.bootstrap, self.store.changelog_topic, kinds)
+
+    def commit(self, batch_id: int) -> None:
+        """Finishes a batch, whose input ends at ten times its number."""
+        path = self._plan(batch_id, self.settings.generation)
+        (path / "commits").mkdir(exist_ok=True)
+        (path / "commits" / str(batch_id)).write_text("v1\n{}")
+
+    def _plan(self, batch_id: int, generation: int) -> Path:
+        """Begins a batch as Spark does; returns the checkpoint."""
+        path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
+        (path / "offsets").mkdir(parents=True, exist_ok=True)
+        (path / "offsets" / str(batch_id)).write_text(f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}')
+        return path
+
+    def snapshot(self) -> tuple[SnapshotManifest, int | None]:
+        from spark_apps.runtime.topics import Topics
+        from spark_apps.snapshot.job import Snapshot
+
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
+        batch = CommittedBatch.of(checkpoint, self.settings.generation)
+        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka)).take(batch)
+
+    def rows(self) -> dict[bytes, bytes]:
+        """The table, by key."""
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
+        return dict(zip(*table.to_pydict().values(), strict=True))
+
+    def check(self, manifest: SnapshotManifest) -> None:
+        """The table and its manifest are the content."""
+        assert self.rows() == self.content
+        assert manifest.row_count == len(self.content)
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
+        columns = table.to_pydict().values()
+        rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
+        assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
+
+
+def proven(app: App) -> tuple[str, ...]:
+    """What is wrong with the table, or how it differs from the changelog."""
+    path = local_table(app.settings, app.store.name)
+    vouched = vouched_version(path)
+    assert vouched is not None
+    copies = SnapshotCopies(path, prove(path, vouched, values_of(app.store, app.settings)))
+    changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
+    return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
