@@ -99,8 +99,8 @@ class Bench:
             self.publish_at_once(pos)
             self._await(checkpoint, pos)
             self.spent = spent_since(before, [process, self.broker.pid])
-            began = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
-            ended = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
+            began = Path(str(checkpoint.path), "offsets", str(warm + 1)).stat().st_mtime
+            ended = Path(str(checkpoint.path), "commits", str(checkpoint.last_committed_batch())).stat().st_mtime
         self._drop(pos, f"{pos}-dlq", CHANGELOG)
         return len(self.load.timed) / (ended - began)
 

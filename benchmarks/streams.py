@@ -164,8 +164,8 @@ class Bench:
         before = processor_time([pid, self.broker.pid])
         self._await(lambda: _position(checkpoint))
         spent = spent_since(before, [pid, self.broker.pid])
-        began_s = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
-        ended_s = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
+        began_s = Path(str(checkpoint.path), "offsets", str(warm + 1)).stat().st_mtime
+        ended_s = Path(str(checkpoint.path), "commits", str(checkpoint.last_committed_batch())).stat().st_mtime
         return timed / (ended_s - began_s), spent
 
     def _await(self, position: Callable[[], dict[int, int]]) -> None:

@@ -89,8 +89,11 @@ class PlatformSettings(KafkaSettings):
 
     @model_validator(mode="after")
     def _group_of_local_tables(self) -> Self:
-        if self.tables_group is not None and self.tables_uri is not None:
-            msg = "tables_group is for tables in the run directory: with tables_uri, the store decides who may read"
+        if self.tables_group is not None and self.tables != self.run_dir / "delta":
+            msg = (
+                "tables_group is for tables in the run directory: with durable_uri or tables_uri, the store decides "
+                "who may read"
+            )
             raise ValueError(msg)
         return self
 

@@ -95,12 +95,17 @@ class AppSettings(KafkaSettings):
         """These settings, with some of Spark's properties changed."""
         return self.model_copy(update={"spark": SparkProperties({**self.spark, **properties})})
 
-    def checkpoint_dir(self, app: str) -> Path:
-        """Where Spark keeps the progress and state of this generation of an app."""
-        return self.run_dir / "checkpoints" / app / f"gen-{self.generation}"
+    @property
+    def checkpoints(self) -> Location:
+        """The folder of all apps' checkpoints, one folder for each app."""
+        return self.durable / "checkpoints"
+
+    def checkpoint_dir(self, app: str) -> Location:
+        """Where Spark keeps the progress of this generation of an app."""
+        return self.checkpoints / app / f"gen-{self.generation}"
 
     def generation_dir(self, app: str) -> Path:
-        """Where the seed of this generation of an app is."""
+        """Where tasks of this generation of an app report what they restore."""
         return self.run_dir / "generations" / app / f"gen-{self.generation}"
 
     @property

@@ -25,9 +25,9 @@ PREFIX = "STOREKEEPER_"
 KEYS = frozenset({
     "acceptable_staleness_ms", "advertised_address", "airflow_port", "aliases_topic", "allowed_hosts", "apps",
     "backend", "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file",
-    "cluster_secret_file", "executor_state_dir", "generation", "growth_bytes_per_day", "growth_rows_per_day",
-    "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port", "kafka_port",
-    "kafka_properties", "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics",
+    "cluster_secret_file", "durable_uri", "executor_state_dir", "generation", "growth_bytes_per_day",
+    "growth_rows_per_day", "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port",
+    "kafka_port", "kafka_properties", "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics",
     "max_client_connections", "max_connections", "max_dead_letter_share", "max_examined_rows",
     "max_offsets_per_trigger", "max_record_bytes", "max_requests", "max_scans", "max_streams", "members_topic",
     "memory_mib", "metrics_port", "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers",
@@ -154,14 +154,20 @@ class RunDirSettings(Settings):
         json_schema_extra={"change": f"{IMPOSSIBLE}: another folder is another platform"},
     )
 
+    durable_uri: str | None = Field(
+        default=None,
+        description="Folder of what must outlive the machine: Delta tables, checkpoints, journals of generations and "
+        "archives of clean-ups. An absolute path, or a URI of HDFS or S3. By default the run directory.",
+        json_schema_extra={"change": "restart of the platform, after the files were copied"},
+    )
     tables_uri: str | None = Field(
         default=None,
-        description="Folder of the Delta tables: an absolute path, or a URI of HDFS or S3. By default in the run "
-        "directory.",
+        description="Folder of the Delta tables alone, such as one that others may read. By default `delta` in "
+        "`durable_uri`.",
         json_schema_extra={"change": "restart of the platform, after the tables were copied"},
     )
 
-    @field_validator("tables_uri")
+    @field_validator("durable_uri", "tables_uri")
     @classmethod
     def _located(cls, text: str | None) -> str | None:
         try:
@@ -175,9 +181,14 @@ class RunDirSettings(Settings):
         return path.expanduser().resolve()
 
     @property
+    def durable(self) -> Location:
+        """The folder of what must outlive the machine."""
+        return self.run_dir if self.durable_uri is None else location(self.durable_uri)
+
+    @property
     def tables(self) -> Location:
         """The folder of the Delta tables."""
-        return self.run_dir / "delta" if self.tables_uri is None else location(self.tables_uri)
+        return self.durable / "delta" if self.tables_uri is None else location(self.tables_uri)
 
     @property
     def names_run_dir(self) -> bool:

@@ -1,21 +1,23 @@
-"""Where Delta tables are: a local folder, or one of a store that a URI names, such as HDFS or S3.
+"""Where durable files are: a local folder, or one of a store that a URI names, such as HDFS or S3.
 
-A store is read by the client inside `deltalake`, so its address and credentials are the same as for tables. They come
-from the environment and from files: `AWS_*`, `HADOOP_CONF_DIR`, a Kerberos ticket. None is in a URI.
+A store is read and written by the client inside `deltalake`, so its address and credentials are the same as for tables.
+They come from the environment and from files: `AWS_*`, `HADOOP_CONF_DIR`, a Kerberos ticket. None is in a URI.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from state.errors import ConfigurationError, TablesUnreachableError
+from state.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -31,9 +33,9 @@ _MOST_CHARS = 400
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteFolder:
-    """A folder or file of a store. It has the methods of a `Path` that readers of tables need.
+    """A folder or file of a store. It has the methods of a `Path` that its users need.
 
-    Each that reads raises `TablesUnreachableError` if the store does not answer.
+    Each that reads or writes raises `TablesUnreachableError` if the store does not answer.
     """
 
     uri: str
@@ -47,6 +49,15 @@ class RemoteFolder:
     def stem(self) -> str:
         """The name without its last suffix."""
         return self.name.rpartition(".")[0] or self.name
+
+    @property
+    def parent(self) -> RemoteFolder:
+        """The folder that it is in."""
+        return RemoteFolder(self.uri.rpartition("/")[0])
+
+    def with_name(self, name: str) -> RemoteFolder:
+        """What has this name in the same folder."""
+        return self.parent / name
 
     def __truediv__(self, name: str) -> RemoteFolder:
         """What has this name in the folder; the folder itself for an empty name."""
@@ -82,6 +93,25 @@ class RemoteFolder:
             content: bytes = file.read()
         return content
 
+    def write_bytes(self, data: bytes) -> None:
+        """Makes the file, or replaces it, in one step. What a crash or an error interrupts is not there afterwards."""
+        with reaching(self):
+            # The client takes data from the stream's buffer alone, and a file exists once it is closed.
+            stream = self._files().open_output_stream(self._path, buffer_size=len(data) + 1)
+            stream.write(data)
+            stream.close()
+
+    def unlink(self, *, missing_ok: Literal[True]) -> None:
+        """Deletes the file, if it is there."""
+        assert missing_ok  # noqa: S101 (a store does not say whether there was one)
+        with reaching(self):
+            self._files().delete_file(self._path)
+
+    def delete_files(self) -> None:
+        """Deletes all files in the folder and below. In HDFS empty folders stay."""
+        with reaching(self):
+            self._files().delete_dir(self._path)
+
     @property
     def _path(self) -> str:
         return urlsplit(self.uri).path.strip("/")
@@ -116,12 +146,43 @@ def location(text: str) -> Location:
     if parts.scheme == "file":
         return Path(parts.path)
     if parts.scheme not in SCHEMES:
-        msg = f"{parts.scheme}:// is no store of tables: use file, {', '.join(SCHEMES)}"
+        msg = f"{parts.scheme}:// is no store of files: use file, {', '.join(SCHEMES)}"
         raise ConfigurationError(msg)
     if parts.password is not None or parts.query:
-        msg = "a URI of tables can't hold credentials: put them into the environment or a file"
+        msg = "a URI can't hold credentials: put them into the environment or a file"
         raise ConfigurationError(msg)
     return RemoteFolder(text.rstrip("/"))
+
+
+def entries(folder: Location) -> list[Location]:
+    """What is directly in a folder; nothing if there is no such folder."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def write_in_one_step(place: Location, data: bytes, *, private: bool = False, durable: bool = False) -> None:
+    """Makes a file, or replaces it: a reader sees the old content or the complete new content.
+
+    Args:
+        place: the file.
+        data: its new content.
+        private: as in `write_whole`. In a store, its rules decide who may read.
+        durable: as in `write_whole`. What a store has confirmed is durable.
+    """
+    if isinstance(place, Path):
+        write_whole(place, data, private=private, durable=durable)
+    else:
+        place.write_bytes(data)
+
+
+def delete_tree(folder: Location) -> None:
+    """Deletes a folder and all that is in it, if it is there."""
+    if isinstance(folder, Path):
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.delete_files()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,8 @@ from hypothesis import settings
 from harness.broker import JARS, Broker, start_broker
 from harness.schema_registry import RegistryProcess, program, start_registry
 from harness.secured_broker import SecuredBroker, start_secured_broker
+from harness.storage.s3 import S3
+from state.locations import Location, RemoteFolder
 from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
@@ -48,6 +51,32 @@ def _no_platform_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user-state")))
         yield
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """One S3 server for the whole session. A test that lets it go away must start it again."""
+    if not S3.is_fetched():
+        pytest.skip("the S3 server is not there: run `make setup-storage`")
+    store = S3(bucket="durable")
+    store.start()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def s3_place(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFolder:
+    """A folder of the test's own in an S3 store."""
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return RemoteFolder(f"{s3.uri}/{tmp_path.name}")
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """A folder of the test's own: a local one, and one in an S3 store."""
+    found: Location = tmp_path if request.param == "local" else request.getfixturevalue("s3_place")
+    return found
 
 
 @pytest.fixture(scope="session")

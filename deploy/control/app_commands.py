@@ -115,7 +115,7 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     begin_job()
     settings = _settings()
     keeper = keeper_of(settings)
-    programs = watched_programs(keeper.names(), settings.run_dir)
+    programs = watched_programs(keeper.names(), settings.durable)
     found = AppWatcher(keeper, settings, SystemClock()).look(programs)
     write_answer({"programs": found.actions, "reasons": found.alerts}, output)
     if found.alerts:

@@ -32,6 +32,7 @@ from spark_apps.generations.commands import generation_status
 from spark_apps.registry import gated_tables, stores
 from spark_apps.settings import AppSettings
 from state.clock import Clock
+from state.locations import entries
 from state.node_log import configure_log
 from state.query.http.server import serve
 from state.security.authenticator import Authenticator
@@ -69,7 +70,7 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
             jobs=jobs,
             clock=clock,
             status=lambda: status_json(collect_status(platform), platform),
-            programs=lambda: _programs(layout),
+            programs=_programs,
             stores=_stores,
             generations=_generations,
             overview=lambda: overview_json(overview()),
@@ -114,17 +115,16 @@ def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:
     return Callers(own_token(layout.control_token), Authenticator(tokens))
 
 
-def _programs(layout: RunLayout) -> Mapping[str, list[str]]:
-    known = keeper_of(OperationsSettings()).names()  # type: ignore[call-arg]
-    return {program: list(apps) for program, apps in watched_programs(known, layout.root).items()}
+def _programs() -> Mapping[str, list[str]]:
+    settings = OperationsSettings()  # type: ignore[call-arg]
+    known = keeper_of(settings).names()
+    return {program: list(apps) for program, apps in watched_programs(known, settings.durable).items()}
 
 
 def _stores() -> list[dict[str, Any]]:
     settings = OperationsSettings()  # type: ignore[call-arg]
-    return [
-        {"store": name, "app": spec.app, "has_run": settings.checkpoint_dir(spec.app).parent.exists()}
-        for name, spec in stores().items()
-    ]
+    begun = {folder.name for folder in entries(settings.checkpoints)}
+    return [{"store": name, "app": spec.app, "has_run": spec.app in begun} for name, spec in stores().items()]
 
 
 def _generations(app: str) -> Mapping[str, Any]:

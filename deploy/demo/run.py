@@ -95,6 +95,9 @@ def run_demo(
     if not settings.starts_broker:
         msg = f"the demo runs on its own broker only, not on {settings.kafka}: unset kafka_bootstrap for it"
         raise ConfigurationError(msg)
+    if settings.durable_uri is not None:
+        msg = f"the demo begins with empty folders, and {settings.durable_uri} stays: unset durable_uri for it"
+        raise ConfigurationError(msg)
     root = settings.run_dir
     make_private(root)
     with exclusive(RunLayout(root).lock, "demo"):

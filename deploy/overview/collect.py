@@ -20,7 +20,6 @@ from state.client import ClientLimits, Credentials, StateClient
 from state.clock import Clock, SystemClock
 from state.configuration import RunDirSettings
 from state.errors import StateError
-from state.locations import Location
 from state.settings import load_node_settings
 
 _TIMEOUT_S = 2.0
@@ -58,7 +57,7 @@ def collect(
     found = Overview(
         now_ms,
         apps=apps,
-        snapshots=run_files.snapshots(_tables(layout, settings)),
+        snapshots=run_files.snapshots(_places(layout, settings).tables),
         verdicts=run_files.last_verdicts(layout),
         checks=run_files.checks(layout),
     )
@@ -69,8 +68,8 @@ def collect(
     return found if nodes is None else _with_nodes(found, nodes)
 
 
-def _tables(layout: RunLayout, settings: PlatformSettings | None) -> Location:
-    return (RunDirSettings(run_dir=layout.root) if settings is None else settings).tables
+def _places(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSettings:
+    return RunDirSettings(run_dir=layout.root) if settings is None else settings
 
 
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
@@ -104,7 +103,7 @@ def _apps(
     layout: RunLayout, infos: Sequence[ProcessInfo], settings: PlatformSettings | None, now_ms: int
 ) -> Sequence[App]:
     """The apps that have left a heartbeat, and those that should run."""
-    beats = run_files.heartbeats(layout)
+    beats = run_files.heartbeats(layout, _places(layout, settings).durable)
     by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
     expected = () if settings is None or infos else kept_apps(settings)
     order = {name: index for index, name in enumerate(APPS)}

@@ -31,22 +31,22 @@ _MANIFEST_FIELD = b"changelog_offsets"
 _EXIT = re.compile(r"(\S+ \S+),(\d{3}) \w+ (supervisord started|exited: (\S+) \((.*); (?:not )?expected\))")
 
 
-def heartbeats(layout: RunLayout) -> dict[str, Heartbeat]:
+def heartbeats(layout: RunLayout, durable: Location) -> dict[str, Heartbeat]:
     """The last heartbeat of each app, by its name.
 
     A generation that isn't live has the name of its process, to distinguish it from the live one. Retired and
     discarded ones are left out.
     """
     found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
-    return {name: beat for name, beat in found.items() if beat is not None and not _is_gone(layout, name, beat.app)}
+    return {name: beat for name, beat in found.items() if beat is not None and not _is_gone(durable, name, beat.app)}
 
 
-def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
+def _is_gone(durable: Location, program: str, app: str) -> bool:
     """Whether a process belongs to a second generation that no longer exists."""
     if program == app or program != Role.NEXT.program(app):
         return False
     try:
-        journal = JournalFile(layout.root, app).read()
+        journal = JournalFile(durable, app).read()
     except StateError:
         return False
     return journal is None or journal.other is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.crashes.armed import Armed
@@ -15,6 +14,7 @@ from spark_apps.apps.hadoop_export import letters
 from spark_apps.engine import stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.stream import ProcessBatch
+from state.locations import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +25,7 @@ _PAUSE_S = 0.002
 class DyingDriver:
     """Puts the points of an app around its steps, before it opens its stream."""
 
-    def __init__(self, armed: Armed, checkpoint: Path) -> None:
+    def __init__(self, armed: Armed, checkpoint: Location) -> None:
         self._armed = armed
         self._checkpoint = SparkCheckpoint(checkpoint)
 

@@ -7,15 +7,12 @@ planned and never begun. This brings two generations to exactly the same input p
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-
 import orjson
 
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
-from state.whole_files import write_whole
+from state.locations import delete_tree, write_in_one_step
 
 _NO_OFFSETS = "-"
 """What Spark writes for a source that has no offsets yet."""
@@ -35,13 +32,12 @@ def begin_behind(
         start: where the query's input begins.
         query_id: the query's id.
     """
-    shutil.rmtree(checkpoint.path, ignore_errors=True)
-    for folder in ("offsets", "commits"):
-        (checkpoint.path / folder).mkdir(parents=True)
-    (checkpoint.path / "metadata").write_bytes(orjson.dumps({"id": query_id}))
-    plan = (like.path / "offsets" / str(batch_id)).read_text()
-    (checkpoint.path / "offsets" / "0").write_text(_with_end(plan, start))
-    shutil.copyfile(like.path / "commits" / str(batch_id), checkpoint.path / "commits" / "0")
+    delete_tree(checkpoint.path)
+    write_in_one_step(checkpoint.path / "metadata", orjson.dumps({"id": query_id}))
+    plan = (like.path / "offsets" / str(batch_id)).read_bytes().decode()
+    write_in_one_step(checkpoint.path / "offsets" / "0", _with_end(plan, start).encode())
+    committed = (like.path / "commits" / str(batch_id)).read_bytes()
+    write_in_one_step(checkpoint.path / "commits" / "0", committed)
 
 
 def is_settled(checkpoint: SparkCheckpoint) -> bool:
@@ -54,8 +50,7 @@ def take_back(checkpoint: SparkCheckpoint, batch_id: int) -> None:
     """Deletes the plan of a batch that was never begun. The query must be stopped. Safe to repeat."""
     folder = checkpoint.path / "offsets"
     for name in (f".{batch_id}.crc", str(batch_id)):
-        with contextlib.suppress(FileNotFoundError):
-            (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
 
 
 def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> None:
@@ -74,7 +69,8 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
         msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
         raise GenerationRefusedError(msg)
     folder = checkpoint.path / "offsets"
-    write_whole(folder / str(batch_id), _with_end((folder / str(before)).read_text(), end).encode())
+    plan = _with_end((folder / str(before)).read_bytes().decode(), end)
+    write_in_one_step(folder / str(batch_id), plan.encode())
 
 
 def _with_end(text: str, end: Position) -> str:

@@ -35,6 +35,7 @@ from spark_apps.generations.running_code import check_known
 from spark_apps.priority import begin_job, begin_stream
 from spark_apps.registry import app_named
 from spark_apps.runtime.app_health import heartbeat_problem
+from spark_apps.runtime.checkpoint_owner import owner_file
 from spark_apps.runtime.heartbeat import read_heartbeat
 from spark_apps.runtime.scale import scaled
 from spark_apps.runtime.topics import Topics
@@ -217,7 +218,7 @@ def _seeded(
 ) -> Journal:
     spec, settings, file = taken.spec, taken.settings, taken.journal_file
     check_since(since)
-    with file.locked():
+    with file.locked(settings.run_dir):
         before = taken.read()
         check_fitting(spec, before.live_generation.migrations, migrations, partitions)
         journal = steps.planned(before, spec, migrations, partitions, since)
@@ -284,15 +285,15 @@ def delete_generation(taken: GenerationController, generation: Generation) -> No
     # The first generation's repartition topics have no number in their names: its checkpoint lists them.
     topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
     for folder in (
-        checkpoint,
-        *checkpoint.parent.glob(f"{checkpoint.name}.*"),
         settings.generation_dir(taken.spec.name),
         settings.state_dir / taken.spec.name / f"gen-{generation.number}",
     ):
-        if folder.is_dir():
-            remove_folder(folder)
-        else:
-            folder.unlink(missing_ok=True)
+        remove_folder(folder)
+    if isinstance(checkpoint, Path):
+        remove_folder(checkpoint)
+    else:
+        checkpoint.delete_files()
+    owner_file(checkpoint).unlink(missing_ok=True)
 
 
 def _answered(

@@ -67,7 +67,7 @@ class GenerationController:
     @property
     def journal_file(self) -> JournalFile:
         """The app's journal file."""
-        return JournalFile(self.settings.run_dir, self.spec.name)
+        return JournalFile(self.settings.durable, self.spec.name)
 
     def read(self) -> Journal:
         """The current journal; that of an app that has never changed if there is no file."""
@@ -84,7 +84,7 @@ class GenerationController:
             GenerationsDifferError: their rows differ. The hand-over is called off.
             GenerationRefusedError: the hand-over is not possible.
         """
-        with self.journal_file.locked():
+        with self.journal_file.locked(self.settings.run_dir):
             journal = self.read()
             chosen = _successor(journal) if target is None else target
             if journal.live == chosen and journal.transfer is None:
@@ -105,7 +105,7 @@ class GenerationController:
             GenerationPendingError: that generation or a process is not far enough yet. Take the step again.
             GenerationRefusedError: there is nothing to roll back.
         """
-        with self.journal_file.locked():
+        with self.journal_file.locked(self.settings.run_dir):
             journal = self.read()
             transfer = journal.transfer
             if transfer is not None and transfer.compares:
@@ -129,7 +129,7 @@ class GenerationController:
             GenerationPendingError: its process has not ended yet. Take the step again.
             GenerationRefusedError: it is live, or a hand-over is under way.
         """
-        with self.journal_file.locked():
+        with self.journal_file.locked(self.settings.run_dir):
             journal = self._write(steps.retired(self.read(), number))
             self._tell(journal.live_generation, None)
             with self._held(journal.generation(number), "its process ends"):

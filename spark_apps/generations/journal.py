@@ -18,7 +18,7 @@ import orjson
 
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
-from state.whole_files import write_whole
+from state.locations import Location, write_in_one_step
 
 FIRST_GENERATION = 1
 BEGINNING = "beginning"
@@ -198,10 +198,10 @@ class Journal:
 
 
 class JournalFile:
-    """The journal of one app in a run directory. Reading needs no lock; a change needs `locked`."""
+    """The journal of one app, in the folder of durable files. Reading needs no lock; a change needs `locked`."""
 
-    def __init__(self, run_dir: Path, app: str) -> None:
-        self._path = run_dir / "generations" / f"{app}.json"
+    def __init__(self, durable: Location, app: str) -> None:
+        self._path = durable / "generations" / f"{app}.json"
 
     @property
     def exists(self) -> bool:
@@ -217,17 +217,18 @@ class JournalFile:
 
     def write(self, journal: Journal) -> None:
         """Replaces the journal, atomically and durably."""
-        write_whole(self._path, journal.to_json(), durable=True)
+        write_in_one_step(self._path, journal.to_json(), durable=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Held while a step is taken.
+    def locked(self, run_dir: Path) -> Iterator[None]:
+        """Held while a step is taken. The lock is a file of the run directory: stores have none.
 
         Raises:
             GenerationRefusedError: another process is taking a step.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("ab") as file:
+        lock = run_dir / "generations" / f"{self._path.stem}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -43,7 +43,7 @@ def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
         read, written = (", ".join(names(settings)) or "none" for names in (spec.sources, spec.sinks))
         msg = f"{spec.name} is not a topology; topics that it reads: {read}; that it writes: {written}"
         raise ConfigurationError(msg)
-    journal = JournalFile(settings.run_dir, spec.name).read()
+    journal = JournalFile(settings.durable, spec.name).read()
     describe = spec.describe if journal is None else describe_of(spec, journal.live_generation.migrations)
     return described(spec.name, describe, settings)
 
@@ -57,7 +57,7 @@ def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings
 
 def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
     """The journal of the store's app; None if that has never changed."""
-    return JournalFile(settings.run_dir, store.app).read()
+    return JournalFile(settings.durable, store.app).read()
 
 
 def _of(app: AppSpec, store: StoreSpec) -> StoreSpec:

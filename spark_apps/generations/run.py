@@ -32,6 +32,7 @@ from spark_apps.runtime.stream import ProcessBatch
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.clock import Clock
+from state.errors import TablesUnreachableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +108,7 @@ class GenerationRun:
                 self._run(desired, lease, heartbeats)
 
     def _desired(self) -> DesiredState | None:
-        journal = JournalFile(self.settings.run_dir, self.spec.name).read() or first_journal(self.spec)
+        journal = JournalFile(self.settings.durable, self.spec.name).read() or first_journal(self.spec)
         return desired_state_of(journal, self.role)
 
     def _pause(self, desired: DesiredState, heartbeats: HeartbeatWriter) -> None:
@@ -168,7 +169,7 @@ class GenerationRun:
                 try:
                     if self.stop.is_set() or reached() or self._desired() != desired:
                         ended.set()
-                except OSError:
+                except (OSError, TablesUnreachableError):
                     continue
                 except Exception:
                     # An unwatched term would miss a new desired state and the stop signal. So it ends, and `_follow`

@@ -126,7 +126,7 @@ def _cleanup(store: str) -> Cleanup:
     spec, _ = live_store(store, settings)
     return Cleanup(
         settings.kafka,
-        settings.run_dir / "cleanups" / store,
+        settings.durable / "cleanups" / store,
         store,
         spec.changelog_topic,
         clock=SystemClock(),

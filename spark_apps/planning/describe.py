@@ -24,7 +24,7 @@ from spark_apps.spec import StoreSpec
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
-from state.locations import Location
+from state.locations import Location, entries
 from state.migration.contract import BY_SCHEMA, AppTopology, Description, RunningStore
 from state.snapshots.columns import sql_types
 from state.snapshots.damage import delta_table
@@ -46,13 +46,13 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
     specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
     for path, manifest in _snapshots(settings.tables):
-        journal = JournalFile(settings.run_dir, manifest.app).read()
+        journal = JournalFile(settings.durable, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
             found[manifest.store] = _of_snapshot(path, manifest, journal, specs.get(manifest.store))
     for store in specs.values():
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
-            found[store.name] = _of_spec(store, JournalFile(settings.run_dir, store.app).read())
+            found[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
     if ask_broker:
         found = _with_partitions(found, settings)
     return Description(clock.now_ms(), found, dict(_topologies(settings)))
@@ -61,7 +61,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
 def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
     """The internal stores and topics of apps that are topologies, as of their last starts."""
     for app in APPS.values():
-        journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
+        journal = JournalFile(settings.durable, app.name).read() if app.has_generations else None
         live = FIRST_GENERATION if journal is None else journal.live
         made = () if journal is None else journal.live_generation.migrations
         own = settings.model_copy(update={"generation": live})
@@ -75,17 +75,13 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
 
 
 def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
-    for path in sorted(_children(root), key=str):
+    for path in sorted(entries(root), key=str):
         try:
             manifest = newest_snapshot(path)
             if manifest is not None:
                 yield path, manifest
         except (DeltaError, StateError, OSError) as error:
             _log.warning("table_not_read", table=path.name, error=str(error))
-
-
-def _children(root: Location) -> Iterator[Location]:
-    return root.iterdir() if root.is_dir() else iter(())
 
 
 def _of_snapshot(
@@ -140,7 +136,7 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
     topics = Topics(settings.kafka)
     running: dict[str, RunningStore] = {}
     for name, store in found.items():
-        journal = JournalFile(settings.run_dir, store.app).read()
+        journal = JournalFile(settings.durable, store.app).read()
         topic = store.topic if journal is None else journal.live_generation.topics[name]
         try:
             partitions = len(topics.partitions(topic)) or store.partitions

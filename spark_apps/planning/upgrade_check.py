@@ -32,7 +32,7 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     except Exception as error:  # whatever the new code raises when it is imported, it would raise after the drain
         msg = f"the code of {spec.name} can't be imported ({type(error).__name__}: {error}): install what is missing"
         raise ConfigurationError(msg) from error
-    journal = JournalFile(settings.run_dir, spec.name).read()
+    journal = JournalFile(settings.durable, spec.name).read()
     lives = spec if journal is None else spec_of(spec, journal.live_generation)
     await_topics(
         Topics(settings.kafka),

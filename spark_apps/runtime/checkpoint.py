@@ -8,8 +8,8 @@ sources/<s>/0   the start offsets of the first batch; for Kafka, with a leading 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 
@@ -17,6 +17,7 @@ from spark_apps.errors import UnusableCheckpointError
 from state.changelog.headers import SourceRanges
 from state.changelog.position import Position
 from state.errors import SerializationError
+from state.locations import Location, entries
 
 _NO_OFFSETS = "-"
 
@@ -25,10 +26,11 @@ _NO_OFFSETS = "-"
 class SparkCheckpoint:
     """One query's checkpoint at `path`, which need not exist yet.
 
-    Methods raise `UnusableCheckpointError` for a file that isn't in Spark's format.
+    Methods raise `UnusableCheckpointError` for a file that isn't in Spark's format, and `TablesUnreachableError` if
+    its store does not answer.
     """
 
-    path: Path
+    path: Location
 
     def query_id(self) -> str | None:
         """The id that Spark gave the query at its very first start; None before that."""
@@ -52,7 +54,7 @@ class SparkCheckpoint:
         """The end of a planned batch's input from Kafka, exclusive."""
         file = self.path / "offsets" / str(batch_id)
         try:
-            version, _, *sources = file.read_text().splitlines()
+            version, _, *sources = file.read_bytes().decode().splitlines()
         except (OSError, ValueError) as error:
             raise self._damaged(file) from error
         if version != "v1":
@@ -62,10 +64,12 @@ class SparkCheckpoint:
     def initial_position(self) -> Position:
         """The start of batch 0's input; empty before the first start."""
         merged = Position()
-        for file in sorted(self.path.glob("sources/*/0")):
-            # Spark puts a zero byte in front, for the sake of its oldest versions.
-            _, _, offsets = file.read_text().lstrip("\0").partition("\n")
-            merged = merged.merged(self._merged(file, [offsets]))
+        for source in entries(self.path / "sources"):
+            file = source / "0"
+            with suppress(FileNotFoundError):  # Spark makes the folder first
+                # Spark puts a zero byte in front, for the sake of its oldest versions.
+                _, _, offsets = file.read_bytes().decode().lstrip("\0").partition("\n")
+                merged = merged.merged(self._merged(file, [offsets]))
         return merged
 
     def committed_position(self) -> Position:
@@ -83,7 +87,7 @@ class SparkCheckpoint:
             ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
         return ranges
 
-    def _merged(self, file: Path, sources: list[str]) -> Position:
+    def _merged(self, file: Location, sources: list[str]) -> Position:
         merged = Position()
         try:
             for source in sources:
@@ -93,7 +97,7 @@ class SparkCheckpoint:
             raise self._damaged(file) from error
         return merged
 
-    def _damaged(self, file: Path) -> UnusableCheckpointError:
+    def _damaged(self, file: Location) -> UnusableCheckpointError:
         msg = (
             f"{file} is not what Spark writes there, so this checkpoint can't be continued: "
             "put the folder back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
@@ -101,8 +105,5 @@ class SparkCheckpoint:
         return UnusableCheckpointError(msg)
 
 
-def _newest(folder: Path) -> int | None:
-    try:
-        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()), default=None)
-    except FileNotFoundError:
-        return None
+def _newest(folder: Location) -> int | None:
+    return max((int(entry.name) for entry in entries(folder) if entry.name.isdecimal()), default=None)

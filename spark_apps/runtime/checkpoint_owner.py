@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Self
 
 import orjson
 
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from state.whole_files import write_whole
+from state.locations import Location, write_in_one_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class CheckpointOwner:
     repartitions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, checkpoint_dir: Path) -> Self | None:
+    def read(cls, checkpoint_dir: Location) -> Self | None:
         """The claim on a checkpoint folder; None if there is none.
 
         Raises:
@@ -56,9 +55,9 @@ class CheckpointOwner:
             msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
             raise UnusableCheckpointError(msg) from error
 
-    def write(self, checkpoint_dir: Path) -> None:
+    def write(self, checkpoint_dir: Location) -> None:
         """Replaces the claim in one step."""
-        write_whole(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
+        write_in_one_step(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
 
     def check_own_topics(self, ids: Mapping[str, str], own: Collection[str]) -> None:
         """Checks that the app's own topics are those that it began with.
@@ -80,7 +79,7 @@ class CheckpointOwner:
                 raise UnusableCheckpointError(msg)
 
 
-def owner_file(checkpoint_dir: Path) -> Path:
+def owner_file(checkpoint_dir: Location) -> Location:
     """The file of the claim on a checkpoint folder."""
     return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
 

@@ -39,7 +39,7 @@ def make_archive(settings: AppSettings) -> Path:
         draft = Path(folder) / ARCHIVE
         dump = f'"-XX:ArchiveClassesAtExit={draft}" -Xlog:disable -Xlog:all=error:stderr'
         options = {JAVA_OPTIONS: f"{settings.spark.get(JAVA_OPTIONS, DEFAULT_JAVA_OPTIONS)} {dump}"}
-        local = settings.model_copy(update={"run_dir": Path(folder), "spark_master": "local[2]"})
+        local = settings.model_copy(update={"run_dir": Path(folder), "durable_uri": None, "spark_master": "local[2]"})
         spark = start_session("class-archive", local.with_spark(options))
         try:
             load_classes(spark, Path(folder))

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.runtime.lease import Lease
-from spark_apps.runtime.table_store import reaching_by_spark, store_properties
+from spark_apps.runtime.table_store import close_to_others, reaching_by_spark, store_properties
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS, combined, site_properties
 from state.clock import Clock
@@ -38,7 +38,9 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
 
     Raises:
-        ConfigurationError: the connector jars are not there; or Spark's own folder can't be used (`site_properties`).
+        ConfigurationError: the connector jars are not there; Spark's own folder can't be used (`site_properties`); or
+            the folder of durable files is open to others (`close_to_others`).
+        TablesUnreachableError: the store of durable files does not answer.
     """
     jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
     if not jars:
@@ -57,7 +59,13 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     for key, value in combined(own, settings.spark, site).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    try:
+        close_to_others(spark, settings.durable)
+    except BaseException:
+        stop_session(spark)
+        raise
+    return spark
 
 
 @contextmanager
@@ -100,7 +108,8 @@ def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -
 
 def _own_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
     options = session_options(settings, scratch)
-    options |= store_properties(settings.tables, os.environ)  # noqa: TID251 (variables of the store's own clients)
+    for place in (settings.tables, settings.durable):
+        options |= store_properties(place, os.environ)  # noqa: TID251 (variables of the store's own clients)
     return options | (local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))})
 
 

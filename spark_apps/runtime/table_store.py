@@ -1,4 +1,4 @@
-"""How Spark reaches the store of the Delta tables: by the variables that `deltalake` reads, too."""
+"""How Spark reaches a store of durable files: by the variables that `deltalake` reads, too."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from state.errors import ConfigurationError, TablesUnreachableError
 from state.locations import Location, unreachable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _S3 = ("s3", "s3a")
 _BY_A_CLIENT = re.compile(r"org\.apache\.hadoop\.(fs\.s3a|hdfs|ipc)\.")
@@ -17,14 +22,14 @@ _NO_ANSWER = re.compile(
 )
 
 
-def store_properties(tables: Location, environment: Mapping[str, str]) -> dict[str, str]:
+def store_properties(place: Location, environment: Mapping[str, str]) -> dict[str, str]:
     """Spark's properties for a store. Credentials are not among them: Hadoop's client reads those by itself.
 
     Args:
-        tables: the folder of the tables.
+        place: the folder of the files.
         environment: the variables that `deltalake` reads, such as `AWS_ENDPOINT_URL`.
     """
-    if isinstance(tables, Path) or tables.uri.partition(":")[0] not in _S3:
+    if isinstance(place, Path) or place.uri.partition(":")[0] not in _S3:
         return {}
     found = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
@@ -35,6 +40,38 @@ def store_properties(tables: Location, environment: Mapping[str, str]) -> dict[s
     if region:
         found["spark.hadoop.fs.s3a.endpoint.region"] = region
     return found
+
+
+def close_to_others(spark: SparkSession, durable: Location) -> None:
+    """Takes from a folder in a store, made if it is not there, the rights that Spark's umask takes from new files.
+
+    `deltalake` writes files that all users of HDFS may read. The folder above them keeps others away. S3 has no such
+    rights: its policies decide.
+
+    Raises:
+        ConfigurationError: others may read the folder, and this user can't change that.
+        TablesUnreachableError: the store does not answer.
+    """
+    if isinstance(durable, Path):
+        return
+    hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 (no public way)
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 (no public way)
+    with reaching_by_spark(durable):
+        folder = hadoop.Path(durable.uri)
+        files = folder.getFileSystem(configuration)
+        files.mkdirs(folder)
+        found = files.getFileStatus(folder).getPermission()
+        wanted = found.applyUMask(hadoop.permission.FsPermission.getUMask(configuration))
+        if wanted.equals(found):
+            return
+        try:
+            with reaching_by_spark(durable):
+                files.setPermission(folder, wanted)
+        except TablesUnreachableError:
+            raise
+        except Exception as error:  # what py4j makes of a Java exception
+            msg = f"other users may read {durable}, and this one can't change that: let its owner close it (chmod 700)"
+            raise ConfigurationError(msg) from error
 
 
 @contextmanager

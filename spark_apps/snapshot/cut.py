@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,7 +10,10 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.topics import TopicBounds
 from state.changelog.position import Position
 from state.errors import ChangelogError
+from state.locations import entries
 from state.snapshots.manifest import SnapshotManifest
+
+_GENERATION = re.compile(r"gen-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class CommittedBatch:
 
 def planned_batches(checkpoint: SparkCheckpoint) -> dict[int, int]:
     """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
-    generations = {path: path.name.removeprefix("gen-") for path in checkpoint.path.parent.glob("gen-*")}
-    found = {int(number): SparkCheckpoint(path) for path, number in generations.items() if number.isdecimal()}
+    folders = [path for path in entries(checkpoint.path.parent) if _GENERATION.fullmatch(path.name)]
+    found = {int(path.name.removeprefix("gen-")): SparkCheckpoint(path) for path in folders}
     return {
         generation: planned for generation, one in found.items() if (planned := one.last_planned_batch()) is not None
     }

@@ -55,7 +55,7 @@ class SparkDriver(TopologyTestDriver):
     def __init__(
         self, spec: AppSpec, settings: AppSettings, spark: SparkSession, folder: Path, *, partitions: int = PARTITIONS
     ) -> None:
-        settings = spec.settings(settings.model_copy(update={"run_dir": folder}))
+        settings = spec.settings(settings.model_copy(update={"run_dir": folder, "durable_uri": None}))
         topology = topology_of(spec, settings)
         super().__init__(topology, partitions_of(topology, partitions))
         assert spec.describe is not None  # noqa: S101 (for the type checker)

@@ -1,7 +1,11 @@
-"""The rows that a clean-up deletes, kept for an undo: one Parquet file a partition, readable by the owner alone."""
+"""The rows that a clean-up deletes, kept for an undo: one Parquet file a partition.
+
+A local file is readable by its owner alone. In a store, its rules decide.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from state.errors import StorageError
+from state.locations import Location, entries, write_in_one_step
 from state.maintenance.log_record import LogRecord
-from state.whole_files import write_whole
 
 _SCHEMA = pa.schema(
     [
@@ -22,16 +26,18 @@ _SCHEMA = pa.schema(
     ]
 )
 _BATCH_ROWS = 10_000
+_ARCHIVED = re.compile(r"\.?archive-.*\.parquet")
+"""Also matches what a crash left of a file that was being written; in HDFS its name begins with a dot."""
 
 
 class Archive:
     """The archive of one clean-up, in its folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Location) -> None:
         self._folder = folder
 
     def put(self, partition: int, records: Sequence[LogRecord]) -> None:
-        """Writes a partition's rows to disk, whole and in one step, replacing earlier ones.
+        """Writes a partition's rows, whole and in one step, replacing earlier ones.
 
         They are durable when it returns, because the caller deletes them from the changelog then.
         """
@@ -39,17 +45,17 @@ class Archive:
         with pq.ParquetWriter(content, _SCHEMA, compression="zstd") as writer:
             for start in range(0, len(records), _BATCH_ROWS):
                 writer.write_batch(_batch(records[start : start + _BATCH_ROWS]))
-        write_whole(self._file(partition), content.getvalue().to_pybytes(), private=True, durable=True)
+        write_in_one_step(self._file(partition), content.getvalue().to_pybytes(), private=True, durable=True)
 
     def rows(self, partition: int) -> Iterator[LogRecord]:
         """A partition's rows, by offset.
 
         Raises:
-            StorageError: there is no such file, or it can't be read.
+            StorageError: there is no such file, it can't be read, or its store does not answer.
         """
         path = self._file(partition)
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path if isinstance(path, Path) else pa.BufferReader(path.read_bytes())) as file:
                 for batch in file.iter_batches(_BATCH_ROWS):
                     yield from map(_record, batch.to_pylist())
         except FileNotFoundError as error:
@@ -71,12 +77,12 @@ class Archive:
 
     def forget(self) -> int:
         """Deletes the files; returns how many."""
-        files = list(self._folder.glob("archive-*.parquet*"))
-        for path in files:
-            path.unlink()
+        files = [file for file in entries(self._folder) if _ARCHIVED.match(file.name)]
+        for file in files:
+            file.unlink(missing_ok=True)
         return len(files)
 
-    def _file(self, partition: int) -> Path:
+    def _file(self, partition: int) -> Location:
         return self._folder / f"archive-{partition:05d}.parquet"
 
 

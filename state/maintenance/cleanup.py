@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
@@ -20,6 +19,7 @@ from xxhash import xxh64_intdigest
 from state.clock import Clock
 from state.errors import ChangelogError, InvalidArgumentError, RefusedError
 from state.kafka.connection import Kafka
+from state.locations import Location, entries, write_in_one_step
 from state.maintenance.archive import Archive
 from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
@@ -92,7 +92,7 @@ class Cleanup:
     """
 
     def __init__(
-        self, kafka: Kafka, folder: Path, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
+        self, kafka: Kafka, folder: Location, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
     ) -> None:
         self._kafka = kafka
         self._folder = folder
@@ -139,9 +139,7 @@ class Cleanup:
             sample=tuple(sample),
             undo_until_ms=now_ms + undo_ms,
         )
-        folder = self._folder / plan.cleanup_id
-        folder.mkdir(parents=True, mode=0o700)
-        (folder / "plan.json").write_bytes(plan.to_json())
+        write_in_one_step(self._folder / plan.cleanup_id / "plan.json", plan.to_json(), private=True)
         return plan
 
     def plan(self, cleanup_id: str) -> CleanupPlan:
@@ -150,12 +148,12 @@ class Cleanup:
         Raises:
             InvalidArgumentError: there is none of that id.
         """
-        path = self._folder / cleanup_id / "plan.json"
-        if Path(cleanup_id).name != cleanup_id or not path.is_file():
-            known = ", ".join(sorted(found.parent.name for found in self._folder.glob("*/plan.json"))) or "none"
+        plans = self._plans()
+        if cleanup_id not in plans:
+            known = ", ".join(plans) or "none"
             msg = f"store {self._store} has no clean-up {cleanup_id[:100]!r}: there are {known}"
             raise InvalidArgumentError(msg)
-        return CleanupPlan.from_json(path.read_bytes())
+        return CleanupPlan.from_json(plans[cleanup_id].read_bytes())
 
     def archive(self, plan: CleanupPlan) -> int:
         """Archives the rows to delete, before any deletion. Returns their number.
@@ -246,7 +244,7 @@ class Cleanup:
             hit=sum(len(found.hit) for found in outcomes),
             foreign=sum(len(found.foreign) for found in outcomes),
         )
-        (self._folder / plan.cleanup_id / "report.json").write_bytes(orjson.dumps(report.as_dict()))
+        write_in_one_step(self._folder / plan.cleanup_id / "report.json", orjson.dumps(report.as_dict()), private=True)
         log.info("cleanup", **report.as_dict())
         if not report.holds:
             msg = (
@@ -259,9 +257,9 @@ class Cleanup:
     def forget_old(self) -> list[str]:
         """Deletes the archives of clean-ups that can't be undone any more; returns their ids."""
         forgotten = []
-        for path in sorted(self._folder.glob("*/plan.json")):
-            plan = CleanupPlan.from_json(path.read_bytes())
-            if self._clock.now_ms() >= plan.undo_until_ms and Archive(path.parent).forget():
+        for file in self._plans().values():
+            plan = CleanupPlan.from_json(file.read_bytes())
+            if self._clock.now_ms() >= plan.undo_until_ms and self._archive(plan).forget():
                 forgotten.append(plan.cleanup_id)
         return forgotten
 
@@ -333,6 +331,11 @@ class Cleanup:
                 f"archive was forgotten; `storekeeper cleanup run {plan.store} {plan.cleanup_id}` runs a preview"
             )
             raise InvalidArgumentError(msg)
+
+    def _plans(self) -> dict[str, Location]:
+        """The files of all plans by the ids of their clean-ups, the oldest first."""
+        files = {folder.name: folder / "plan.json" for folder in entries(self._folder)}
+        return {cleanup_id: files[cleanup_id] for cleanup_id in sorted(files) if files[cleanup_id].exists()}
 
     def _archive(self, plan: CleanupPlan) -> Archive:
         return Archive(self._folder / plan.cleanup_id)

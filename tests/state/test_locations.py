@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.storage.s3 import S3
 from spark_apps.settings import AppSettings
 from state.configuration import RunDirSettings
 from state.errors import ConfigurationError, TablesUnreachableError
-from state.locations import RemoteFolder, location, reaching
+from state.locations import Location, RemoteFolder, delete_tree, entries, location, reaching, write_in_one_step
 
 LAKE = RemoteFolder("s3://lake/tables")
+_LONG = b"0123456789abcdef" * 700_000
+"""More than one part of an upload."""
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,7 @@ def test_a_path_is_local_and_a_uri_is_a_store(text: str, found: object) -> None:
     ("text", "why"),
     [
         ("tables", "no absolute path and no URI"),
-        ("ftp://host/tables", "ftp:// is no store of tables: use file, abfss, gs, hdfs, s3, s3a"),
+        ("ftp://host/tables", "ftp:// is no store of files: use file, abfss, gs, hdfs, s3, s3a"),
         ("s3://key:secret@lake/tables", "can't hold credentials"),
         ("abfss://box@account/tables?sig=secret", "can't hold credentials"),
     ],
@@ -63,6 +66,55 @@ def test_tables_are_in_the_run_directory_unless_a_setting_names_another_place(
     monkeypatch.setenv("STOREKEEPER_TABLES_URI", "tables")
     with pytest.raises(ValueError, match="no absolute path and no URI"):
         RunDirSettings(run_dir=tmp_path)
+
+
+def test_durable_files_are_in_the_run_directory_unless_a_setting_names_another_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert AppSettings(run_dir=tmp_path).checkpoint_dir("pos") == tmp_path / "checkpoints" / "pos" / "gen-1"
+    monkeypatch.setenv("STOREKEEPER_DURABLE_URI", "s3://lake/shop/")
+    shop = RemoteFolder("s3://lake/shop")
+    found = AppSettings(run_dir=tmp_path)
+    assert found.checkpoint_dir("pos") == shop / "checkpoints" / "pos" / "gen-1"
+    assert found.tables == shop / "delta"
+    monkeypatch.setenv("STOREKEEPER_TABLES_URI", "s3://lake/tables")
+    assert AppSettings(run_dir=tmp_path).tables == LAKE
+
+
+def test_a_file_is_replaced_and_deleted_in_one_step(place: Location) -> None:
+    file = place / "app" / "gen-1.claim.json"
+    write_in_one_step(file, b"old")
+    write_in_one_step(file, _LONG)
+    assert (file.read_bytes(), entries(file.parent)) == (_LONG, [file])
+    write_in_one_step(file, b"")
+    assert (file.read_bytes(), file.exists()) == (b"", True)
+    file.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    assert (file.exists(), entries(file.parent), entries(place / "none")) == (False, [], [])
+    with pytest.raises(FileNotFoundError):
+        file.read_bytes()
+
+
+def test_a_folder_is_deleted_with_all_that_is_below(place: Location) -> None:
+    for name in ("commits", "offsets"):
+        write_in_one_step(place / "gen-1" / name / "0", b"v1")
+    write_in_one_step(place / "gen-10", b"another")
+    delete_tree(place / "gen-1")
+    delete_tree(place / "gen-1")
+    assert entries(place) == [place / "gen-10"]
+
+
+def test_what_a_store_did_not_take_whole_is_not_there(s3: S3, s3_place: RemoteFolder) -> None:
+    s3_place.with_name("plan").write_bytes(b"old")
+    s3.go_away()
+    try:
+        with pytest.raises(TablesUnreachableError, match="the store of s3://durable/"):
+            s3_place.with_name("plan").write_bytes(_LONG)
+        with pytest.raises(TablesUnreachableError):
+            s3_place.with_name("plan").unlink(missing_ok=True)
+    finally:
+        s3.start()
+    assert s3_place.with_name("plan").read_bytes() == b"old"
 
 
 def test_a_store_that_does_not_answer_is_named_on_one_line() -> None:

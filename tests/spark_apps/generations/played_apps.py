@@ -25,6 +25,7 @@ from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import ManualClock
+from state.locations import write_in_one_step
 from tests.spark_apps.checkpoints import METADATA
 
 TOPIC = "pos"
@@ -172,10 +173,8 @@ class PlayedApp:
         own_start, own_end = self._start(desired, batch, own), len(self.world.logs[desired.generation.number])
         if (end, own_end) == (start, own_start):
             return
-        for folder in ("offsets", "commits"):
-            (checkpoint.path / folder).mkdir(parents=True, exist_ok=True)
         content = f"v1\n{METADATA}\n{orjson.dumps({own: {'0': own_end}, TOPIC: {'0': end}}).decode()}"
-        (checkpoint.path / "offsets" / str(batch)).write_text(content)
+        write_in_one_step(checkpoint.path / "offsets" / str(batch), content.encode())
 
     def _write(self, desired: DesiredState, batch: int) -> None:
         generation, number = desired.generation, desired.generation.number
@@ -202,7 +201,7 @@ class PlayedApp:
 
     def _finish(self, desired: DesiredState) -> None:
         checkpoint = self._checkpoint(desired)
-        (checkpoint.path / "commits" / str(checkpoint.last_planned_batch())).write_text("v1\n{}")
+        write_in_one_step(checkpoint.path / "commits" / str(checkpoint.last_planned_batch()), b"v1\n{}")
 
     def _start(self, desired: DesiredState, batch: int, topic: str = TOPIC) -> int:
         if batch == 0:

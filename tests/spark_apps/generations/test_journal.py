@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile, Transfer, TransferPhase
 from state.changelog.position import Position
+from state.locations import Location, write_in_one_step
 
 TOPIC = "pos-rewards-changelog"
 positions = st.dictionaries(
@@ -96,18 +97,18 @@ def test_a_journal_knows_who_is_on_its_way_and_who_stands_by() -> None:
         journal.generation(3)
 
 
-def test_the_file_is_replaced_as_a_whole_and_changed_by_one_at_a_time(tmp_path: Path) -> None:
-    file = JournalFile(tmp_path, "pos")
+def test_the_file_is_replaced_as_a_whole_and_changed_by_one_at_a_time(place: Location, tmp_path: Path) -> None:
+    file, same = JournalFile(place, "pos"), JournalFile(place, "pos")
     assert file.read() is None
     file.write(first())
-    assert JournalFile(tmp_path, "pos").read() == first()
+    assert same.read() == first()
     # A step that died between the draft and its renaming.
-    (tmp_path / "generations" / f"pos.json.{os.getpid()}.new").write_bytes(b"{")
+    write_in_one_step(place / "generations" / f"pos.json.{os.getpid()}.new", b"{")
     assert file.read() == first()
-    with file.locked():
-        with pytest.raises(GenerationRefusedError, match="another process"), JournalFile(tmp_path, "pos").locked():
+    with file.locked(tmp_path):
+        with pytest.raises(GenerationRefusedError, match="another process"), same.locked(tmp_path):
             pass
-        with JournalFile(tmp_path, "ticks").locked():
+        with JournalFile(place, "ticks").locked(tmp_path):
             pass
-    with file.locked():
+    with file.locked(tmp_path):
         pass

@@ -19,6 +19,7 @@ from harness.app_process import AppProcesses
 from spark_apps.apps.pos import POS
 from spark_apps.maintenance.catalogue import entries_of, register, register_tables
 from spark_apps.settings import AppSettings
+from spark_apps.spark_properties import SparkProperties
 from state.clock import ManualClock
 from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode

@@ -203,7 +203,7 @@ def test_a_plan_is_about_every_store_of_the_app_and_refused_if_nothing_is_to_be_
     early = called("--copy")
     assert early.exit_code == ExitCode.CONFIGURATION
     assert "leaderboard has not begun yet" in early.stderr
-    settings.checkpoint_dir("leaderboard").mkdir(parents=True)
+    (settings.run_dir / "checkpoints" / "leaderboard" / "gen-1").mkdir(parents=True)
     copied, unchanged = called("--copy"), called()
     plan = json.loads(copied.stdout)
     assert copied.exit_code == 0

@@ -1,25 +1,24 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
+from state.locations import Location
 from tests.spark_apps.checkpoints import METADATA, write_checkpoint
 
 ENDS = [{"pos": {"0": 10, "1": 20}}, {"pos": {"0": 15, "1": 20}}, {"pos": {"0": 15, "1": 25, "2": 4}}]
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> SparkCheckpoint:
-    write_checkpoint(tmp_path / "c", ENDS, committed=2, initial={"pos": {"0": 3, "1": 0}})
-    return SparkCheckpoint(tmp_path / "c")
+def checkpoint(place: Location) -> SparkCheckpoint:
+    write_checkpoint(place / "c", ENDS, committed=2, initial={"pos": {"0": 3, "1": 0}})
+    return SparkCheckpoint(place / "c")
 
 
-def test_a_folder_that_is_not_there_has_no_past(tmp_path: Path) -> None:
-    checkpoint = SparkCheckpoint(tmp_path / "none")
+def test_a_folder_that_is_not_there_has_no_past(place: Location) -> None:
+    checkpoint = SparkCheckpoint(place / "none")
     assert checkpoint.query_id() is None
     assert checkpoint.last_planned_batch() is None
     assert checkpoint.last_committed_batch() is None
@@ -33,9 +32,9 @@ def test_planned_and_committed_batches_are_told_apart(checkpoint: SparkCheckpoin
     assert checkpoint.end_position(2) == Position({"pos": {0: 15, 1: 25, 2: 4}})
 
 
-def test_batches_are_compared_as_numbers(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", [ENDS[0]] * 12, committed=11, initial=None)
-    assert SparkCheckpoint(tmp_path / "c").last_committed_batch() == 10
+def test_batches_are_compared_as_numbers(place: Location) -> None:
+    write_checkpoint(place / "c", [ENDS[0]] * 12, committed=11, initial=None)
+    assert SparkCheckpoint(place / "c").last_committed_batch() == 10
 
 
 def test_a_batch_ranges_from_the_end_of_the_one_before(checkpoint: SparkCheckpoint) -> None:
@@ -47,21 +46,21 @@ def test_a_new_partition_is_read_from_its_beginning(checkpoint: SparkCheckpoint)
     assert checkpoint.source_ranges(2) == {"pos": {0: (15, 15), 1: (20, 25), 2: (0, 4)}}
 
 
-def test_before_the_first_commit_the_position_is_where_the_first_batch_begins(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", ENDS[:1], committed=0, initial={"pos": {"0": 3}})
-    assert SparkCheckpoint(tmp_path / "c").committed_position() == Position({"pos": {0: 3}})
+def test_before_the_first_commit_the_position_is_where_the_first_batch_begins(place: Location) -> None:
+    write_checkpoint(place / "c", ENDS[:1], committed=0, initial={"pos": {"0": 3}})
+    assert SparkCheckpoint(place / "c").committed_position() == Position({"pos": {0: 3}})
 
 
 @pytest.mark.parametrize(
     "content", ["", "v9\n{}\n{}", f"v1\n{METADATA}\n[1]", f"v1\n{METADATA}\nnonsense", f'v1\n{METADATA}\n{{"pos":7}}']
 )
 def test_damage_is_reported_with_a_way_out(checkpoint: SparkCheckpoint, content: str) -> None:
-    (checkpoint.path / "offsets" / "1").write_text(content)
+    (checkpoint.path / "offsets" / "1").write_bytes(content.encode())
     with pytest.raises(UnusableCheckpointError, match="start a new generation"):
         checkpoint.committed_position()
 
 
 def test_damaged_metadata_is_reported(checkpoint: SparkCheckpoint) -> None:
-    (checkpoint.path / "metadata").write_text("{}")
+    (checkpoint.path / "metadata").write_bytes(b"{}")
     with pytest.raises(UnusableCheckpointError, match="metadata"):
         checkpoint.query_id()

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
+from state.locations import Location
 from tests.spark_apps.checkpoints import write_checkpoint
 
 MINE = CheckpointOwner("pos", 1, topic_ids={"pos": "AAA"})
@@ -15,21 +15,21 @@ QUERY = "d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"
 
 
 @pytest.fixture
-def used(tmp_path: Path) -> SparkCheckpoint:
-    write_checkpoint(tmp_path / "gen-1", [{"pos": {"0": 1}}], committed=1, initial=None)
-    return SparkCheckpoint(tmp_path / "gen-1")
+def used(place: Location) -> SparkCheckpoint:
+    write_checkpoint(place / "gen-1", [{"pos": {"0": 1}}], committed=1, initial=None)
+    return SparkCheckpoint(place / "gen-1")
 
 
-def test_a_new_checkpoint_can_be_claimed(tmp_path: Path) -> None:
-    checkpoint = SparkCheckpoint(tmp_path / "gen-1")
+def test_a_new_checkpoint_can_be_claimed(place: Location) -> None:
+    checkpoint = SparkCheckpoint(place / "gen-1")
     assert confirmed_owner(checkpoint, MINE) == MINE
 
 
-def test_a_claim_survives_its_file_beside_the_folder(tmp_path: Path) -> None:
-    MINE.write(tmp_path / "gen-1")
-    assert CheckpointOwner.read(tmp_path / "gen-1") == MINE
-    assert owner_file(tmp_path / "gen-1").parent == tmp_path
-    assert CheckpointOwner.read(tmp_path / "gen-2") is None
+def test_a_claim_survives_its_file_beside_the_folder(place: Location) -> None:
+    MINE.write(place / "gen-1")
+    assert CheckpointOwner.read(place / "gen-1") == MINE
+    assert owner_file(place / "gen-1").parent == place
+    assert CheckpointOwner.read(place / "gen-2") is None
 
 
 def test_the_same_app_goes_on(used: SparkCheckpoint) -> None:
@@ -59,16 +59,16 @@ def test_a_foreign_checkpoint_is_refused(used: SparkCheckpoint, earlier: Checkpo
         confirmed_owner(used, MINE)
 
 
-def test_a_checkpoint_that_lost_its_content_is_refused(tmp_path: Path) -> None:
-    replace(MINE, query_id=QUERY).write(tmp_path / "gen-1")
+def test_a_checkpoint_that_lost_its_content_is_refused(place: Location) -> None:
+    replace(MINE, query_id=QUERY).write(place / "gen-1")
     with pytest.raises(UnusableCheckpointError, match="its content is gone"):
-        confirmed_owner(SparkCheckpoint(tmp_path / "gen-1"), MINE)
+        confirmed_owner(SparkCheckpoint(place / "gen-1"), MINE)
 
 
-def test_a_damaged_claim_is_reported(tmp_path: Path) -> None:
-    owner_file(tmp_path / "gen-1").write_text("{")
+def test_a_damaged_claim_is_reported(place: Location) -> None:
+    owner_file(place / "gen-1").write_bytes(b"{")
     with pytest.raises(UnusableCheckpointError, match=r"gen-1\.claim\.json"):
-        CheckpointOwner.read(tmp_path / "gen-1")
+        CheckpointOwner.read(place / "gen-1")
 
 
 @pytest.mark.parametrize("ids", [{}, {"pos-rewards-changelog": "DDD"}])

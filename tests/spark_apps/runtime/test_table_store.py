@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from harness.ports import free_ports
-from spark_apps.runtime.table_store import reaching_by_spark, store_properties
-from state.errors import TablesUnreachableError
+from spark_apps.runtime.table_store import close_to_others, reaching_by_spark, store_properties
+from state.errors import ConfigurationError, TablesUnreachableError
 from state.locations import RemoteFolder
 
 _SET = {
@@ -31,6 +33,27 @@ def test_spark_asks_the_same_endpoint_as_deltalake_and_gets_no_secret() -> None:
 def test_other_places_need_nothing(tmp_path: Path) -> None:
     for place in (tmp_path, RemoteFolder("hdfs://namenode:8020/tables")):
         assert store_properties(place, _SET) == {}
+
+
+@pytest.mark.spark
+def test_the_folder_of_durable_files_is_closed_to_others(spark_session: SparkSession, tmp_path: Path) -> None:
+    """Hadoop's client of local files stands in for that of HDFS."""
+    made, open_one = tmp_path / "a" / "made", tmp_path / "open"
+    open_one.mkdir()
+    open_one.chmod(0o755)
+    for folder in (made, open_one):
+        close_to_others(spark_session, RemoteFolder(f"file:{folder}"))
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_open_folder_of_another_user_is_refused() -> None:
+    spark = Mock()
+    files = spark.sparkContext._jvm.org.apache.hadoop.fs.Path.return_value.getFileSystem.return_value
+    found = files.getFileStatus.return_value.getPermission.return_value
+    found.applyUMask.return_value.equals.return_value = False
+    files.setPermission.side_effect = ValueError("org.apache.hadoop.security.AccessControlException: not the owner")
+    with pytest.raises(ConfigurationError, match=r"other users may read hdfs://namenode:8020/shop.*chmod 700"):
+        close_to_others(spark, RemoteFolder("hdfs://namenode:8020/shop"))
 
 
 @pytest.mark.spark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
@@ -17,6 +16,7 @@ from spark_apps.snapshot.cut import CommittedBatch
 from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
 from state.changelog.headers import ChangelogHeaders
+from state.locations import Location, write_in_one_step
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import verify_copies
@@ -64,14 +64,13 @@ class App:
     def commit(self, batch_id: int) -> None:
         """Finishes a batch, whose input ends at ten times its number."""
         path = self._plan(batch_id, self.settings.generation)
-        (path / "commits").mkdir(exist_ok=True)
-        (path / "commits" / str(batch_id)).write_text("v1\n{}")
+        write_in_one_step(path / "commits" / str(batch_id), b"v1\n{}")
 
-    def _plan(self, batch_id: int, generation: int) -> Path:
+    def _plan(self, batch_id: int, generation: int) -> Location:
         """Begins a batch as Spark does; returns the checkpoint."""
         path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
-        (path / "offsets").mkdir(parents=True, exist_ok=True)
-        (path / "offsets" / str(batch_id)).write_text(f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}')
+        plan = f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}'
+        write_in_one_step(path / "offsets" / str(batch_id), plan.encode())
         return path
 
     def snapshot(self) -> tuple[SnapshotManifest, int | None]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -9,6 +7,7 @@ from spark_apps.runtime.topics import TopicBounds
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from state.changelog.position import Position
 from state.errors import ChangelogError
+from state.locations import Location, write_in_one_step
 from state.snapshots.manifest import SnapshotManifest
 from tests.spark_apps.checkpoints import write_checkpoint
 
@@ -36,15 +35,14 @@ def test_a_table_that_does_not_fit_the_topic_is_refused(offsets: dict[int, int])
         range_to_fold("c", manifest(offsets), BOUNDS)
 
 
-def test_the_last_committed_batch_decides(tmp_path: Path) -> None:
-    assert CommittedBatch.of(SparkCheckpoint(tmp_path / "none"), 1) is None
-    write_checkpoint(tmp_path / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
-    assert CommittedBatch.of(SparkCheckpoint(tmp_path / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}))
+def test_the_last_committed_batch_decides(place: Location) -> None:
+    assert CommittedBatch.of(SparkCheckpoint(place / "none"), 1) is None
+    write_checkpoint(place / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
+    assert CommittedBatch.of(SparkCheckpoint(place / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}))
 
 
-def test_what_is_planned_is_known_by_generation(tmp_path: Path) -> None:
+def test_what_is_planned_is_known_by_generation(place: Location) -> None:
     for folder, batches in {"gen-1": (3, 9), "gen-2": (0,), "gen-3": (), "gen-2.upstream": (5,), "gen-x": (7,)}.items():
-        (tmp_path / folder / "offsets").mkdir(parents=True)
         for batch_id in batches:
-            (tmp_path / folder / "offsets" / str(batch_id)).touch()
-    assert planned_batches(SparkCheckpoint(tmp_path / "gen-1")) == {1: 9, 2: 0}
+            write_in_one_step(place / folder / "offsets" / str(batch_id), b"v1")
+    assert planned_batches(SparkCheckpoint(place / "gen-1")) == {1: 9, 2: 0}

@@ -2,33 +2,59 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from harness.storage.s3 import S3
 from state.clock import ManualClock
 from state.errors import StorageError
+from state.locations import Location, RemoteFolder, entries, write_in_one_step
 from state.maintenance.archive import Archive
 from state.maintenance.check_verdict import CheckVerdict, last_verdict, put_verdict, verdict_folder
 from state.maintenance.cleanup import Pace
 from state.maintenance.log_record import LogRecord
 
+_KEEP_VERSIONS = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 
-def test_rows_are_read_as_they_were_put_and_by_their_owner_alone(tmp_path: Path) -> None:
+
+def test_rows_are_read_as_they_were_put_and_deleted_when_they_are_forgotten(place: Location) -> None:
     records = [LogRecord(number, 5, b"\x00k%d" % number, b"v", [("h", b"\xff"), ("none", None)]) for number in range(3)]
-    archive = Archive(tmp_path)
+    archive = Archive(place)
     archive.put(2, records)
     archive.put(3, [])
     assert [*archive.rows(2)] == records
     assert (archive.keys(3), archive.exists(3), archive.exists(4)) == (set(), True, False)
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     with pytest.raises(StorageError, match="has no archived rows"):
         archive.keys(4)
-    (tmp_path / "archive-00004.parquet").write_bytes(b"torn")
+    write_in_one_step(place / "archive-00004.parquet", b"torn")
     with pytest.raises(StorageError, match="restore it from a backup"):
         archive.keys(4)
-    assert archive.forget() == 3
+    for draft in ("archive-00005.parquet.123.new", ".archive-00005.parquet.tmp.1"):
+        write_in_one_step(place / draft, b"of a crash")
+    write_in_one_step(place / "plan.json", b"stays")
+    assert archive.forget() == 5
+    assert entries(place) == [place / "plan.json"]
+
+
+def test_a_local_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
+    Archive(tmp_path).put(2, [])
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_bucket_with_versions_keeps_what_was_forgotten(s3: S3, s3_place: RemoteFolder) -> None:
+    """The documents say so, and how to end it."""
+    of_bucket = f"http://127.0.0.1:{s3.port}/{s3.bucket}"
+    assert httpx2.put(f"{of_bucket}?versioning", content=_KEEP_VERSIONS).status_code == 200
+    archive = Archive(s3_place)
+    archive.put(0, [LogRecord(1, 5, b"k", b"v", [])])
+    assert archive.forget() == 1
+    assert not archive.exists(0)
+    kept = re.findall(rf"<Key>[^<]*{s3_place.name}/([^<]*)</Key>", httpx2.get(f"{of_bucket}?versions").text)
+    assert set(kept) == {"archive-00000.parquet"}
 
 
 def test_rows_are_on_disk_before_the_caller_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from spark_apps.apps.records.masked import masked_values
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.stream import ProcessBatch, StreamContext
 from spark_apps.settings import AppSettings
+from state.locations import delete_tree
 from tests.local_tables import local_table
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
     )
 
     # A new checkpoint begins with the topic; the table knows what it has.
-    shutil.rmtree(export.context.checkpoint.path)
+    delete_tree(export.context.checkpoint.path)
     write_topic(export.broker.bootstrap, TOPIC, [export.line(21)])
     settings = export.context.settings.model_copy(update={"generation": 2})
     replace(export, context=replace(export.context, settings=settings)).run()

@@ -16,9 +16,9 @@ from state.errors import ConfigurationError
 def test_a_new_export_makes_its_table_and_a_begun_one_must_find_it(tmp_path: Path) -> None:
     table, checkpoint = tmp_path / "table", SparkCheckpoint(tmp_path / "checkpoint")
     check_table_is_there(table, checkpoint)
-    (checkpoint.path / "commits").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
     check_table_is_there(table, checkpoint)
-    (checkpoint.path / "commits" / "0").write_text("v1\n{}")
+    (tmp_path / "checkpoint" / "commits" / "0").write_text("v1\n{}")
     with pytest.raises(ConfigurationError, match=rf"no table at {table}: copy the table there or correct tables_uri"):
         check_table_is_there(table, checkpoint)
     write_deltalake(table, pa.table({"a": [1]}))
