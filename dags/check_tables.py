@@ -34,9 +34,8 @@ from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.params import task_defaults
 from storekeeper_provider.dag_parts.per_store import TASK_TIMEOUT
-from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator, table_param
+from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, ChooseTablesOperator, TableOperator, table_param
 from storekeeper_provider.dag_parts.schedules import at
-from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
 from storekeeper_provider.staged_rows import staged_table
 
 _NAMES = names_beside(__file__)

@@ -34,8 +34,7 @@ from airflow.sdk import DAG, Param
 from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.params import TEXT_END, task_defaults
-from storekeeper_provider.dag_parts.per_table import TableOperator, table_param
-from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
+from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, TableOperator, table_param
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 _NAMES = names_beside(__file__)

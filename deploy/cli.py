@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from deploy.extras import require_platform
 from deploy.settings import OwnPlatformSettings, PlatformSettings
-from state.cli.listen import listen_address
+from state.cli.node import listen_address
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
 from state.program import ExitCode
 
@@ -22,17 +25,61 @@ def up(
     apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
 ) -> None:
     """Start the platform, or heal it, and leave it running. Example: storekeeper up."""
-    require_platform()
-    from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
+    _require_platform()
+    from deploy.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
+    from deploy.environment import Instance  # noqa: PLC0415
+    from deploy.up import up as bring_up  # noqa: PLC0415
 
-    show_up(OwnPlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
+    settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
+    with _step_report(quiet=quiet) as report:
+        new_password = bring_up(Instance.of(settings), report)
+    out = Console(highlight=False, soft_wrap=True)
+    if not quiet:
+        out.print(f"The platform in {settings.run_dir} is up.", markup=False)
+        out.print(f"  Airflow      {settings.airflow_url}")
+        out.print(f"  Kafka        {settings.kafka_bootstrap}")
+        out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
+        out.print("  more         storekeeper status, storekeeper down")
+    if new_password is not None:
+        out.print(f"  Airflow user {AIRFLOW_USER}, password {new_password} (shown this once)", markup=False)
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
     """Stop the platform and leave no process behind. Example: storekeeper down."""
-    from deploy.console import show_down  # noqa: PLC0415
+    from deploy.environment import Instance  # noqa: PLC0415
+    from deploy.supervisor import down as stop  # noqa: PLC0415
 
-    show_down(PlatformSettings.of_platform(), quiet=quiet)
+    settings = PlatformSettings.of_platform()
+    with _step_report(quiet=quiet) as report:
+        report("stopping the platform")
+        stopped = stop(Instance.of(settings))
+    if not quiet:
+        said = (
+            f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
+        )
+        Console(highlight=False, soft_wrap=True).print(said, markup=False)
+
+
+@contextmanager
+def _step_report(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows each step as a line on standard error, the current one with a spinner; just lines without a terminal."""
+    if quiet:
+        yield lambda step: None
+        return
+    console = Console(stderr=True)
+    with console.status("") as spinner:
+
+        def report(step: str) -> None:
+            console.print(f"  {step}", markup=False, highlight=False)
+            spinner.update(step)
+
+        yield report
+
+
+def _require_platform() -> None:
+    """Checks that the packages that only the whole platform needs are installed. The program explains the error."""
+    if find_spec("supervisor") is None:
+        raise ModuleNotFoundError(name="supervisor")
 
 
 def dashboard(
@@ -58,6 +105,7 @@ def supervise(
 
     With them the control API. Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
     """
+    _require_platform()
     from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
 
     supervise_apps(PlatformSettings.load(), control)
@@ -68,7 +116,8 @@ def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Exit code 4: not all of them are healthy.
     """
-    from deploy.overview.status import collect_status, status_json, status_table  # noqa: PLC0415
+    from deploy.overview.collect import collect_status  # noqa: PLC0415
+    from deploy.overview.status import status_json, status_table  # noqa: PLC0415
 
     platform = PlatformSettings.of_platform()
     found = collect_status(platform)
@@ -100,7 +149,7 @@ def sql(
 
 
 def _last_good_version(table: str) -> int | None:
-    from quality.good_version import last_good_version  # noqa: PLC0415 (for the few that ask)
+    from quality.resolution import last_good_version  # noqa: PLC0415 (for the few that ask)
 
     return last_good_version(PlatformSettings.of_platform().run_dir, table)
 
@@ -108,10 +157,20 @@ def _last_good_version(table: str) -> int | None:
 def jars() -> None:
     """Fetch the jars of Spark and the broker with Maven. Example: storekeeper jars."""
     from deploy.environment import inherited_environment  # noqa: PLC0415
-    from deploy.jars.command import fetch_all  # noqa: PLC0415
+    from deploy.errors import NotSetUpError  # noqa: PLC0415
+    from deploy.jars.fetch import POMS, fetch_jars  # noqa: PLC0415
+    from deploy.preflight import java_problem, maven_problem  # noqa: PLC0415
 
-    folder = PlatformSettings.load().jars_dir
-    fetch_all(folder, inherited_environment())
+    folder, environment = PlatformSettings.load().jars_dir, inherited_environment()
+    problem = java_problem(environment) or maven_problem(environment)  # type: ignore[no-untyped-call]
+    if problem is not None:
+        raise NotSetUpError(problem)
+    for pom in POMS:
+        try:
+            fetch_jars(pom, folder)
+        except subprocess.CalledProcessError as error:
+            msg = f"Maven could not fetch the {pom} jars: see its message above, and run `storekeeper jars` again."
+            raise NotSetUpError(msg) from error
     typer.echo(folder)
 
 
@@ -121,7 +180,7 @@ def settings(
     ] = False,
 ) -> None:
     """Show every setting and its default, as Markdown. Example: storekeeper settings --effective."""
-    from deploy.differences import effective_lines  # noqa: PLC0415
+    from deploy.effective import effective_lines  # noqa: PLC0415
     from deploy.settings_reference import settings_markdown  # noqa: PLC0415
 
     typer.echo("\n".join(effective_lines(PlatformSettings.load())) if effective else settings_markdown().rstrip())
@@ -221,7 +280,7 @@ def create_topics(
 ) -> None:
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
     from deploy.kafka.requests import printed  # noqa: PLC0415
-    from deploy.topics import ensure_topics, topics_of, topics_there  # noqa: PLC0415
+    from deploy.topics import make_topics  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
 
@@ -230,7 +289,7 @@ def create_topics(
     if dry_run:
         typer.echo("\n".join(printed(settings, specs, form)))
         return
-    for topic in ensure_topics(settings.kafka, topics_of(settings, specs, topics_there(settings))):
+    for topic in make_topics(settings, specs):
         typer.echo(topic)
 
 
@@ -247,7 +306,7 @@ def demo(
 
     Exit code 4: something differs from what is computed anew from the input.
     """
-    require_platform()
+    _require_platform()
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
     own = OwnPlatformSettings.load()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import secrets
 import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import psutil
 
 from deploy.control.job_files import end_job_processes
-from deploy.credentials import make_supervisor_credentials
+from deploy.environment import PLATFORM_MARKER, Instance
 from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
-from deploy.programs import CONTROL, Program
+from deploy.operations import exclusive
+from deploy.programs import CONTROL, STOP_TIMEOUT_S, Program
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.waiting import eventually
@@ -190,3 +194,92 @@ def _section(name: str, options: dict[str, str]) -> str:
     # The supervisor expands %(...)s in every value.
     lines = [f"{key}={value.replace('%', '%%')}" for key, value in options.items()]
     return "\n".join([f"[{name}]", *lines, ""])
+
+
+def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -> SupervisorCredentials:
+    """The run directory's credentials, generated on first use; the address follows the settings."""
+    url = f"http://127.0.0.1:{settings.supervisor_port}"
+    try:
+        known = SupervisorCredentials.read(layout.supervisor_secret)
+    except SupervisorUnreachableError:
+        known = SupervisorCredentials(url, "storekeeper", secrets.token_urlsafe(24))
+    fields = {"url": url, "username": known.username, "password": known.password}
+    write_whole(layout.supervisor_secret, f"{json.dumps(fields)}\n".encode(), private=True)
+    return SupervisorCredentials(**fields)
+
+
+def down(instance: Instance) -> bool:
+    """Stops the platform of a run directory and what a killed demo in it may have left. Safe to repeat.
+
+    Returns whether anything was running.
+
+    Raises:
+        AlreadyRunningError: another `up`, `down` or `demo` is at work there.
+    """
+    layout, timeout_s = instance.layout, STOP_TIMEOUT_S
+    with exclusive(layout.lock, "down"):
+        stopped = stop_everything(layout, timeout_s)
+        return stop_everything(RunLayout(layout.demo), timeout_s) or stopped
+
+
+def stop_everything(layout: RunLayout, timeout_s: float) -> bool:
+    """Stops what runs in a run directory; the caller holds its lock. Returns whether anything did."""
+    client = running_supervisor(layout)
+    if client is not None:
+        shut_down(client, layout, timeout_s + 5)
+    stopped = end_orphans(layout.root) > 0 or client is not None
+    layout.started_with.unlink(missing_ok=True)
+    return stopped
+
+
+def find_orphans(run_dir: Path) -> list[psutil.Process]:
+    """Every live process that the platform of `run_dir` started, except this one and its ancestors.
+
+    Processes whose environment can't be read (another user's) are not ours and left out.
+    """
+    spared = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    return [process for process in psutil.process_iter() if process.pid not in spared and _is_marked(process, run_dir)]
+
+
+def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
+    """Ends every process that the platform of `run_dir` started. Returns how many there were.
+
+    Looks again until none is left, since a process may start another one while it is being ended.
+    """
+    ended = 0
+    for _ in range(5):
+        found = find_orphans(run_dir)
+        if not found:
+            break
+        ended += len(found)
+        _end(found, grace_s)
+    return ended
+
+
+def _is_marked(process: psutil.Process, run_dir: Path) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return process.environ().get(PLATFORM_MARKER) == str(run_dir)
+    except (psutil.Error, OSError):
+        return False
+
+
+def _end(processes: list[psutil.Process], grace_s: float) -> None:
+    for process in processes:
+        _log.debug("ending a leftover process: %s", process.pid)
+        _send(process, kill=False)
+    for process in psutil.wait_procs(processes, timeout=grace_s)[1]:
+        _send(process, kill=True)
+    psutil.wait_procs(processes, timeout=grace_s)
+
+
+def _send(process: psutil.Process, *, kill: bool) -> None:
+    # psutil compares the start time first, so that a reused process id is not hit.
+    try:
+        if kill:
+            process.kill()
+        else:
+            process.terminate()
+    except psutil.Error:
+        return

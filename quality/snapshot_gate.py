@@ -7,6 +7,7 @@ or was released. It needs no Spark: DuckDB reads the table.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,12 @@ from quality.profile import drift, merged
 from quality.reconciliation import compare, other_is_gone
 from quality.resolution import ResolutionArchive
 from quality.settings import QualitySettings
-from quality.store_table import growing_fields, table_of
 from quality.table_gate import COMPARED_BATCHES
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
-from spark_apps.checked_table import CheckedTable, WithTable
+from spark_apps.checked_table import CheckedColumn, CheckedTable, WithTable
 from spark_apps.generations.live import store_in
-from spark_apps.spec import StoreSpec
+from spark_apps.registry import APPS
+from spark_apps.spec import StoreSpec, ValueField, misfit
 from state.clock import Clock
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.manifest import SnapshotManifest
@@ -147,3 +148,30 @@ class SnapshotGate:
     def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
         earlier = self._archive.published_before(batch.first_version, COMPARED_BATCHES)
         return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
+
+
+def table_of(store: StoreSpec) -> CheckedTable:
+    """The declaration of a store's snapshots, in the generation that `store` is of.
+
+    A field must be there unless it is nullable, and is at least 0 if it is never negative. A declared column adds to
+    that. What is declared for other rows than those of this generation is left out.
+    """
+    declared = next((table for table in APPS[store.app].tables if table.name == store.name), None)
+    if declared is None or misfit(store, declared) is not None:
+        declared = CheckedTable(store.name, ())
+    columns = tuple(_column(item, declared.column(item.name)) for item in store.value_fields)
+    return replace(declared, columns=columns)
+
+
+def growing_fields(store: StoreSpec) -> list[str]:
+    """The store's fields that only grow."""
+    return [item.name for item in store.value_fields if item.only_grows]
+
+
+def _column(item: ValueField, declared: CheckedColumn | None) -> CheckedColumn:
+    least: float | None = 0 if item.never_negative else None
+    if declared is None:
+        return CheckedColumn(item.name, item.sql_type, nullable=item.nullable, least=least)
+    if declared.least is not None:
+        least = declared.least if least is None else max(least, declared.least)
+    return replace(declared, nullable=item.nullable and declared.nullable, least=least)

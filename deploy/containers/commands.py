@@ -13,6 +13,9 @@ from state.cli.output import say
 from state.clock import SystemClock
 from state.program import ExitCode
 
+_AIRFLOW_URL = "http://airflow-api-server:8080"
+"""Where the compose file has Airflow."""
+
 container_commands = typer.Typer(
     help="Prepare and run the platform in containers.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -41,10 +44,12 @@ def prepare(
 @container_commands.command()
 def topics() -> None:
     """Make the topics that are missing. Example: storekeeper container topics."""
-    from deploy.containers.begin import begin_topics  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
+    from deploy.topics import make_topics  # noqa: PLC0415
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
 
-    for topic in begin_topics(PlatformSettings.load()):
+    settings = PlatformSettings.load()
+    for topic in make_topics(settings, wanted_apps(settings).values()):
         typer.echo(topic)
 
 
@@ -66,10 +71,28 @@ def streams() -> None:
 
     It unpauses the scheduled DAGs, too.
     """
-    from deploy.containers.begin import AIRFLOW_URL, begin_streams  # noqa: PLC0415
+    from deploy.airflow_client import AirflowClient  # noqa: PLC0415
+    from deploy.airflow_home import AIRFLOW_USER, read_airflow_password  # noqa: PLC0415
+    from deploy.errors import StartError  # noqa: PLC0415
+    from deploy.layout import RunLayout  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
+    from deploy.up import SCHEDULED_DAGS, START_APPS_DAG  # noqa: PLC0415
+    from deploy.waiting import eventually  # noqa: PLC0415
 
-    begin_streams(PlatformSettings.load(), AIRFLOW_URL)
+    settings = PlatformSettings.load()
+    password = read_airflow_password(RunLayout(settings.run_dir))
+    if password is None:
+        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper container prepare` first."
+        raise StartError(msg)
+    dags = (START_APPS_DAG, *SCHEDULED_DAGS)
+    with AirflowClient(_AIRFLOW_URL, AIRFLOW_USER, password) as airflow:
+        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, dags)), settings.start_timeout_s):
+            broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
+            msg = f"Airflow at {_AIRFLOW_URL} did not get ready ({'; '.join(broken) or 'DAGs are missing'})."
+            raise StartError(msg)
+        for dag in dags:
+            airflow.unpause(dag)
+        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
 
 
 @healthy_commands.command()

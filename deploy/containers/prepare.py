@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.airflow_home import AIRFLOW_USER
 from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
-from deploy.credentials import AIRFLOW_USER
 from state.errors import ConfigurationError
 from state.private_files import private_folder, read_secret
 from state.security.access import Caller, Role

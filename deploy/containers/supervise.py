@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from deploy.environment import inherited_environment, is_foreign
-from deploy.extras import require_platform
 from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs, control_program
 from deploy.settings import PlatformSettings
@@ -29,7 +28,6 @@ def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
         control: `HOST:PORT` of the control API, which is started at once.
     """
     layout = RunLayout(settings.run_dir)
-    require_platform()
     make_private(layout.root)
     programs = (control_program(layout, control), *app_programs(layout, settings))
     command = prepare_supervisor(layout, settings, programs)

@@ -14,12 +14,10 @@ import typer
 
 from deploy.control.app_changes import AppChanges
 from deploy.control.app_control import AppControl, app_control
-from deploy.control.keeper import keeper_of
-from deploy.control.node_roll import NodeRoll
-from deploy.control.node_views import HttpViews, node_client
+from deploy.control.keeper import keeper_of, watched_programs
+from deploy.control.node_roll import NodeRoll, NodeViews, node_client
 from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher
-from deploy.control.watched import watched_programs
 from spark_apps.priority import begin_job
 from spark_apps.registry import app_named, apps_of
 from spark_apps.settings import AppSettings
@@ -120,7 +118,7 @@ def upgrade_nodes(
     settings = _settings()
     addresses = settings.node_addresses
     with node_client(settings) as http:
-        views = HttpViews(addresses, http)
+        views = NodeViews(addresses, http)
         roll = NodeRoll(tuple(addresses), keeper_of(settings), views, int(time.time() if since is None else since))
         before = None
         while (waits := roll.step()) is not None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import NoReturn
 
 from deploy.control.app_control import ProcessSupervisor
 from deploy.control.settings import OperationsSettings
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
-from spark_apps.registry import apps_of
+from spark_apps.generations.desired_state import Role, desired_state_of
+from spark_apps.generations.journal import JournalFile
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from state.errors import RefusedError
 
@@ -43,9 +47,8 @@ class Elsewhere:
         """Refuses."""
         self._refuse("stopped", name)
 
-    def log_end(self, name: str, max_bytes: int) -> str:
+    def log_end(self, name: str) -> str:
         """Says where the log is."""
-        del max_bytes
         return f"the log of {name} is where systemd or the container has it"
 
     def _refuse(self, what: str, name: str) -> NoReturn:
@@ -68,3 +71,18 @@ def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
 
 
 _: type[ProcessSupervisor] = Elsewhere
+
+
+def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
+    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
+
+    Args:
+        known: the supervisor's programs: those of the apps that this platform runs.
+        run_dir: holds the generations' journals: a generation that isn't live has a process of its own.
+    """
+    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    for app in [app for apps in found.values() for app in apps]:
+        journal = JournalFile(run_dir, app).read()
+        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
+            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
+    return found

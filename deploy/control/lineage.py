@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from deploy.control.datasets import Dataset, table_dataset, topic_dataset
 from spark_apps.generations.live import live_store
 from spark_apps.registry import APPS, apps_of, gated_tables, stores
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from state.locations import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +108,29 @@ def _topics(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
 
 def _tables(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
     return tuple(table_dataset(settings.delta_table(name)) for name in names)
+
+
+_OF_OBJECTS = {"s3": "s3", "s3a": "s3", "gs": "gs"}
+"""Stores of objects, whose names are keys without a leading slash, and the scheme that OpenLineage gives them."""
+
+
+class Dataset(NamedTuple):
+    """A topic or a table."""
+
+    namespace: str
+    name: str
+
+
+def topic_dataset(bootstrap: str, topic: str) -> Dataset:
+    """A topic. OpenLineage names a cluster after the first of its brokers."""
+    return Dataset(f"kafka://{bootstrap.partition(',')[0].strip()}", topic)
+
+
+def table_dataset(place: Location) -> Dataset:
+    """A Delta table at a path."""
+    if isinstance(place, Path):
+        return Dataset("file", str(place))
+    parts = urlsplit(place.uri)
+    if parts.scheme in _OF_OBJECTS:
+        return Dataset(f"{_OF_OBJECTS[parts.scheme]}://{parts.netloc}", parts.path.strip("/"))
+    return Dataset(f"{parts.scheme}://{parts.netloc}", parts.path)

@@ -33,11 +33,6 @@ class OperationsSettings(ClientSettings):
         return 0.75 * self.start_timeout_s
 
     @property
-    def query_url(self) -> str:
-        """Address of the stores' page; empty if no node is known."""
-        return self.peers.partition(",")[0].partition("=")[2].strip()
-
-    @property
     def supervisor_secret(self) -> Path:
         """JSON `{"url", "username", "password"}` of the supervisor, written by `storekeeper up`."""
         return self.run_dir / "secrets" / "supervisor.json"

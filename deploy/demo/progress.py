@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deploy.disk import check_not_full
+from deploy.environment import Instance
 from deploy.errors import StartError
-from deploy.instance import Instance
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import ON_DEMAND_APPS, SHARED_DRIVER
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
 from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
 from deploy.demo.comparison import compare, compare_dead_letters
 from deploy.demo.invoices import InvoiceRecord, invoice_records
@@ -25,14 +25,13 @@ from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
 from deploy.demo.systems.part import SystemsPart
 from deploy.disk import check_room
-from deploy.down import stop_everything
+from deploy.environment import Instance
 from deploy.errors import AlreadyRunningError, StartError
-from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
-from deploy.supervisor import running_supervisor
+from deploy.supervisor import running_supervisor, stop_everything
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps

@@ -73,6 +73,11 @@ def _tables(layout: RunLayout, settings: PlatformSettings | None) -> Location:
     return (RunDirSettings(run_dir=layout.root) if settings is None else settings).tables
 
 
+def collect_status(settings: PlatformSettings) -> Overview:
+    """Looks at every process once; takes a few seconds at most. Works whether the platform is up or down."""
+    return collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, probe=True)
+
+
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
     """Collects what the dashboard and Airflow's page show, from the nodes of the process's settings, anew at each call.
 

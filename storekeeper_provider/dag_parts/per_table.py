@@ -64,3 +64,9 @@ class TableOperator(StorekeeperJobOperator):
                 if isinstance(alias, AssetAlias):
                     context["outlet_events"][alias].add(delta_table(self.table or self.arguments[-1]))
         return summary
+
+
+UPDATED_SNAPSHOTS = AssetAlias("delta_snapshots", group="delta")
+"""Stands for the tables that a run of DAG `snapshot_stores` updates."""
+UPDATED_TABLES = AssetAlias("delta_published", group="delta")
+"""Stands for the tables that a run of DAG `check_tables` or `release_quarantined` updates."""

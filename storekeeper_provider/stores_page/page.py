@@ -6,7 +6,8 @@ The platform is that of connection `storekeeper_default`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path, PurePosixPath
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -15,7 +16,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from fastapi import Depends, FastAPI, Response
 
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.stores_page.topology_page import refusal_page, topology_page
 
 _STATIC = Path(__file__).with_name("static")
 _HTML = "text/html; charset=utf-8"
@@ -106,3 +106,50 @@ def _file(name: str, media_type: str) -> Callable[[], Response]:
 def _answer(content: bytes, media_type: str, *, cache: str = "no-store", status: int = 200) -> Response:
     headers = {**_HEADERS, "Cache-Control": cache}
     return Response(content, status, media_type=media_type, headers=headers)
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <title>{title}</title>
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <link rel="icon" href="../icon.svg">
+    <link rel="stylesheet" href="../stores.css">
+  </head>
+  <body>
+    <header>
+      <h1>{title}</h1>
+      <a href="../">Stores</a>
+    </header>
+    {content}
+  </body>
+</html>
+"""
+_CONTENT = """<div class="scroll">{svg}</div>
+    <h2>Operators</h2>
+    <pre class="scroll">{text}</pre>
+    <details>
+      <summary>Mermaid source</summary>
+      <pre class="scroll">{mermaid}</pre>
+    </details>"""
+
+
+def topology_page(app: str, topology: Mapping[str, str]) -> str:
+    """The page of a topology.
+
+    Args:
+        app: the app's name.
+        topology: the control API's answer: `svg`, which escapes names itself, `text` and `mermaid`.
+    """
+    words = {name: escape(topology[name]) for name in ("text", "mermaid")}
+    return _page(app, _CONTENT.format(svg=topology["svg"], **words))
+
+
+def refusal_page(app: str, reason: str) -> str:
+    """The page in place of a topology that can't be shown."""
+    return _page(app, f"<p>{escape(reason)}</p>")
+
+
+def _page(app: str, content: str) -> str:
+    return _PAGE.format(title=escape(f"Topology of {app}"), content=content)

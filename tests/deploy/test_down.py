@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.down import end_orphans, find_orphans
 from deploy.environment import PLATFORM_MARKER, child_environment
 from deploy.settings import PlatformSettings
+from deploy.supervisor import end_orphans, find_orphans
 
 _READY_THEN_WAIT = "print('ready', flush=True); import time; time.sleep(600)"
 _DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {_READY_THEN_WAIT}"
@@ -94,7 +94,7 @@ def test_it_never_ends_itself_or_its_ancestors(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from deploy.down import end_orphans
+from deploy.supervisor import end_orphans
 print(end_orphans(Path(sys.argv[1])))
 """
     done = subprocess.run(

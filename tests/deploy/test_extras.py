@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.extras import missing_package
+from deploy.entry import missing_package
 
 
 @pytest.mark.parametrize(

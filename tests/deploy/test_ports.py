@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.errors import PortTakenError
-from deploy.ports import check_ports, is_free, listener
+from deploy.up import check_ports, is_free, listener
 
 
 @pytest.fixture

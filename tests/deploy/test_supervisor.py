@@ -14,13 +14,12 @@ import psutil
 import pytest
 
 from deploy.control.job_files import JOB_MARKER
-from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
 from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
-from deploy.supervisor import running_supervisor, shut_down, start_supervisor, stop_all
+from deploy.supervisor import find_orphans, running_supervisor, shut_down, start_supervisor, stop_all, stop_everything
 from deploy.supervisor_rpc import SupervisorRpc
 from deploy.waiting import eventually
 from harness.ports import free_ports

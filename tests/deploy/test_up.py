@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.down import find_orphans
 from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.settings import OwnPlatformSettings
+from deploy.supervisor import find_orphans
 from deploy.up import check_no_other, forget_removed_apps
 from harness import adjusted
 from state.run_dir import remember_started

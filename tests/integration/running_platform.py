@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, read_airflow_password
+from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually

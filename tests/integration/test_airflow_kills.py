@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.down import stop_everything
 from deploy.layout import RunLayout
+from deploy.supervisor import stop_everything
 from deploy.waiting import eventually
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, read_airflow_password
-from deploy.down import stop_everything
+from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
 from deploy.layout import RunLayout
+from deploy.supervisor import stop_everything
 from deploy.waiting import eventually
 from harness.topics import write_topic
 from spark_apps.new_app.plan import plan_new_app, write_new_app

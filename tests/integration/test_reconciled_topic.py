@@ -10,8 +10,8 @@ from harness.broker import Broker
 from harness.ports import free_ports
 from harness.sales import good_sales
 from harness.topics import read_topic, write_topic
+from quality.reconciliation import KafkaTopic
 from quality.settings import QualitySettings
-from quality.topic import KafkaTopic
 from state.changelog.errors import BrokerUnavailableError
 
 pytestmark = pytest.mark.broker

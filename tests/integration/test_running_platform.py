@@ -22,8 +22,8 @@ from deploy.airflow_client import AirflowClient
 from deploy.demo.report import DemoReport
 from deploy.demo.run import Demo, demo_input
 from deploy.demo.screen import Screen
+from deploy.environment import Instance
 from deploy.errors import StartError
-from deploy.instance import Instance
 from deploy.waiting import eventually
 from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile

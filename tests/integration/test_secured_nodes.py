@@ -15,7 +15,7 @@ import httpx2
 import psutil
 import pytest
 
-from deploy.control.node_views import HttpViews, node_client
+from deploy.control.node_roll import HttpViews, node_client
 from deploy.control.settings import OperationsSettings
 from harness.broker import Broker
 from harness.certificates import Authority, make_authority

@@ -13,9 +13,9 @@ import pytest
 from deploy.demo.report import DemoReport
 from deploy.demo.run import Demo, demo_input
 from deploy.demo.screen import Screen
-from deploy.down import find_orphans, stop_everything
-from deploy.instance import Instance
+from deploy.environment import Instance
 from deploy.layout import RunLayout
+from deploy.supervisor import find_orphans, stop_everything
 from harness.acls import bindings
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
 from state.program import ExitCode

@@ -12,11 +12,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from quality.errors import ReleaseRefusedError, StagedTableError, ValidationError
 from quality.gate import Batch
-from quality.good_version import last_good_version
 from quality.quarantine import Decision, Quarantine
+from quality.resolution import last_good_version
 from quality.settings import QualitySettings
-from quality.snapshot_gate import SnapshotGate
-from quality.store_table import table_of
+from quality.snapshot_gate import SnapshotGate, table_of
 from quality.verdict import Status, Verdict
 from spark_apps.apps.pos import POS
 from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
@@ -96,7 +95,7 @@ def decide(gate: SnapshotGate) -> Verdict:
 def declare(monkeypatch: pytest.MonkeyPatch, *columns: CheckedColumn, **rules: Any) -> None:
     """Declares more about the snapshots of `rewards`."""
     declared = replace(POS, tables=(CheckedTable("rewards", columns, **rules),))
-    monkeypatch.setattr("quality.store_table.APPS", {"pos": declared})
+    monkeypatch.setattr("quality.snapshot_gate.APPS", {"pos": declared})
 
 
 def test_a_good_snapshot_passes_and_has_data_docs(gate: SnapshotGate, path: Path, settings: QualitySettings) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from deploy.control.app_control import AppControl, Patience
-from deploy.control.errors import AppFailedError, AppTimeoutError
+from deploy.control.app_control import AppControl, AppFailedError, AppTimeoutError, Patience
 from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
@@ -43,7 +42,7 @@ class FakeSupervisor:
         self.on_stop()
         return ran
 
-    def log_end(self, name: str, max_bytes: int) -> str:
+    def log_end(self, name: str) -> str:
         return "the last words"
 
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.control.keeper import keeper_of
+from deploy.control.keeper import keeper_of, watched_programs
 from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher, Watched
-from deploy.control.watched import watched_programs
 from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.control.watch import read_history, write_history
-from deploy.control.watch_rules import WatchHistory
+from deploy.control.watch import WatchHistory, read_history, write_history
 
 
 def test_what_was_written_is_remembered(tmp_path: Path) -> None:

@@ -1,24 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deploy.control.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
+from deploy.control.settings import OperationsSettings
+from deploy.control.watch import WatchAction, WatchHistory, judge, sickest
 from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000
-LIMITS = WatchLimits(
-    stale_ms=30_000,
-    progress_ms=300_000,
-    start_ms=120_000,
-    alert_ms=300_000,
-    restarts=3,
-    window_ms=1_800_000,
-    backoff_ms=60_000,
-)
+LIMITS = OperationsSettings(kafka_bootstrap="nowhere:1", run_dir=Path("/nowhere"))
 PROCESS = ProcessInfo("pos", "RUNNING", 7, NOW - 1_000_000, 0)
 BEAT = Heartbeat("pos", 1, 7, AppState.RUNNING, NOW - 990_000, NOW - 2_000, last_progress_ms=NOW - 5_000)
 BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}

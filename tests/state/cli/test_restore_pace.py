@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state.cli.restore_pace import RestorePace
+from state.cli.watch import RestorePace
 
 
 def replica(left: int | None, *, serving: bool = False) -> dict[str, Any]:
