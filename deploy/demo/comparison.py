@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from deploy.demo.invoices import Record
 from deploy.demo.observation import Difference, Observation, TopicRecord, points_text
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward
-from deploy.demo.poison import PoisonRecord
 
 SHIPMENTS = "shipments"
 NOTIFICATIONS = "notifications"
@@ -44,7 +44,7 @@ def compare(expected: Expectation, observed: Observation) -> list[Difference]:
 
 def compare_shipments(expected: Expectation, records: Iterable[TopicRecord]) -> list[Difference]:
     """Each home delivery's invoice exactly once, with its original bytes."""
-    found = Counter((record.key or b"", record.value or b"") for record in records)
+    found = Counter((record.key, record.value) for record in records)
     return _counter_differences(SHIPMENTS, expected.shipments, found)
 
 
@@ -155,17 +155,13 @@ def _short(subject: object) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-def compare_dead_letters(poison: Iterable[PoisonRecord], observed: Observation) -> list[Difference]:
+def compare_dead_letters(poison: Iterable[Record], observed: Observation) -> list[Difference]:
     """Every difference of the dead letters from the published poison: all of it, unharmed, and nothing else."""
     letters = observed.dead_letters
     differences = [difference for letter in letters for difference in _header_differences(letter, observed)]
     expected = Counter((record.key or b"", record.value) for record in poison)
     found = Counter((letter.key or b"", letter.value) for letter in letters)
-    differences += [
-        Difference(DEAD_LETTERS, repr(subject)[:120], f"{expected[subject]} times", f"{found[subject]} times")
-        for subject in expected.keys() | found.keys()
-        if expected[subject] != found[subject]
-    ]
+    differences += _counter_differences(DEAD_LETTERS, expected, found)
     return differences
 
 

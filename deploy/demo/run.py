@@ -13,13 +13,12 @@ from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
 from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
 from deploy.demo.comparison import compare, compare_dead_letters
-from deploy.demo.invoices import InvoiceRecord, invoice_records
+from deploy.demo.invoices import Record, invoice_records, load_purchases
 from deploy.demo.observation import Observation, points_text
 from deploy.demo.oracle import Expectation, expect
-from deploy.demo.poison import PoisonRecord, poison_records, spread
+from deploy.demo.poison import poison_records, spread
 from deploy.demo.progress import wait_until_processed
 from deploy.demo.publish import publish
-from deploy.demo.purchases import load_purchases
 from deploy.demo.report import DemoReport
 from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
@@ -58,15 +57,15 @@ _TOP_TEN = (
 class DemoInput:
     """The demo's input and its expected output."""
 
-    invoices: list[InvoiceRecord]
-    poison: list[PoisonRecord]
+    invoices: list[Record]
+    poison: list[Record]
     expected: Expectation
 
 
 def demo_input(purchases: int | None, poison: int) -> DemoInput:
     """The invoices of the first `purchases` purchases (None: all) and `poison` poison records."""
     invoices = invoice_records(load_purchases(purchases))
-    bad = poison_records(poison, [record.value for record in invoices])
+    bad = poison_records(poison, invoices)
     return DemoInput(invoices, bad, expect(invoices))
 
 
@@ -175,13 +174,7 @@ class Demo:
         self._screen.step(2, f"publishing {len(data.invoices)} real purchases as invoices, {len(data.poison)} poison")
         records = spread(data.poison, data.invoices)
         with self._report.phase("publish"), self._screen.publishing(len(records)) as show:
-            publish(
-                self._settings.kafka,
-                POS,
-                records,
-                rate=self._rate,
-                on_progress=show,
-            )
+            publish(self._settings.kafka, records, rate=self._rate, on_progress=show)
         if self._systems is not None:
             events = self._systems.publish()
             self._screen.note(f"and {events} generated events: ticks, games, orders on their way, what users do")

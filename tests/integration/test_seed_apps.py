@@ -12,9 +12,10 @@ import orjson
 import pytest
 
 from deploy.demo.collect import read_topic
-from deploy.demo.systems.answers import collect
-from deploy.demo.systems.events import SystemRecord, system_records
+from deploy.demo.invoices import Record
+from deploy.demo.systems.events import system_records
 from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
+from deploy.demo.systems.part import collect
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
@@ -50,12 +51,12 @@ class Systems:
         return StateClient(self.nodes[node].address)
 
 
-def publish(broker: Broker, records: list[SystemRecord]) -> None:
+def publish(broker: Broker, records: list[Record]) -> None:
     for topic in sorted({record.topic for record in records}):
         write_topic(broker.bootstrap, topic, [(r.key, r.value) for r in records if r.topic == topic])
 
 
-def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[SystemRecord]]:
+def halved(records: list[Record]) -> tuple[list[Record], list[Record]]:
     """The first and the second half of each topic."""
     first, second = [], []
     for topic in sorted({record.topic for record in records}):
@@ -95,7 +96,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
             broker.create_topic(topic, config=compacted)
         records = system_records()
         sales = sorted(good_sales(200, seed=3), key=lambda sale: orjson.loads(sale[1])["CreatedTime"])
-        records += [SystemRecord("pos", key, value) for key, value in sales[10:] + sales[:10]]
+        records += [Record("pos", key, value) for key, value in sales[10:] + sales[:10]]
         halves = halved(records)
         publish(broker, halves[0])
         running = started(apps)
