@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Param
-
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import Names
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.params import choice_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 
@@ -30,18 +28,12 @@ def per_store(names: Names, *, retries: int = 2) -> dict[str, Any]:
     The control API bounds the jobs that run at once (`jobs_at_once`): a deferred task holds no slot of Airflow.
     """
     return {
-        "catchup": False,
-        "max_active_runs": 1,
-        "default_args": task_defaults(retries=retries),
-        "dagrun_timeout": timedelta(minutes=50),
-        "deadline": done_within(timedelta(minutes=45)),
+        **operating(retries=retries, done=timedelta(minutes=45), ended=timedelta(minutes=50)),
         "params": {
-            "store": Param(
-                ALL,
-                type="string",
-                enum=[ALL, *names.stores],
-                title="Store",
-                description="One store, or `all`: each store whose app has ever run on this platform.",
+            "store": choice_param(
+                "Store",
+                "One store, or `all`: each store whose app has ever run on this platform.",
+                [ALL, *names.stores],
             )
         },
     }

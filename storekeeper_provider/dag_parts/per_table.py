@@ -9,6 +9,7 @@ from airflow.sdk import AssetAlias, Param
 
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
+from storekeeper_provider.dag_parts.params import choice_param
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 def table_param(description: str, names: Iterable[str], *, all_of_them: bool = False) -> Param:
     """The param `table` of a DAG: one of the names, or, where the DAG takes that, all of them."""
-    choices = [*([ALL] if all_of_them else []), *names]
-    return Param(choices[0], type="string", enum=choices, title="Table", description=description)
+    return choice_param("Table", description, [*([ALL] if all_of_them else []), *names])
 
 
 class ChooseTablesOperator(ChooseOperator):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.timetables.base import TimeRestriction
 
-from storekeeper_provider.dag_parts.schedules import at
+from storekeeper_provider.dag_parts.runs import at
 from tests.architecture.test_tree import ROOT
 
 
