@@ -46,13 +46,13 @@ def up(
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
     """Stop the platform and leave no process behind. Example: storekeeper down."""
-    from deploy.environment import Instance  # noqa: PLC0415
+    from deploy.layout import RunLayout  # noqa: PLC0415
     from deploy.supervisor import down as stop  # noqa: PLC0415
 
     settings = PlatformSettings.of_platform()
     with _step_report(quiet=quiet) as report:
         report("stopping the platform")
-        stopped = stop(Instance.of(settings))
+        stopped = stop(RunLayout(settings.run_dir))
     if not quiet:
         said = (
             f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
@@ -106,7 +106,7 @@ def supervise(
     With them the control API. Broker, Airflow and nodes are elsewhere: for a container or a host of its own.
     """
     _require_platform()
-    from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
+    from deploy.supervisor import supervise_apps  # noqa: PLC0415
 
     supervise_apps(PlatformSettings.load(), control)
 

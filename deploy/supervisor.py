@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 
-from deploy.control.job_files import end_job_processes
-from deploy.environment import PLATFORM_MARKER, Instance
+from deploy.control.job_files import end_job_processes, end_processes
+from deploy.environment import PLATFORM_MARKER, inherited_environment, is_foreign
 from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
-from deploy.programs import CONTROL, STOP_TIMEOUT_S, Program
+from deploy.programs import CONTROL, STOP_TIMEOUT_S, Program, app_programs, control_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.waiting import eventually
+from state.configuration import own_file
 from state.program import NO_RESTART
+from state.run_dir import make_private
 from state.whole_files import write_whole
 
 _log = logging.getLogger(__name__)
@@ -208,7 +212,7 @@ def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -
     return SupervisorCredentials(**fields)
 
 
-def down(instance: Instance) -> bool:
+def down(layout: RunLayout) -> bool:
     """Stops the platform of a run directory and what a killed demo in it may have left. Safe to repeat.
 
     Returns whether anything was running.
@@ -216,17 +220,16 @@ def down(instance: Instance) -> bool:
     Raises:
         AlreadyRunningError: another `up`, `down` or `demo` is at work there.
     """
-    layout, timeout_s = instance.layout, STOP_TIMEOUT_S
     with exclusive(layout.lock, "down"):
-        stopped = stop_everything(layout, timeout_s)
-        return stop_everything(RunLayout(layout.demo), timeout_s) or stopped
+        stopped = stop_everything(layout)
+        return stop_everything(RunLayout(layout.demo)) or stopped
 
 
-def stop_everything(layout: RunLayout, timeout_s: float) -> bool:
+def stop_everything(layout: RunLayout) -> bool:
     """Stops what runs in a run directory; the caller holds its lock. Returns whether anything did."""
     client = running_supervisor(layout)
     if client is not None:
-        shut_down(client, layout, timeout_s + 5)
+        shut_down(client, layout, STOP_TIMEOUT_S + 5)
     stopped = end_orphans(layout.root) > 0 or client is not None
     layout.started_with.unlink(missing_ok=True)
     return stopped
@@ -252,7 +255,8 @@ def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
         if not found:
             break
         ended += len(found)
-        _end(found, grace_s)
+        _log.debug("ending leftover processes: %s", [process.pid for process in found])
+        end_processes(found, grace_s)
     return ended
 
 
@@ -265,21 +269,31 @@ def _is_marked(process: psutil.Process, run_dir: Path) -> bool:
         return False
 
 
-def _end(processes: list[psutil.Process], grace_s: float) -> None:
-    for process in processes:
-        _log.debug("ending a leftover process: %s", process.pid)
-        _send(process, kill=False)
-    for process in psutil.wait_procs(processes, timeout=grace_s)[1]:
-        _send(process, kill=True)
-    psutil.wait_procs(processes, timeout=grace_s)
+def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
+    """Replaces this process with the supervisor of the stream apps alone: broker, Airflow and nodes are elsewhere.
+
+    It listens on loopback, as in the embedded platform. Airflow reaches it by the control API, which it keeps alive,
+    and starts the apps. On TERM it stops the apps, then ends.
+
+    Args:
+        settings: the platform's.
+        control: `HOST:PORT` of the control API, which is started at once.
+    """
+    layout = RunLayout(settings.run_dir)
+    make_private(layout.root)
+    programs = (control_program(layout, control), *app_programs(layout, settings))
+    layout.make()
+    write_supervisor_conf(layout, settings, programs)
+    command = supervisor_command(layout, "-n")
+    environment = _app_environment(settings, inherited_environment())
+    os.chdir(layout.root)
+    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)
 
 
-def _send(process: psutil.Process, *, kill: bool) -> None:
-    # psutil compares the start time first, so that a reused process id is not hit.
-    try:
-        if kill:
-            process.kill()
-        else:
-            process.terminate()
-    except psutil.Error:
-        return
+def _app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
+    base = {name: value for name, value in inherited.items() if not is_foreign(name)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
+    own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder
+    return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -115,7 +115,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         _bring_up(instance, client, password, report)
     except BaseException:
         with undisturbed():
-            stop_everything(layout, STOP_TIMEOUT_S)
+            stop_everything(layout)
         raise
     return password if is_new else None
 

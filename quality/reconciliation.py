@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from quality.errors import ValidationError
 from quality.settings import QualitySettings
@@ -140,19 +140,7 @@ def _outcome(column: str | None, meaning: str, failing: int) -> Outcome:
     return Outcome("reconcile", column, meaning, failing == 0, failing or None, RULE)
 
 
-class Topic(Protocol):
-    """Where records are read again."""
-
-    def first_offset(self, partition: int) -> int:
-        """The oldest offset that the topic still has."""
-        ...
-
-    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Key and value of the records from `start` to `end`, exclusive, in order."""
-        ...
-
-
-class KafkaTopic:
+class Topic:
     """Reads a topic from the broker. Not thread-safe.
 
     Methods raise `BrokerUnavailableError` when the broker doesn't answer, and nothing is decided then.

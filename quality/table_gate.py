@@ -20,7 +20,6 @@ from quality.errors import StagedTableError
 from quality.gate import Batch, Publication, PublishAs, no_session
 from quality.profile import drift, merged, profile_of
 from quality.reconciliation import (
-    KafkaTopic,
     Topic,
     compare,
     expected_totals,
@@ -59,12 +58,7 @@ class TableGate:
     """Decides on what is staged of one table of one run directory. Hold its lease: one gate at a time."""
 
     def __init__(
-        self,
-        table: CheckedTable,
-        settings: QualitySettings,
-        clock: Clock,
-        spark: Callable[[], SparkSession],
-        topics: Callable[[QualitySettings, str], Topic] = KafkaTopic,
+        self, table: CheckedTable, settings: QualitySettings, clock: Clock, spark: Callable[[], SparkSession]
     ) -> None:
         """Opens no table yet.
 
@@ -73,13 +67,11 @@ class TableGate:
             settings: where the tables are.
             clock: what time it is.
             spark: starts the session that batches are read with, or returns it.
-            topics: opens a topic that batches are compared with.
         """
         self._table = table
         self._settings = settings
         self._clock = clock
         self._spark = spark
-        self._topics = topics
         self._staged = settings.delta_table(table.staged_name)
         self._published = settings.delta_table(table.name)
         self._archive = VerdictArchive(settings.verdict_dir(table.name))
@@ -243,7 +235,7 @@ class TableGate:
         if after is None:
             return [] if added.isEmpty() else not_announced(rule)
         reach = reach_of(before, after, rule.topic)
-        topic = self._topics(self._settings, rule.topic)
+        topic = Topic(self._settings, rule.topic)
         if any(topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return other_is_gone(rule)
         return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(added, rule))

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,6 @@ JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
 _LOG_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22
-_GRACE_S = 10.0
 
 
 class JobState(StrEnum):
@@ -166,14 +165,19 @@ class JobFolder:
 
 def end_job_processes(folder: Path) -> None:
     """Ends every process that runs for a job, or for any job in a folder of jobs."""
-    found = [process for process in psutil.process_iter() if _works_for(process, folder)]
+    end_processes([process for process in psutil.process_iter() if _works_for(process, folder)])
+
+
+def end_processes(found: Sequence[psutil.Process], grace_s: float = 10.0) -> None:
+    """Ends processes by TERM, and by KILL those that live on after `grace_s`."""
+    # psutil compares the start time first, so that a reused process id is not hit.
     for process in found:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    for process in psutil.wait_procs(found, timeout=_GRACE_S)[1]:
+    for process in psutil.wait_procs(found, timeout=grace_s)[1]:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(found, timeout=_GRACE_S)
+    psutil.wait_procs(found, timeout=grace_s)
 
 
 def folders(root: Path) -> Iterator[JobFolder]:

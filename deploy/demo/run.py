@@ -28,7 +28,6 @@ from deploy.environment import Instance
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
-from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, stop_everything
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
@@ -98,7 +97,7 @@ def run_demo(
     root = settings.run_dir
     make_private(root)
     with exclusive(RunLayout(root).lock, "demo"):
-        if running_supervisor(Instance.of(settings).layout) is not None:
+        if running_supervisor(RunLayout(root)) is not None:
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         check_room(root)
@@ -106,7 +105,7 @@ def run_demo(
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():
-                stop_everything(instance.layout, STOP_TIMEOUT_S)
+                stop_everything(instance.layout)
                 shutil.rmtree(instance.layout.root, ignore_errors=True)
             # Made while the platform starts, which mostly waits.
             with ThreadPoolExecutor(max_workers=1) as background:
@@ -118,7 +117,7 @@ def run_demo(
             raise
         finally:
             with undisturbed(), report.phase("stop"):
-                stop_everything(instance.layout, STOP_TIMEOUT_S)
+                stop_everything(instance.layout)
             report.write(report_path)
         screen.verdict(report, str(report_path))
         return report

@@ -34,7 +34,7 @@ def running(tmp_path: Path) -> Iterator[Instance]:
     write_started_with(instance.layout, effective(instance.settings))
     start_supervisor(instance.layout, instance.settings, instance.environment, instance.programs)
     yield instance
-    stop_everything(instance.layout, timeout_s=10)
+    stop_everything(instance.layout)
 
 
 def found(instance: Instance) -> list[str]:

@@ -52,7 +52,7 @@ class Platform:
 def platform(tmp_path: Path) -> Iterator[Platform]:
     made = Platform(tmp_path / "run")
     yield made
-    stop_everything(made.layout, timeout_s=10)
+    stop_everything(made.layout)
 
 
 def _is_running(client: SupervisorRpc, name: str) -> bool:
@@ -109,9 +109,9 @@ def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: P
     os.kill(supervisor, signal.SIGKILL)
     assert eventually(lambda: running_supervisor(platform.layout) is None, 60)
     assert child in [process.pid for process in find_orphans(platform.layout.root)]
-    assert stop_everything(platform.layout, timeout_s=10)
+    assert stop_everything(platform.layout)
     assert not psutil.pid_exists(child)
-    assert not stop_everything(platform.layout, timeout_s=10)
+    assert not stop_everything(platform.layout)
 
 
 def test_its_password_is_private_and_needed(platform: Platform) -> None:

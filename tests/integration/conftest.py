@@ -27,4 +27,4 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
         assert find_orphans(platform.run_dir) == []
         assert platform.call("status").returncode == 4
     finally:
-        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
+        stop_everything(RunLayout(platform.run_dir))

@@ -34,7 +34,7 @@ def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: P
         assert begun.returncode == 0, begun.stderr
         _use(platform)
     finally:
-        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
+        stop_everything(RunLayout(platform.run_dir))
 
 
 def _use(platform: PlatformProcess) -> None:

@@ -39,7 +39,7 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     )
     yield made
     for run_dir in (made.run_dir, made.run_dir / "demo"):
-        stop_everything(RunLayout(run_dir), timeout_s=30)
+        stop_everything(RunLayout(run_dir))
 
 
 @pytest.mark.parametrize(("apps", "purchases", "poison"), [("pos", 2500, 30), ("all", 4000, 48)])

@@ -38,7 +38,7 @@ def platform(secured_broker: SecuredBroker, tmp_path: Path) -> Iterator[Platform
         tmp_path / "run", apps="all", kafka_bootstrap=kafka.bootstrap, kafka_properties=str(kafka.properties)
     )
     yield made
-    stop_everything(RunLayout(made.run_dir), timeout_s=30)
+    stop_everything(RunLayout(made.run_dir))
     secured_broker.forbid_all(f"User:{USER}")
 
 
