@@ -56,4 +56,4 @@ with DAG(
         inlets=[staged_table(table) for table in _NAMES.tables],
         outlets=[UPDATED_TABLES],
         execution_timeout=TASK_TIMEOUT,
-    ).expand(arguments=ChooseTablesOperator(tables=_NAMES.tables, command=["check", "table"]).output)
+    ).expand(arguments=ChooseTablesOperator(names=_NAMES.tables, command=["check", "table"]).output)

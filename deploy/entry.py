@@ -69,7 +69,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Look after stores": {
         "stores": "state.cli.look:stores",
         "lag": "state.cli.look:lag",
-        "watch": "state.cli.watch:watch",
+        "watch": "state.cli.look:watch",
         "cluster": "state.cli.look:cluster",
         "size": "state.cli.size:size",
         "token": "state.cli.token:token_commands",

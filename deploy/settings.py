@@ -73,15 +73,6 @@ class PlatformSettings(KafkaSettings):
         json_schema_extra={"change": LIVE},
     )
 
-    @classmethod
-    def load(cls, **overrides: object) -> PlatformSettings:
-        """The settings of the environment, with `overrides` instead of some.
-
-        Raises:
-            pydantic.ValidationError: a variable can't be used.
-        """
-        return cls(**overrides)  # type: ignore[arg-type]
-
     @model_validator(mode="before")
     @classmethod
     def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from quality.errors import StagedTableError
 from quality.gate import Batch, Publication, PublishAs, no_session
-from quality.profile import drift, merged, profile_of
+from quality.profile import drifted, profile_of
 from quality.reconciliation import (
     Topic,
     compare,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 PUBLISHER = "quality-gate"
 """The txnAppId of publications; their txnVersion is the last staged version in them."""
-COMPARED_BATCHES = 24
-"""How many of the good batches before are looked at for drift."""
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _SEARCHED_COMMITS = 50
@@ -204,7 +202,11 @@ class TableGate:
 
     def _beside(self, added: DataFrame, batch: Batch, profile: Profile) -> tuple[Outcome, ...]:
         """The outcomes that the suite has none of."""
-        return (*self._typed(added), *self._compared(added, batch), *self._drifted(profile, batch))
+        return (
+            *self._typed(added),
+            *self._compared(added, batch),
+            *drifted(self._archive, batch.first_version, profile, self._settings.quality_drift_limit),
+        )
 
     def _typed(self, added: DataFrame) -> list[Outcome]:
         types = dict(added.dtypes)
@@ -270,10 +272,6 @@ class TableGate:
                 break
             after = after or progress
         return before, after
-
-    def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
-        earlier = self._archive.published_before(batch.first_version, COMPARED_BATCHES)
-        return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
 
     def _fresh(self, batch: Batch) -> Outcome:
         limit_s = _MAX_AGE_S

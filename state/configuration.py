@@ -172,6 +172,15 @@ class RunDirSettings(Settings):
     def _resolved(cls, path: Path) -> Path:
         return path.expanduser().resolve()
 
+    @classmethod
+    def load(cls, **overrides: object) -> Self:
+        """The settings of the environment, with `overrides` instead of some.
+
+        Raises:
+            pydantic.ValidationError: a variable can't be used.
+        """
+        return cls(**overrides)  # type: ignore[arg-type]
+
     @property
     def tables(self) -> Location:
         """The folder of the Delta tables."""

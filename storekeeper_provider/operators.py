@@ -108,8 +108,7 @@ class StorekeeperJobOperator(BaseOperator):
         if job["result"] is None:
             msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
-        result: dict[str, Any] = job["result"]
-        return result
+        return job["result"]
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage:
         """What the job has read and written. Airflow's provider for OpenLineage calls it if it is installed."""

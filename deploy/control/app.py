@@ -100,7 +100,12 @@ def make_app(jobs: Jobs, views: PlatformViews, clock: Clock) -> FastAPI:
         redirect_slashes=False,
     )
     token = Security(HTTPBearer(auto_error=False, description="A token of `storekeeper token add --role operator`."))
-    app.include_router(_health())
+
+    @app.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def live() -> Response:
+        """Whether the process answers. It needs no token."""
+        return Response("alive\n", media_type="text/plain")
+
     app.include_router(_views(views), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
     app.include_router(_jobs(jobs, views, clock), dependencies=[token, Depends(_may(Role.OPERATOR))])
     refuse_unknown_parameters(app)
@@ -118,17 +123,6 @@ def _may(*roles: Role) -> Callable[[Request], None]:
             raise ForbiddenError(msg)
 
     return check
-
-
-def _health() -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    def live() -> Response:
-        """Whether the process answers. It needs no token."""
-        return Response("alive\n", media_type="text/plain")
-
-    return router
 
 
 def _views(views: PlatformViews) -> APIRouter:

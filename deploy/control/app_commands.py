@@ -95,7 +95,7 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     It restarts those that a restart may heal. Exit code 4: one needs a person.
     """
     begin_job()
-    settings = _settings()
+    settings = OperationsSettings.load()
     keeper = keeper_of(settings)
     programs = watched_programs(keeper.names(), settings.run_dir)
     found = AppWatcher(keeper, settings, SystemClock()).look(programs)
@@ -115,7 +115,7 @@ def upgrade_nodes(
     Reads have no gap: a node is stopped only while others can answer for all of its partitions.
     """
     begin_job()
-    settings = _settings()
+    settings = OperationsSettings.load()
     addresses = settings.node_addresses
     with node_client(settings) as http:
         views = NodeViews(addresses, http)
@@ -131,7 +131,7 @@ def upgrade_nodes(
 
 def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
     begin_job(streams_wait=True)
-    settings = _settings()
+    settings = OperationsSettings.load()
     keeper = keeper_of(settings)
     known = keeper.names()
     if name not in known:
@@ -151,7 +151,7 @@ def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: An
 
 
 def _changes(name: str, control: AppControl) -> AppChanges:
-    return AppChanges(name, control, _settings().scale_file(name), lambda: _check_code(name))
+    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: _check_code(name))
 
 
 def _check_code(name: str) -> None:
@@ -160,7 +160,3 @@ def _check_code(name: str) -> None:
     for app in apps_of(name):
         spec = app_named(app)
         check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
-
-
-def _settings() -> OperationsSettings:
-    return OperationsSettings()  # type: ignore[call-arg]

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from deploy.control.app_control import ProcessSupervisor
 from deploy.control.settings import OperationsSettings
+from deploy.layout import RunLayout
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
 from spark_apps.generations.desired_state import Role, desired_state_of
 from spark_apps.generations.journal import JournalFile
@@ -65,8 +66,9 @@ def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
     Raises:
         SupervisorUnreachableError: its file can't be read.
     """
-    if settings.supervisor_secret.exists():
-        return SupervisorRpc.from_secret(settings.supervisor_secret)
+    secret = RunLayout(settings.run_dir).supervisor_secret
+    if secret.exists():
+        return SupervisorRpc.from_secret(secret)
     return Elsewhere(settings)
 
 

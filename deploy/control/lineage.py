@@ -55,22 +55,6 @@ def _changed_app(app: str, settings: AppSettings) -> Lineage:
     return Lineage((*running.inputs, *_topics(changelogs, settings)), running.outputs)
 
 
-def _snapshot(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_changelog(store, settings), _snapshots(store, settings))
-
-
-def _verify(store: str, settings: AppSettings) -> Lineage:
-    return Lineage((*_changelog(store, settings), *_snapshots(store, settings)))
-
-
-def _clean_up(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_changelog(store, settings), _changelog(store, settings))
-
-
-def _maintain(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_snapshots(store, settings), _snapshots(store, settings))
-
-
 def _publish(table: str, settings: AppSettings) -> Lineage:
     """A table is published from what is staged; a store's snapshots are checked where they are."""
     if table not in gated_tables():
@@ -81,13 +65,18 @@ def _publish(table: str, settings: AppSettings) -> Lineage:
 _KNOWN: Mapping[tuple[str, str], Callable[[str, AppSettings], Lineage]] = {
     **{("app", action): _app for action in ("ensure", "start", "restart", "scale", "upgrade")},
     **{("generation", step): _changed_app for step in ("seed", "handover", "rollback")},
-    **{("cleanup", step): _clean_up for step in ("run", "undo")},
-    ("snapshot", "create"): _snapshot,
-    ("snapshot", "restore"): _maintain,
-    ("snapshot", "optimize"): _maintain,
+    **{
+        ("cleanup", step): lambda store, s: Lineage(_changelog(store, s), _changelog(store, s))
+        for step in ("run", "undo")
+    },
+    ("snapshot", "create"): lambda store, s: Lineage(_changelog(store, s), _snapshots(store, s)),
+    **{
+        ("snapshot", step): lambda store, s: Lineage(_snapshots(store, s), _snapshots(store, s))
+        for step in ("restore", "optimize")
+    },
     ("check", "table"): _publish,
     ("quarantine", "release"): _publish,
-    ("verify", ""): _verify,
+    ("verify", ""): lambda store, s: Lineage((*_changelog(store, s), *_snapshots(store, s))),
 }
 """The commands that are about an app, a store or a table. `snapshot` takes several stores."""
 

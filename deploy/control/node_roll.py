@@ -109,8 +109,7 @@ class NodeViews:
         for address in self._addresses.values():
             answer = self._ask(f"{address}/state/cluster")
             if answer is not None:
-                found: Mapping[str, Any] = answer.json()
-                return found
+                return answer.json()
         return None
 
     def _ask(self, url: str) -> httpx2.Response | None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import structlog
 
@@ -53,11 +52,8 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
         jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
         app = make_app(jobs, PlatformViews(platform, clock), clock)
         gate = Gate(app, _callers(layout, nodes, clock))
-        asyncio.run(_serve(gate, host, port, jobs, None if tls is None else tls.server_context()))
-
-
-async def _serve(gate: Gate, host: str, port: int, jobs: Jobs, tls: Any) -> None:
-    await serve(gate, host, port, asyncio.Event(), tls=tls, listening=_starting(jobs))
+        context = None if tls is None else tls.server_context()
+        asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_starting(jobs)))
 
 
 @asynccontextmanager

@@ -32,11 +32,6 @@ class OperationsSettings(ClientSettings):
         """How long an app may take until it runs."""
         return 0.75 * self.start_timeout_s
 
-    @property
-    def supervisor_secret(self) -> Path:
-        """JSON `{"url", "username", "password"}` of the supervisor, written by `storekeeper up`."""
-        return self.run_dir / "secrets" / "supervisor.json"
-
     def watch_history_file(self, app: str) -> Path:
         """The file with the watcher's history of an app."""
         return self.run_dir / "watch" / f"{app}.json"

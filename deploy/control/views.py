@@ -48,7 +48,7 @@ class PlatformViews:
     def __init__(self, platform: PlatformSettings, clock: Clock) -> None:
         self._platform = platform
         self._clock = clock
-        self._overview = platform_overview(platform, OperationsSettings().credentials)  # type: ignore[call-arg]
+        self._overview = platform_overview(platform, OperationsSettings.load().credentials)
 
     def status(self) -> dict[str, Any]:
         """What `storekeeper status --output json` prints."""
@@ -56,12 +56,12 @@ class PlatformViews:
 
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
-        known = keeper_of(OperationsSettings()).names()  # type: ignore[call-arg]
+        known = keeper_of(OperationsSettings.load()).names()
         return {program: list(apps) for program, apps in watched_programs(known, self._platform.run_dir).items()}
 
     def stores(self) -> list[dict[str, Any]]:
         """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
-        settings = OperationsSettings()  # type: ignore[call-arg]
+        settings = OperationsSettings.load()
         return [
             {"store": name, "app": spec.app, "has_run": settings.checkpoint_dir(spec.app).parent.exists()}
             for name, spec in stores().items()

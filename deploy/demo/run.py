@@ -12,9 +12,8 @@ from pathlib import Path
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
 from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
-from deploy.demo.comparison import compare, compare_dead_letters
+from deploy.demo.comparison import Observation, compare, compare_dead_letters, points_text
 from deploy.demo.invoices import Record, invoice_records, load_purchases
-from deploy.demo.observation import Observation, points_text
 from deploy.demo.oracle import Expectation, expect
 from deploy.demo.poison import poison_records, spread
 from deploy.demo.progress import wait_until_processed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import AssetAlias, Param
+from airflow.sdk import Asset, AssetAlias, Param
 
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
@@ -23,23 +23,14 @@ def table_param(description: str, names: Iterable[str], *, all_of_them: bool = F
 
 
 class ChooseTablesOperator(ChooseOperator):
-    """Chooses the tables whose staged rows started the run, or that its params name.
+    """Chooses the tables whose staged rows started the run, or that its params name."""
 
-    Args:
-        tables: the names of these.
-        selected: the table that the run is for, or "all". Templated.
-        **kwargs: those of `ChooseOperator`.
-    """
-
-    def __init__(self, *, tables: Iterable[str], selected: str = "{{ params.table }}", **kwargs: Any) -> None:
+    def __init__(self, *, selected: str = "{{ params.table }}", **kwargs: Any) -> None:
         super().__init__(selected=selected, **{"task_display_name": "Choose tables", **kwargs})
-        self.tables = tuple(tables)
 
-    def chosen(self, context: Context) -> list[str]:
-        """The tables that the run is for."""
-        if updated := self.updated(context):
-            return [table for table in self.tables if staged_table(table).name in updated]
-        return [table for table in self.tables if self.selected in {ALL, table}]
+    def asset(self, name: str) -> Asset:
+        """The staged table."""
+        return staged_table(name)
 
 
 class TableOperator(StorekeeperJobOperator):

@@ -50,44 +50,32 @@ def page_app() -> FastAPI:
     # Synchronous: they wait for the control API, in threads of the server's pool.
     @app.get("/glance", dependencies=[allowed])
     def glance() -> Response:
-        return _glance()
+        try:
+            return _answer(json.dumps(StorekeeperHook().overview()).encode(), _JSON)
+        except AirflowException as error:
+            return _answer(json.dumps({"detail": str(error)}).encode(), _JSON, status=_NO_ANSWER)
 
     @app.get("/topology/{name}", dependencies=[allowed])
     def topology(name: str) -> Response:
-        return _topology(name)
+        try:
+            return _answer(topology_page(name, StorekeeperHook().topology(name)).encode(), _HTML)
+        except AirflowException as error:
+            return _answer(refusal_page(name, str(error)).encode(), _HTML, status=_status(error))
 
     @app.get("/data_docs/{table}/{name:path}", dependencies=[allowed])
     def data_docs(table: str, name: str) -> Response:
-        return _data_docs(table, name)
+        """A page or style sheet of the Data Docs of a table; 404 for all else."""
+        media_type = _DATA_DOCS.get(PurePosixPath(name).suffix)
+        if media_type is None:
+            return _answer(b"There is no such page.", "text/plain; charset=utf-8", status=_NO_PAGE)
+        try:
+            return _answer(StorekeeperHook().data_docs(table, name), media_type)
+        except AirflowException as error:
+            return _answer(str(error).encode(), "text/plain; charset=utf-8", status=_status(error))
 
     for route, (name, media_type) in _FILES.items():
         app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
     return app
-
-
-def _glance() -> Response:
-    try:
-        return _answer(json.dumps(StorekeeperHook().overview()).encode(), _JSON)
-    except AirflowException as error:
-        return _answer(json.dumps({"detail": str(error)}).encode(), _JSON, status=_NO_ANSWER)
-
-
-def _topology(app: str) -> Response:
-    try:
-        return _answer(topology_page(app, StorekeeperHook().topology(app)).encode(), _HTML)
-    except AirflowException as error:
-        return _answer(refusal_page(app, str(error)).encode(), _HTML, status=_status(error))
-
-
-def _data_docs(table: str, name: str) -> Response:
-    """A page or style sheet of the Data Docs of a table; 404 for all else."""
-    media_type = _DATA_DOCS.get(PurePosixPath(name).suffix)
-    if media_type is None:
-        return _answer(b"There is no such page.", "text/plain; charset=utf-8", status=_NO_PAGE)
-    try:
-        return _answer(StorekeeperHook().data_docs(table, name), media_type)
-    except AirflowException as error:
-        return _answer(str(error).encode(), "text/plain; charset=utf-8", status=_status(error))
 
 
 def _status(error: AirflowException) -> int:

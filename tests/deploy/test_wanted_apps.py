@@ -45,7 +45,8 @@ def test_own_apps_run_whatever_else_does(
     assert programs_of(settings) == without | {"template_app", "template_app-next"}
     assert without & {*POS_APPS, *ON_DEMAND_APPS, "shared_driver"} == others
     topics = {
-        topic.name: topic.config["cleanup.policy"] for topic in topics_of(settings, wanted_apps(settings).values())
+        topic.name: topic.config["cleanup.policy"]
+        for topic in topics_of(settings, wanted_apps.wanted_apps(settings).values())
     }
     assert topics.keys() >= OWN_TOPICS
     assert (topics.keys() == OWN_TOPICS) == (apps == "own")

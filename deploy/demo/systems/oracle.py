@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
 
-from deploy.demo.observation import Difference, TopicRecord
+from deploy.demo.comparison import Difference, TopicRecord
 
 MINUTE_MS = 60_000
 GAP_MS = 30 * MINUTE_MS

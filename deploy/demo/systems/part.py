@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from deploy.demo.collect import read_topic
-from deploy.demo.observation import Difference, TopicRecord
+from deploy.demo.comparison import Difference, TopicRecord
 from deploy.demo.publish import publish
 from deploy.demo.screen import Screen
-from deploy.demo.systems.events import HOUR_MS, Record, system_records
+from deploy.demo.systems.events import HOUR_MS, system_records
 from deploy.demo.systems.oracle import GAP_MS, Expected, compare_systems, expect, of_the_last_days
 from deploy.settings import PlatformSettings
 from deploy.topics import POS
@@ -87,7 +87,8 @@ class SystemsPart:
         self._screen.table("An order on its way (global store: each node has all of it)", headings, rows)
 
     def _show_sessions(self, client: StateClient) -> None:
-        ended = max(orjson.loads(record.value or b"")["EventTime"] for record in self._records_of("user-events"))
+        events = (orjson.loads(record.value or b"") for record in self._records if record.topic == "user-events")
+        ended = max(event["EventTime"] for event in events)
         active = list(client.session("user-sessions").active(ended, GAP_MS))
         rows = [
             (row.key, _at_time(row.start_ms), row.value["EventCount"])
@@ -112,9 +113,6 @@ class SystemsPart:
         ]
         title = f"Best sales from {_at_time(hour)} to {_at_time(hour + HOUR_MS)} (window store)"
         self._screen.table(title, ("store", "item", "pieces", "amount"), rows)
-
-    def _records_of(self, topic: str) -> list[Record]:
-        return [record for record in self._records if record.topic == topic]
 
 
 def _at_time(time_ms: int) -> str:

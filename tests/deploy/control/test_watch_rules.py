@@ -12,7 +12,7 @@ from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000
-LIMITS = OperationsSettings(kafka_bootstrap="nowhere:1", run_dir=Path("/nowhere"))
+LIMITS = OperationsSettings.load(kafka_bootstrap="nowhere:1", run_dir=Path("/nowhere"))
 PROCESS = ProcessInfo("pos", "RUNNING", 7, NOW - 1_000_000, 0)
 BEAT = Heartbeat("pos", 1, 7, AppState.RUNNING, NOW - 990_000, NOW - 2_000, last_progress_ms=NOW - 5_000)
 BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}

@@ -140,7 +140,7 @@ def main(port: str, commands: str) -> None:
         server.Jobs = partial(Jobs, command=toy)  # type: ignore[attr-defined, assignment]
     elif commands != "real":
         server.Jobs = partial(Jobs, command=partial(_others, commands))  # type: ignore[attr-defined, assignment]
-        PlatformViews.generations = lambda _, app: _other_generations(commands, app)  # type: ignore[method-assign]
+        PlatformViews.generations = lambda _, app: _other_generations(commands, app)  # type: ignore[assignment, method-assign]
     server.run_control(PlatformSettings.load(), "127.0.0.1", int(port), SystemClock())
 
 

@@ -11,9 +11,18 @@ from typing import Any
 
 import pytest
 
-from deploy.demo.comparison import EXPORT, MASKED, NOTIFICATIONS, SHIPMENTS, SNAPSHOT, STORE, compare
+from deploy.demo.comparison import (
+    EXPORT,
+    MASKED,
+    NOTIFICATIONS,
+    SHIPMENTS,
+    SNAPSHOT,
+    STORE,
+    Observation,
+    TopicRecord,
+    compare,
+)
 from deploy.demo.invoices import Record, invoice_records, load_purchases
-from deploy.demo.observation import Observation, TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward, expect
 
 RECORDS = invoice_records(load_purchases(400))
@@ -71,7 +80,7 @@ def _json(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, default=float).encode()
 
 
-def _record(offset: int, key: bytes, value: bytes) -> TopicRecord:
+def _record(offset: int, key: bytes | None, value: bytes | None) -> TopicRecord:
     return TopicRecord(0, offset, key, value)
 
 

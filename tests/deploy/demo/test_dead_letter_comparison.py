@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.demo.comparison import compare_dead_letters
+from deploy.demo.comparison import Observation, TopicRecord, compare_dead_letters
 from deploy.demo.invoices import Record
-from deploy.demo.observation import Observation, TopicRecord
 
 POISON = [Record("pos", b"STR1", b"{"), Record("pos", None, b"{}")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state.cli.watch import RestorePace
+from state.cli.look import RestorePace
 
 
 def replica(left: int | None, *, serving: bool = False) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import pytest
 from airflow.sdk import Context
 
-from storekeeper_provider.dag_parts.deadlines import report_missed_deadline
+from storekeeper_provider.dag_parts.runs import report_missed_deadline
 from storekeeper_provider.notifications import WebhookNotifier
 
 pytestmark = pytest.mark.airflow

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from deploy.demo.comparison import TopicRecord
 from deploy.demo.invoices import invoice_records, load_purchases
-from deploy.demo.observation import TopicRecord
 from deploy.demo.systems.events import system_records
 from deploy.demo.systems.oracle import Expected, compare_systems, expect, of_the_last_days
 from spark_apps.registry import ON_DEMAND_APPS
