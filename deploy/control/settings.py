@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from spark_apps.client_settings import ClientSettings
+from state.configuration import counted
 
 
 class OperationsSettings(ClientSettings):
@@ -20,11 +21,8 @@ class OperationsSettings(ClientSettings):
     watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
     watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
     watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
-    watch_restarts: int = Field(
-        3,
-        ge=0,
-        description="Restarts within half an hour before the watcher raises an alert instead.",
-        json_schema_extra={"unit": "restarts"},
+    watch_restarts: int = counted(
+        3, "restarts", "Restarts within half an hour before the watcher raises an alert instead.", least=0
     )
 
     @property
