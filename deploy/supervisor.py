@@ -136,40 +136,28 @@ def supervisor_conf(
     layout: RunLayout, settings: PlatformSettings, credentials: SupervisorCredentials, programs: Iterable[Program]
 ) -> str:
     """The configuration. It holds the password of XML-RPC: write it to a private file."""
+    server = {
+        "port": f"127.0.0.1:{settings.supervisor_port}",
+        "username": credentials.username,
+        "password": credentials.password,
+    }
+    daemon = {
+        "logfile": str(layout.supervisor / "supervisord.log"),
+        "logfile_maxbytes": "5MB",
+        "logfile_backups": "2",
+        "pidfile": str(layout.supervisor / "supervisord.pid"),
+        "childlogdir": str(layout.logs),
+        "directory": str(layout.root),
+        "identifier": "storekeeper",
+        "umask": "077",
+    }
     sections = [
-        _server_section(settings, credentials),
-        _daemon_section(layout),
+        _section("inet_http_server", server),
+        _section("supervisord", daemon),
         _section("rpcinterface:supervisor", _RPC_INTERFACE),
         *(_program_section(program, layout, settings) for program in programs),
     ]
     return "\n".join(sections)
-
-
-def _server_section(settings: PlatformSettings, credentials: SupervisorCredentials) -> str:
-    return _section(
-        "inet_http_server",
-        {
-            "port": f"127.0.0.1:{settings.supervisor_port}",
-            "username": credentials.username,
-            "password": credentials.password,
-        },
-    )
-
-
-def _daemon_section(layout: RunLayout) -> str:
-    return _section(
-        "supervisord",
-        {
-            "logfile": str(layout.supervisor / "supervisord.log"),
-            "logfile_maxbytes": "5MB",
-            "logfile_backups": "2",
-            "pidfile": str(layout.supervisor / "supervisord.pid"),
-            "childlogdir": str(layout.logs),
-            "directory": str(layout.root),
-            "identifier": "storekeeper",
-            "umask": "077",
-        },
-    )
 
 
 def _program_section(program: Program, layout: RunLayout, settings: PlatformSettings) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +16,7 @@ from state.cli.output import say
 from state.clock import SystemClock
 from state.program import ExitCode
 
+_TIMEOUT_S = 4.0
 _AIRFLOW_URL = "http://airflow-api-server:8080"
 """Where the compose file has Airflow."""
 
@@ -101,8 +105,6 @@ def url(
     ca: Annotated[Path | None, typer.Option(help="PEM file of the authority to trust.")] = None,
 ) -> None:
     """Check that an address answers. Example: storekeeper container healthy url http://localhost:8080/health."""
-    from deploy.containers.healthy import answers_ok  # noqa: PLC0415
-
     _end(healthy=answers_ok(address, ca))
 
 
@@ -111,18 +113,45 @@ def port(
     host: Annotated[str, typer.Argument(help="The host.")], number: Annotated[int, typer.Argument(help="The port.")]
 ) -> None:
     """Check that something takes connections. Example: storekeeper container healthy port localhost 8081."""
-    from deploy.containers.healthy import listens  # noqa: PLC0415
-
     _end(healthy=listens(host, number))
 
 
 @healthy_commands.command()
 def heartbeats(folder: Annotated[Path, typer.Argument(help="Where apps write them.")]) -> None:
     """Check that no app is stuck or has failed. Example: storekeeper container healthy heartbeats heartbeats."""
-    from deploy.containers.healthy import all_beat  # noqa: PLC0415
-
     _end(healthy=all_beat(folder, SystemClock().now_ms()))
 
 
 def _end(*, healthy: bool) -> None:
     raise typer.Exit(ExitCode.DONE if healthy else ExitCode.FINDING)
+
+
+def answers_ok(url: str, ca: Path | None = None) -> bool:
+    """Whether a GET of `url` gives status 200; `ca` is the PEM file of the authority to trust, None the system's."""
+    context = ssl.create_default_context(cafile=ca) if url.startswith("https:") else None
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+    )
+    try:
+        with opener.open(url, timeout=_TIMEOUT_S) as answer:
+            return int(answer.status) == 200
+    except OSError:
+        return False
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether something takes connections there."""
+    try:
+        with socket.create_connection((host, port), _TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def all_beat(folder: Path, now_ms: int) -> bool:
+    """Whether every heartbeat in `folder` is fresh and not FAILED. Those of stopped apps don't count."""
+    from spark_apps.runtime.app_health import is_silent  # noqa: PLC0415
+    from spark_apps.runtime.heartbeat import AppState, read_heartbeat  # noqa: PLC0415
+
+    found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
+    return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in found if beat is not None)

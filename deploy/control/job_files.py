@@ -34,9 +34,9 @@ class JobState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMED_OUT = "timed out"
-    LOST = "lost"
+    CANCELLED = CANCELLED
+    TIMED_OUT = TIMED_OUT
+    LOST = LOST
 
     @property
     def is_over(self) -> bool:
@@ -70,7 +70,7 @@ class JobFolder:
         draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         draft.mkdir(mode=0o700, parents=True)
         try:
-            (draft / "job").write_bytes(orjson.dumps({**_fields(request), "arguments": list(request.arguments)}))
+            (draft / "job").write_bytes(orjson.dumps(request))
             draft.rename(path)
         except OSError:
             shutil.rmtree(draft)
@@ -113,11 +113,7 @@ class JobFolder:
             return JobState.QUEUED if self.started is None else JobState.RUNNING
         if ended["why"] == ENDED:
             return JobState.SUCCEEDED if ended["exit_code"] == 0 else JobState.FAILED
-        return {
-            CANCELLED: JobState.CANCELLED,
-            TIMED_OUT: JobState.TIMED_OUT,
-            LOST: JobState.LOST,
-        }[ended["why"]]
+        return JobState(ended["why"])
 
     def cancel(self) -> None:
         """Lets it end by TERM if it runs; keeps it from starting if it is queued. Doesn't wait. Safe to repeat."""
@@ -199,10 +195,6 @@ def _terminate(pid: int, folder: Path) -> None:
         process = psutil.Process(pid)
         if _works_for(process, folder):
             process.send_signal(signal.SIGTERM)
-
-
-def _fields(request: JobRequest) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in ("timeout_s", "caller", "created_at_ms")}
 
 
 def _json(path: Path) -> dict[str, Any] | None:
