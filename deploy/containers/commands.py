@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from state.cli.output import say
+from state.cli.output import command_group, say
 from state.clock import SystemClock
 from state.program import ExitCode
 
@@ -20,12 +20,8 @@ _TIMEOUT_S = 4.0
 _AIRFLOW_URL = "http://airflow-api-server:8080"
 """Where the compose file has Airflow."""
 
-container_commands = typer.Typer(
-    help="Prepare and run the platform in containers.", no_args_is_help=True, rich_markup_mode=None
-)
-healthy_commands = typer.Typer(
-    help="Health checks of containers. Exit code 4: not healthy.", no_args_is_help=True, rich_markup_mode=None
-)
+container_commands = command_group("Prepare and run the platform in containers.")
+healthy_commands = command_group("Health checks of containers. Exit code 4: not healthy.")
 container_commands.add_typer(healthy_commands, name="healthy")
 
 

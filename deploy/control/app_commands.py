@@ -21,14 +21,12 @@ from deploy.control.watch import AppWatcher
 from spark_apps.priority import begin_job
 from spark_apps.registry import app_named, apps_of
 from spark_apps.settings import AppSettings
-from state.cli.output import AnswerOption, AnswerOutput, say, write_answer
+from state.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.program import ExitCode
 
-app_commands = typer.Typer(
-    help="Start, stop and change the processes of apps.", no_args_is_help=True, rich_markup_mode=None
-)
+app_commands = command_group("Start, stop and change the processes of apps.")
 _PAUSE_S = 0.5
 _Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver: the smaller apps, all of them.")]
 
