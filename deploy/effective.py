@@ -1,4 +1,4 @@
-"""The value of each setting and its source; and the file with those that a platform was started with."""
+"""The value of each setting and its source; the file with those that a platform was started with; what differs."""
 
 from __future__ import annotations
 

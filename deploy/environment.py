@@ -1,4 +1,4 @@
-"""The environment that the platform's processes run in."""
+"""One platform: its settings, its run directory, and the environment that its processes run in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor of a run directory: configured, started as a daemon, found again, shut down."""
+"""The supervisor of a run directory: configured, started, found again, shut down with all that it has left."""
 
 from __future__ import annotations
 

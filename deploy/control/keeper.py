@@ -1,4 +1,4 @@
-"""Who keeps apps and nodes alive: this run directory's supervisor, or something that is asked elsewhere."""
+"""Who keeps apps and nodes alive, this run directory's supervisor or something elsewhere; and which apps must run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a job reads and writes: topics and tables, by its arguments."""
+"""What a job reads and writes: topics and tables, by its arguments.
+
+They are named by OpenLineage's rules, so that its graphs join ours with those of other tools. See
+https://openlineage.io/docs/spec/naming. A namespace is where something is, such as a broker or a bucket.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,16 @@ from spark_apps.registry import APPS, apps_of, gated_tables, stores
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.locations import Location
+
+_OF_OBJECTS = {"s3": "s3", "s3a": "s3", "gs": "gs"}
+"""Stores of objects, whose names are keys without a leading slash, and the scheme that OpenLineage gives them."""
+
+
+class Dataset(NamedTuple):
+    """A topic or a table."""
+
+    namespace: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +111,6 @@ def _topics(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
 
 def _tables(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
     return tuple(table_dataset(settings.delta_table(name)) for name in names)
-
-
-_OF_OBJECTS = {"s3": "s3", "s3a": "s3", "gs": "gs"}
-"""Stores of objects, whose names are keys without a leading slash, and the scheme that OpenLineage gives them."""
-
-
-class Dataset(NamedTuple):
-    """A topic or a table."""
-
-    namespace: str
-    name: str
 
 
 def topic_dataset(bootstrap: str, topic: str) -> Dataset:

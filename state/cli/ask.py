@@ -1,4 +1,4 @@
-"""`get` and `scan`: the rows of key-value stores."""
+"""Commands that ask stores for rows, for windows and sessions of a time, and for ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stores`, `lag` and `cluster`: the stores, replicas and nodes, and their state."""
+"""`stores`, `lag`, `cluster` and `watch`: the stores, replicas and nodes, their state and their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The five smaller systems' part of the demo: publishes their events and asks what people would ask."""
+"""The five smaller systems' part of the demo: publishes their events, asks what people would ask, and compares."""
 
 from __future__ import annotations
 
