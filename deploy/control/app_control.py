@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from deploy.control.keeper import Keeper
 from deploy.control.settings import OperationsSettings
 from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.registry import apps_of
@@ -20,26 +20,6 @@ APP_STOP_TIMEOUT_S = 120.0
 """How long an app may take to end: twice the time after which supervisor kills it."""
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
-
-
-class ProcessSupervisor(Protocol):
-    """The supervisor calls that are needed here; see `SupervisorRpc`."""
-
-    def process(self, name: str) -> ProcessInfo:
-        """The state of a process."""
-        ...
-
-    def start(self, name: str) -> bool:
-        """Starts a process unless it runs."""
-        ...
-
-    def stop(self, name: str) -> bool:
-        """Begins to stop a process."""
-        ...
-
-    def log_end(self, name: str) -> str:
-        """The end of a process's log."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +41,7 @@ class AppControl:
         self,
         name: str,
         *,
-        supervisor: ProcessSupervisor,
+        supervisor: Keeper,
         heartbeat: Callable[[], Heartbeat | None],
         patience: Patience,
         clock: Clock,
@@ -212,7 +192,7 @@ def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings, supervisor: ProcessSupervisor) -> AppControl:
+def app_control(app: str, settings: OperationsSettings, supervisor: Keeper) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
     return AppControl(
         app,

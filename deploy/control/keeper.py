@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NoReturn
 
-from deploy.control.app_control import ProcessSupervisor
 from deploy.control.settings import OperationsSettings
 from deploy.layout import RunLayout
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
@@ -60,7 +59,10 @@ class Elsewhere:
         raise RefusedError(msg)
 
 
-def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
+Keeper = SupervisorRpc | Elsewhere
+
+
+def keeper_of(settings: OperationsSettings) -> Keeper:
     """Who keeps the apps of a run directory alive: its supervisor if it has ever had one.
 
     Raises:
@@ -70,9 +72,6 @@ def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
     if secret.exists():
         return SupervisorRpc.from_secret(secret)
     return Elsewhere(settings)
-
-
-_: type[ProcessSupervisor] = Elsewhere
 
 
 def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:

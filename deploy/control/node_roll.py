@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx2
 
-from deploy.control.app_control import AppFailedError, ProcessSupervisor
+from deploy.control.app_control import AppFailedError
+from deploy.control.keeper import Keeper
 from deploy.supervisor_rpc import ENDED_STATES
 from spark_apps.client_settings import ClientSettings
 from state.program import NO_RESTART
@@ -22,7 +23,7 @@ class NodeRoll:
     """
 
     nodes: tuple[str, ...]
-    supervisor: ProcessSupervisor
+    supervisor: Keeper
     views: NodeViews
     began_s: int
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import orjson
 import structlog
 
-from deploy.control.app_control import ProcessSupervisor, app_control
+from deploy.control.app_control import app_control
+from deploy.control.keeper import Keeper
 from deploy.control.settings import OperationsSettings
 from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.runtime.app_health import heartbeat_problem
@@ -41,7 +42,7 @@ class Watched:
 class AppWatcher:
     """Looks after apps that `keeper` keeps alive; `settings` have the limits and the places of heartbeats."""
 
-    keeper: ProcessSupervisor
+    keeper: Keeper
     settings: OperationsSettings
     clock: Clock
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.control.app_control import AppControl, AppFailedError, AppTimeoutError, Patience
+from deploy.control.keeper import Elsewhere
 from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
@@ -15,7 +16,7 @@ PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)
 STARTED_MS = 1_000_000
 
 
-class FakeSupervisor:
+class FakeSupervisor(Elsewhere):
     """One process whose state the test sets; counts what was asked."""
 
     def __init__(self, state: str, pid: int = 1) -> None:

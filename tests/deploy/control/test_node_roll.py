@@ -57,7 +57,7 @@ class Nodes:
         return {"members": [member(name, 0, 1, serving=name not in self.cold) for name in live]}
 
     def roll(self) -> NodeRoll:
-        return NodeRoll(self.names, self, cast("Any", self), BEGAN_S)
+        return NodeRoll(self.names, cast("Any", self), cast("Any", self), BEGAN_S)
 
 
 def test_a_node_is_stopped_only_when_the_one_before_is_warm_again() -> None:
