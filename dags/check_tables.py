@@ -31,13 +31,10 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import task_defaults
 from storekeeper_provider.dag_parts.per_store import TASK_TIMEOUT
-from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator, table_param
-from storekeeper_provider.dag_parts.schedules import at
-from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
+from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, ChooseTablesOperator, TableOperator, table_param
+from storekeeper_provider.dag_parts.runs import at, operating
 from storekeeper_provider.staged_rows import staged_table
 
 _NAMES = names_beside(__file__)
@@ -48,12 +45,8 @@ with DAG(
     description="Check the rows that apps have staged for their tables, then publish or quarantine them.",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(timetable=at("30 * * * *"), assets=AssetAny(*map(staged_table, _NAMES.tables))),
-    catchup=False,
-    max_active_runs=1,
     tags=["tables", "quality"],
-    default_args=task_defaults(retries=2),
-    dagrun_timeout=timedelta(minutes=50),
-    deadline=done_within(timedelta(minutes=40)),
+    **operating(retries=2, done=timedelta(minutes=40), ended=timedelta(minutes=50)),
     params={"table": table_param("One table, or `all` tables that apps declare.", _NAMES.tables, all_of_them=True)},
 ):
     TableOperator.partial(
@@ -64,4 +57,4 @@ with DAG(
         inlets=[staged_table(table) for table in _NAMES.tables],
         outlets=[UPDATED_TABLES],
         execution_timeout=TASK_TIMEOUT,
-    ).expand(arguments=ChooseTablesOperator(tables=_NAMES.tables, command=["check", "table"]).output)
+    ).expand(arguments=ChooseTablesOperator(names=_NAMES.tables, command=["check", "table"]).output)

@@ -33,15 +33,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import number_param, task_defaults
+from storekeeper_provider.dag_parts.params import choice_param, number_param, switch_param, whole_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
-_STORES = list(names_beside(__file__).cleanable_stores)
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 
 with DAG(
@@ -49,52 +48,34 @@ with DAG(
     dag_display_name="Stores: clean up (cleanup_stores)",
     description="Delete old rows of a store, after a preview and an approval.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["stores", "cleanup"],
-    default_args=task_defaults(retries=2),
-    dagrun_timeout=timedelta(days=8),
-    deadline=done_within(timedelta(days=1)),
+    **operating(retries=2, done=timedelta(days=1), ended=timedelta(days=8)),
     params={
-        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="The store to clean up."),
+        "store": choice_param("Store", "The store to clean up.", names_beside(__file__).cleanable_stores),
         "ttl_days": number_param(
+            "TTL, days",
+            "Delete the rows that their app has not written for this number of days.",
             365,
             minimum=0.000001,
             maximum=36_500,
-            title="TTL, days",
-            description="Delete the rows that their app has not written for this number of days.",
         ),
-        "approval": Param(
-            True, type="boolean", title="Ask first", description="Wait until somebody approves the preview."
-        ),
+        "approval": switch_param("Ask first", "Wait until somebody approves the preview.", default=True),
         "canary_share": number_param(
-            0.01,
-            minimum=0,
-            maximum=1,
-            title="Canary",
-            description="The share of these rows that is deleted first, from 0 to 1.",
+            "Canary", "The share of these rows that is deleted first, from 0 to 1.", 0.01, minimum=0, maximum=1
         ),
         "canary_wait_minutes": number_param(
-            60, minimum=0, maximum=10080, title="Wait, minutes", description="How long to wait after the canary."
+            "Wait, minutes", "How long to wait after the canary.", 60, minimum=0, maximum=10080
         ),
         "max_came_back_share": number_param(
+            "May come back",
+            "Stop if the app writes more than this share of the canary again.",
             0.02,
             minimum=0,
             maximum=1,
-            title="May come back",
-            description="Stop if the app writes more than this share of the canary again.",
         ),
-        "rate": Param(
-            2000,
-            type="integer",
-            minimum=1,
-            maximum=100_000,
-            title="Rate",
-            description="Most deletions a second.",
-        ),
+        "rate": whole_param("Rate", "Most deletions a second.", 2000, minimum=1, maximum=100_000),
         "undo_days": number_param(
-            7, minimum=0, maximum=90, title="Undo, days", description="For how many days the clean-up can be undone."
+            "Undo, days", "For how many days the clean-up can be undone.", 7, minimum=0, maximum=90
         ),
     },
 ):

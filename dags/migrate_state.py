@@ -55,7 +55,6 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.generation import (
     ASK,
     DecideOperator,
@@ -65,7 +64,8 @@ from storekeeper_provider.dag_parts.generation import (
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import TEXT_END, number_param, task_defaults
+from storekeeper_provider.dag_parts.params import TEXT_END, choice_param, number_param, switch_param, whole_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.sensors import CaughtUpSensor
 
 _NAMES = names_beside(__file__)
@@ -84,13 +84,8 @@ with DAG(
     dag_display_name="Stores: migrate (migrate_state)",
     description="Change what an app's stores hold while reads and writes go on.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["stores", "migration"],
-    default_args=task_defaults(retries=3),
-    dagrun_timeout=timedelta(days=8),
-    deadline=done_within(timedelta(days=2)),
+    **operating(retries=3, done=timedelta(days=2), ended=timedelta(days=8)),
     params={
         "app": changeable_app(_NAMES, "The app whose stores change."),
         "migrations": Param(
@@ -101,17 +96,8 @@ with DAG(
             title="Migrations",
             description="The changes to make, each after the one that it builds on. None only copies.",
         ),
-        "partitions": Param(
-            0,
-            type="integer",
-            minimum=0,
-            maximum=10_000,
-            title="Partitions",
-            description="Of each new changelog; 0 leaves them as they are.",
-        ),
-        "copy": Param(
-            False, type="boolean", title="Copy", description="Make a new generation even if nothing changes."
-        ),
+        "partitions": whole_param("Partitions", "Of each new changelog; 0 leaves them as they are.", 0, maximum=10_000),
+        "copy": switch_param("Copy", "Make a new generation even if nothing changes."),
         "since": Param(
             "",
             type="string",
@@ -120,43 +106,27 @@ with DAG(
             description="Start empty and read the input again: from its `beginning`, or from a time with its zone, "
             "such as 2026-01-31T00:00:00Z. Empty: start with the rows of the live generation.",
         ),
-        "accept_differences": Param(
-            False,
-            type="boolean",
-            title="Accept differences",
-            description="Hand over to a backfill even if its rows differ from the live ones.",
+        "accept_differences": switch_param(
+            "Accept differences", "Hand over to a backfill even if its rows differ from the live ones."
         ),
-        "approval": Param(
-            True, type="boolean", title="Ask first", description="Wait until somebody approves the plan."
-        ),
-        "max_behind": Param(
+        "approval": switch_param("Ask first", "Wait until somebody approves the plan.", default=True),
+        "max_behind": whole_param(
+            "May be behind",
+            "Input records that the new generation may be behind when the hand-over begins.",
             10_000,
-            type="integer",
-            minimum=0,
             maximum=1_000_000_000,
-            title="May be behind",
-            description="Input records that the new generation may be behind when the hand-over begins.",
         ),
         "watch_minutes": number_param(
+            "Watch, minutes",
+            "How long to watch the new generation before the second decision.",
             60,
             minimum=0,
             maximum=10_080,
-            title="Watch, minutes",
-            description="How long to watch the new generation before the second decision.",
         ),
-        "afterwards": Param(
-            ASK,
-            type="string",
-            enum=[ASK, *_WAYS],
-            title="Afterwards",
-            description="What to do with the old generation; `ask` waits for a decision.",
+        "afterwards": choice_param(
+            "Afterwards", "What to do with the old generation; `ask` waits for a decision.", [ASK, *_WAYS]
         ),
-        "delete": Param(
-            False,
-            type="boolean",
-            title="Delete",
-            description="With `retire`: delete the old generation's topics and files, too.",
-        ),
+        "delete": switch_param("Delete", "With `retire`: delete the old generation's topics and files, too."),
     },
 ):
     plan = GenerationOperator(

@@ -31,11 +31,10 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param
 
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import TEXT_END, task_defaults
-from storekeeper_provider.dag_parts.per_table import TableOperator, table_param
-from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
+from storekeeper_provider.dag_parts.params import TEXT_END, choice_param
+from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, TableOperator, table_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 _NAMES = names_beside(__file__)
@@ -46,13 +45,8 @@ with DAG(
     dag_display_name="Tables: release a quarantined batch (release_quarantined)",
     description="Publish or discard a quarantined batch of a table.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["tables", "quality", "operate"],
-    default_args=task_defaults(retries=2),
-    dagrun_timeout=timedelta(days=3),
-    deadline=done_within(timedelta(days=1)),
+    **operating(retries=2, done=timedelta(days=1), ended=timedelta(days=3)),
     params={
         "table": table_param("The table, or the store, whose batch it is.", [*_NAMES.tables, *_NAMES.stores]),
         "batch": Param(
@@ -61,12 +55,8 @@ with DAG(
             title="Batch",
             description="The batch's name, such as 12-14: `storekeeper quarantine list` has them.",
         ),
-        "action": Param(
-            "release",
-            type="string",
-            enum=["release", "discard"],
-            title="Action",
-            description="`release` publishes the batch, `discard` never does.",
+        "action": choice_param(
+            "Action", "`release` publishes the batch, `discard` never does.", ["release", "discard"]
         ),
         "reason": Param(
             type="string",

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.generation import (
     GenerationOperator,
     SkipUnlessOperator,
@@ -32,7 +31,8 @@ from storekeeper_provider.dag_parts.generation import (
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.params import switch_param
+from storekeeper_provider.dag_parts.runs import operating
 
 _NAMES = names_beside(__file__)
 _APP = "{{ params.app }}"
@@ -42,21 +42,11 @@ with DAG(
     dag_display_name="Stores: roll a migration back (rollback_state)",
     description="Go back to the generation of an app that was live before.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["stores", "migration"],
-    default_args=task_defaults(retries=5, retry_delay=timedelta(seconds=10)),
-    dagrun_timeout=timedelta(hours=2),
-    deadline=done_within(timedelta(minutes=15)),
+    **operating(retries=5, done=timedelta(minutes=15), ended=timedelta(hours=2), retry_delay=timedelta(seconds=10)),
     params={
         "app": changeable_app(_NAMES, "The app to roll back."),
-        "discard": Param(
-            False,
-            type="boolean",
-            title="Discard",
-            description="Then delete the topics and files of the abandoned generation.",
-        ),
+        "discard": switch_param("Discard", "Then delete the topics and files of the abandoned generation."),
     },
 ):
     roll_back = GenerationOperator(

@@ -25,9 +25,8 @@ from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
-from storekeeper_provider.dag_parts.per_table import TableOperator
-from storekeeper_provider.dag_parts.schedules import at
-from storekeeper_provider.dag_parts.tables import UPDATED_SNAPSHOTS
+from storekeeper_provider.dag_parts.per_table import UPDATED_SNAPSHOTS, TableOperator
+from storekeeper_provider.dag_parts.runs import at
 
 _NAMES = names_beside(__file__)
 

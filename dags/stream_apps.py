@@ -34,10 +34,10 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.params import choice_param
 from storekeeper_provider.dag_parts.programs import ACTIONS, ALL_APPS, SCALE, ChooseProgramsOperator
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 _PROGRAMS = names_beside(__file__).programs
@@ -60,27 +60,12 @@ with DAG(
     dag_display_name="Stream apps: start, stop, scale, upgrade (stream_apps)",
     description="Start, stop, restart, scale and upgrade the stream apps.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["streams", "operate"],
-    default_args=task_defaults(retries=1, retry_delay=timedelta(seconds=15)),
-    dagrun_timeout=timedelta(minutes=30),
-    deadline=done_within(timedelta(minutes=15)),
+    **operating(retries=1, done=timedelta(minutes=15), ended=timedelta(minutes=30), retry_delay=timedelta(seconds=15)),
     params={
-        "app": Param(
-            ALL_APPS,
-            type="string",
-            enum=[ALL_APPS, *_PROGRAMS],
-            title="App",
-            description="One process, or `all` processes of this platform.",
-        ),
-        "action": Param(
-            ACTIONS[0],
-            type="string",
-            enum=[*ACTIONS],
-            title="Action",
-            description="What to do. `ensure` leaves running apps alone, and is always safe.",
+        "app": choice_param("App", "One process, or `all` processes of this platform.", [ALL_APPS, *_PROGRAMS]),
+        "action": choice_param(
+            "Action", "What to do. `ensure` leaves running apps alone, and is always safe.", ACTIONS
         ),
         "cores": _scale_param("Cores", "cores of Spark", maximum=1024),
         "memory_mb": _scale_param("Memory, MB", "heap of the driver", maximum=1_048_576),

@@ -20,29 +20,20 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import TEXT_END, task_defaults
+from storekeeper_provider.dag_parts.params import TEXT_END, choice_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
-
-_STORES = list(names_beside(__file__).cleanable_stores)
 
 with DAG(
     "undo_cleanup",
     dag_display_name="Stores: undo a clean-up (undo_cleanup)",
     description="Restore the rows that a clean-up deleted.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["stores", "cleanup"],
-    default_args=task_defaults(retries=2),
-    dagrun_timeout=timedelta(hours=6),
-    deadline=done_within(timedelta(hours=2)),
+    **operating(retries=2, done=timedelta(hours=2), ended=timedelta(hours=6)),
     params={
-        "store": Param(
-            _STORES[0], type="string", enum=_STORES, title="Store", description="The store of the clean-up."
-        ),
+        "store": choice_param("Store", "The store of the clean-up.", names_beside(__file__).cleanable_stores),
         "cleanup_id": Param(
             type="string",
             pattern=r"^[0-9]{8}T[0-9]{9}Z" + TEXT_END,

@@ -24,8 +24,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from storekeeper_provider.dag_parts.deadlines import done_within
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(
@@ -33,13 +32,8 @@ with DAG(
     dag_display_name="Query nodes: upgrade one after the other (upgrade_nodes)",
     description="Restart the query nodes one after the other; reads have no gap.",
     doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
     tags=["nodes", "operate"],
-    default_args=task_defaults(retries=1, retry_delay=timedelta(seconds=15)),
-    dagrun_timeout=timedelta(hours=3),
-    deadline=done_within(timedelta(minutes=30)),
+    **operating(retries=1, done=timedelta(minutes=30), ended=timedelta(hours=3), retry_delay=timedelta(seconds=15)),
 ):
     StorekeeperJobOperator(
         task_id="restart",

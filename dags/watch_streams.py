@@ -28,8 +28,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from storekeeper_provider.dag_parts.deadlines import done_within
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(
@@ -38,13 +37,9 @@ with DAG(
     description="Restart unhealthy stream apps, and alert when that doesn't help.",
     doc_md=__doc__,
     schedule="* * * * *",
-    catchup=False,
-    max_active_runs=1,
     tags=["streams", "watch"],
+    **operating(retries=0, done=timedelta(minutes=5), ended=timedelta(minutes=15)),
     # The next run, a minute later, is the retry.
-    default_args=task_defaults(retries=0),
-    dagrun_timeout=timedelta(minutes=15),
-    deadline=done_within(timedelta(minutes=5)),
 ):
     StorekeeperJobOperator(
         task_id="watch",

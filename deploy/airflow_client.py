@@ -1,4 +1,4 @@
-"""A client of Airflow's REST API: the calls that `up`, the demo and the tests need."""
+"""A client of Airflow's REST API: the calls that `up` and the demo need."""
 
 from __future__ import annotations
 
@@ -89,24 +89,9 @@ class AirflowClient:
         """The state of a run: queued, running, success or failed."""
         return str(self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
-    def newest_run(self, dag_id: str) -> dict[str, Any]:
-        """The newest run: `dag_run_id`, `conf` and more."""
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-id&limit=1")
-        return dict(found["dag_runs"][0])
-
     def _is_running(self, dag_id: str) -> bool:
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?state=running&limit=1")
         return bool(found["dag_runs"])
-
-    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """The state of each task of a run; None before it was scheduled. Of a mapped task, any one that failed, or else
-        the last.
-        """
-        states: dict[str, str | None] = {}
-        for task in self._tasks(dag_id, run_id):
-            if states.get(task["task_id"]) != "failed":
-                states[task["task_id"]] = task["state"]
-        return states
 
     def _tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """The tasks of a run, each of a mapped one for itself."""
@@ -126,22 +111,6 @@ class AirflowClient:
             return f"{name}: its log can't be read: {error}"
         errors = "\n".join(_words(line) for line in lines if _is_error(line))
         return f"{name}, try {try_number}: {errors or 'its log has no error'}"
-
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clears a task of a run, whatever its state, so that it runs again."""
-        wanted = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
-        self._request("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", wanted)
-
-    def questions(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """A run's unanswered questions to people, by task: `subject`, `body`, `options` and more."""
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")
-        open_ones = (detail for detail in found["hitl_details"] if not detail["response_received"])
-        return {detail["task_instance"]["task_id"]: detail for detail in open_ones}
-
-    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
-        """Answers a task's question with one of its options, as this user. Mapped tasks aren't supported."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
-        self._request("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
     def wait_for_run(
         self, dag_id: str, run_id: str, timeout_s: float, on_poll: Callable[[str], None] | None = None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import configparser
+import importlib.metadata
 import io
+import json
 import secrets
 import shutil
 import subprocess
@@ -16,7 +18,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from deploy.credentials import AIRFLOW_USER
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
@@ -103,12 +104,15 @@ def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:
     write_whole(path, text.getvalue().encode(), private=True)
 
 
-def migrate_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
-    """Creates Airflow's database or brings it to the installed version. Safe to repeat.
+def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
+    """Creates Airflow's database, or brings it to the installed version unless it has that. Safe to repeat.
 
     Raises:
         StartError: Airflow refused; the message carries its last line.
     """
+    marker, version = layout.airflow / "migrated-to", importlib.metadata.version("apache-airflow")
+    if marker.exists() and marker.read_text("utf-8") == version and (layout.airflow / "airflow.db").exists():
+        return
     done = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env=dict(environment),
@@ -123,6 +127,7 @@ def migrate_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
         cause = ((done.stderr.strip() or done.stdout.strip()).splitlines() or ["no output"])[-1]
         msg = f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again."
         raise StartError(msg)
+    marker.write_text(version, "utf-8")
 
 
 def prune_task_logs(layout: RunLayout, now_s: float | None = None) -> int:
@@ -142,3 +147,24 @@ def _generated_secret() -> str:
 def _escaped(keys: Mapping[str, str]) -> dict[str, str]:
     # Airflow reads the file with interpolation.
     return {key: value.replace("%", "%%") for key, value in keys.items()}
+
+
+AIRFLOW_USER = "admin"
+
+
+def read_airflow_password(layout: RunLayout) -> str | None:
+    """The password of Airflow's admin, or None before it was generated."""
+    try:
+        return str(json.loads(read_secret(layout.airflow_passwords, "Airflow's passwords"))[AIRFLOW_USER])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def make_airflow_password(layout: RunLayout) -> tuple[str, bool]:
+    """The password of Airflow's admin and whether it was generated just now (and is to be shown, once)."""
+    known = read_airflow_password(layout)
+    if known is not None:
+        return known, False
+    password = secrets.token_urlsafe(12)
+    write_whole(layout.airflow_passwords, f"{json.dumps({AIRFLOW_USER: password})}\n".encode(), private=True)
+    return password, True

@@ -15,7 +15,6 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from deploy.disk import check_not_full
-from deploy.environment import java_command
 from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
@@ -137,6 +136,12 @@ def answers(kafka: Kafka, timeout_s: float = 2.0) -> bool:
     except KafkaException:
         return False
     return True
+
+
+def java_command(environment: Mapping[str, str]) -> str:
+    """The java to run: `JAVA_HOME`'s when it is set, otherwise the one on the PATH."""
+    home = environment.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def _java(settings: PlatformSettings, environment: Mapping[str, str], *options: str) -> list[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from deploy.extras import require_platform
 from deploy.settings import OwnPlatformSettings, PlatformSettings
-from state.cli.listen import listen_address
+from state.cli.node import listen_address
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
 from state.program import ExitCode
 
@@ -27,10 +30,23 @@ def up(
 
     Example: storekeeper up
     """
-    require_platform()
-    from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
+    _require_platform()
+    from deploy.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
+    from deploy.environment import Instance  # noqa: PLC0415
+    from deploy.up import up as bring_up  # noqa: PLC0415
 
-    show_up(OwnPlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
+    settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
+    with _step_report(quiet=quiet) as report:
+        new_password = bring_up(Instance.of(settings), report)
+    out = Console(highlight=False, soft_wrap=True)
+    if not quiet:
+        out.print(f"The platform in {settings.run_dir} is up.", markup=False)
+        out.print(f"  Airflow      {settings.airflow_url}")
+        out.print(f"  Kafka        {settings.kafka_bootstrap}")
+        out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
+        out.print("  more         storekeeper status, storekeeper down")
+    if new_password is not None:
+        out.print(f"  Airflow user {AIRFLOW_USER}, password {new_password} (shown this once)", markup=False)
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
@@ -38,9 +54,40 @@ def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] =
 
     Example: storekeeper down
     """
-    from deploy.console import show_down  # noqa: PLC0415
+    from deploy.layout import RunLayout  # noqa: PLC0415
+    from deploy.supervisor import down as stop  # noqa: PLC0415
 
-    show_down(PlatformSettings.of_platform(), quiet=quiet)
+    settings = PlatformSettings.of_platform()
+    with _step_report(quiet=quiet) as report:
+        report("stopping the platform")
+        stopped = stop(RunLayout(settings.run_dir))
+    if not quiet:
+        said = (
+            f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
+        )
+        Console(highlight=False, soft_wrap=True).print(said, markup=False)
+
+
+@contextmanager
+def _step_report(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows each step as a line on standard error, the current one with a spinner; just lines without a terminal."""
+    if quiet:
+        yield lambda step: None
+        return
+    console = Console(stderr=True)
+    with console.status("") as spinner:
+
+        def report(step: str) -> None:
+            console.print(f"  {step}", markup=False, highlight=False)
+            spinner.update(step)
+
+        yield report
+
+
+def _require_platform() -> None:
+    """Checks that the packages that only the whole platform needs are installed. The program explains the error."""
+    if find_spec("supervisor") is None:
+        raise ModuleNotFoundError(name="supervisor")
 
 
 def dashboard(
@@ -71,7 +118,8 @@ def supervise(
 
     Example: storekeeper supervise
     """
-    from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
+    _require_platform()
+    from deploy.supervisor import supervise_apps  # noqa: PLC0415
 
     supervise_apps(PlatformSettings.load(), control)
 
@@ -83,7 +131,8 @@ def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper status --output json
     """
-    from deploy.overview.status import collect_status, status_json, status_table  # noqa: PLC0415
+    from deploy.overview.collect import collect_status  # noqa: PLC0415
+    from deploy.overview.status import status_json, status_table  # noqa: PLC0415
 
     platform = PlatformSettings.of_platform()
     found = collect_status(platform)
@@ -118,7 +167,7 @@ def sql(
 
 
 def _last_good_version(table: str) -> int | None:
-    from quality.good_version import last_good_version  # noqa: PLC0415 (for the few that ask)
+    from quality.resolution import last_good_version  # noqa: PLC0415 (for the few that ask)
 
     return last_good_version(PlatformSettings.of_platform().run_dir, table)
 
@@ -129,10 +178,20 @@ def jars() -> None:
     Example: storekeeper jars
     """
     from deploy.environment import inherited_environment  # noqa: PLC0415
-    from deploy.jars.command import fetch_all  # noqa: PLC0415
+    from deploy.errors import NotSetUpError  # noqa: PLC0415
+    from deploy.jars.fetch import POMS, fetch_jars  # noqa: PLC0415
+    from deploy.preflight import java_problem, maven_problem  # noqa: PLC0415
 
-    folder = PlatformSettings.load().jars_dir
-    fetch_all(folder, inherited_environment())
+    folder, environment = PlatformSettings.load().jars_dir, inherited_environment()
+    problem = java_problem(environment) or maven_problem(environment)  # type: ignore[no-untyped-call]
+    if problem is not None:
+        raise NotSetUpError(problem)
+    for pom in POMS:
+        try:
+            fetch_jars(pom, folder)
+        except subprocess.CalledProcessError as error:
+            msg = f"Maven could not fetch the {pom} jars: see its message above, and run `storekeeper jars` again."
+            raise NotSetUpError(msg) from error
     typer.echo(folder)
 
 
@@ -145,7 +204,7 @@ def settings(
 
     Example: storekeeper settings --effective
     """
-    from deploy.differences import effective_lines  # noqa: PLC0415
+    from deploy.effective import effective_lines  # noqa: PLC0415
     from deploy.settings_reference import settings_markdown  # noqa: PLC0415
 
     typer.echo("\n".join(effective_lines(PlatformSettings.load())) if effective else settings_markdown().rstrip())
@@ -259,7 +318,7 @@ def create_topics(
     Example: storekeeper create-topics page_views.app:PAGE_VIEWS
     """
     from deploy.kafka.requests import printed  # noqa: PLC0415
-    from deploy.topics import ensure_topics, topics_of, topics_there  # noqa: PLC0415
+    from deploy.topics import make_topics  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
 
@@ -268,7 +327,7 @@ def create_topics(
     if dry_run:
         typer.echo("\n".join(printed(settings, specs, form)))
         return
-    for topic in ensure_topics(settings.kafka, topics_of(settings, specs, topics_there(settings))):
+    for topic in make_topics(settings, specs):
         typer.echo(topic)
 
 
@@ -285,7 +344,7 @@ def demo(
 
     Example: storekeeper demo --poison 1000
     """
-    require_platform()
+    _require_platform()
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
     own = OwnPlatformSettings.load()

@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -21,7 +22,6 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from deploy.disk import full_disk, is_full
-from deploy.extras import missing_package
 from spark_apps.app_log import configure_logging
 from state.configuration import PREFIX, configuration_file, explained, own_file, read_file
 from state.errors import ConfigurationError, StateError
@@ -60,16 +60,16 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Ask stores": {
         "get": "state.cli.ask:get",
         "scan": "state.cli.ask:scan",
-        "fetch": "state.cli.windowed:fetch",
-        "sessions": "state.cli.windowed:sessions",
-        "top": "state.cli.ranking:top",
-        "rank": "state.cli.ranking:rank",
+        "fetch": "state.cli.ask:fetch",
+        "sessions": "state.cli.ask:sessions",
+        "top": "state.cli.ask:top",
+        "rank": "state.cli.ask:rank",
         "sql": "deploy.cli:sql",
     },
     "Look after stores": {
         "stores": "state.cli.look:stores",
         "lag": "state.cli.look:lag",
-        "watch": "state.cli.watch:watch",
+        "watch": "state.cli.look:watch",
         "cluster": "state.cli.look:cluster",
         "size": "state.cli.size:size",
         "token": "state.cli.token:token_commands",
@@ -113,6 +113,9 @@ _NEED_NO_APP = frozenset({"down", "status", "dashboard", "settings", "--help"})
 _OF_THE_USER = frozenset({"up", "demo", "settings"})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_DISTRIBUTIONS = {"airflow": "apache-airflow", "delta": "delta-spark"}
+"""Distributions whose name differs from their module's."""
+_OF_EXTRA = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*extra == ['\"](?P<extra>[a-z]+)['\"]")
 
 
 class LazyGroup(TyperGroup):
@@ -259,6 +262,21 @@ def _explained(error: Exception) -> tuple[str, int] | None:
         reason = getattr(error.args[0], "str", lambda: str(error))()
         message = f"Kafka failed ({reason}): check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP says"
         return message, ExitCode.TRY_AGAIN
+    return None
+
+
+def missing_package(module: str) -> str | None:
+    """The sentence about a module that can't be imported; None if no extra brings it.
+
+    Args:
+        module: The module's full name, as in `ModuleNotFoundError.name`.
+    """
+    top = module.partition(".")[0]
+    wanted = _DISTRIBUTIONS.get(top, top).replace("_", "-")
+    for requirement in importlib.metadata.requires("storekeeper") or ():
+        found = _OF_EXTRA.match(requirement)
+        if found and found["name"].replace("_", "-").lower() == wanted:
+            return f'this command needs the package {wanted}: run `pip install "storekeeper[{found["extra"]}]"`'
     return None
 
 

@@ -1,4 +1,4 @@
-"""The environment that the platform's processes run in."""
+"""One platform: its settings, its run directory, and the environment that its processes run in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.layout import RunLayout
+from deploy.programs import Program, platform_programs
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import store_definitions
@@ -82,7 +84,20 @@ def inherited_environment() -> dict[str, str]:
     return dict(os.environ)  # noqa: TID251 (handed on to children unread, not read as settings)
 
 
-def java_command(environment: Mapping[str, str]) -> str:
-    """The java to run: `JAVA_HOME`'s when it is set, otherwise the one on the PATH."""
-    home = environment.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A platform that runs or could run. Nothing is started by making one."""
+
+    settings: PlatformSettings
+    layout: RunLayout
+    environment: Mapping[str, str]
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Its processes, in the order of starting."""
+        return platform_programs(self.layout, self.settings, self.environment)
+
+    @staticmethod
+    def of(settings: PlatformSettings) -> Instance:
+        """The platform that these settings describe."""
+        return Instance(settings, RunLayout(settings.run_dir), child_environment(settings, inherited_environment()))

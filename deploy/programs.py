@@ -127,16 +127,12 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
 
 def _paced_program(name: str, layout: RunLayout, *command: str, restart_always: bool = False) -> Program:
     """A process of `storekeeper` that ends its own children, and waits before it starts again too soon."""
+    state_file = layout.supervisor / f"{name}.start.json"
     return Program(
         name=name,
-        command=_paced(layout, name, *command),
+        command=(sys.executable, str(_PACED_EXEC), str(state_file), *storekeeper_command(*command)),
         start_s=0,
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
         restart_always=restart_always,
     )
-
-
-def _paced(layout: RunLayout, program: str, *arguments: str) -> tuple[str, ...]:
-    state_file = layout.supervisor / f"{program}.start.json"
-    return (sys.executable, str(_PACED_EXEC), str(state_file), *storekeeper_command(*arguments))

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from spark_apps.settings import default_jars_dir
-from state.configuration import IMPOSSIBLE, LIVE
+from state.configuration import IMPOSSIBLE, LIVE, counted
 from state.kafka.settings import KafkaSettings
 from state.names import checked_name
 from state.run_dir import own_run_dir
@@ -57,11 +57,8 @@ class PlatformSettings(KafkaSettings):
             "change": f"{IMPOSSIBLE} for existing topics: start in another run directory",
         },
     )
-    jobs_at_once: int = Field(
-        2,
-        ge=1,
-        description="Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more.",
-        json_schema_extra={"unit": "jobs"},
+    jobs_at_once: int = counted(
+        2, "jobs", "Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more."
     )
 
     tables_group: str | None = Field(None, description="Group of the operating system that may read the Delta tables.")
@@ -72,15 +69,6 @@ class PlatformSettings(KafkaSettings):
         description="How long the platform may take to become healthy; an app has three quarters of it.",
         json_schema_extra={"change": LIVE},
     )
-
-    @classmethod
-    def load(cls, **overrides: object) -> PlatformSettings:
-        """The settings of the environment, with `overrides` instead of some.
-
-        Raises:
-            pydantic.ValidationError: a variable can't be used.
-        """
-        return cls(**overrides)  # type: ignore[arg-type]
 
     @model_validator(mode="before")
     @classmethod

@@ -1,24 +1,32 @@
-"""The supervisor of a run directory: configured, started as a daemon, found again, shut down."""
+"""The supervisor of a run directory: configured, started, found again, shut down with all that it has left."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import secrets
 import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import psutil
 
-from deploy.control.job_files import end_job_processes
-from deploy.credentials import make_supervisor_credentials
+from deploy.control.job_files import end_job_processes, end_processes
+from deploy.environment import PLATFORM_MARKER, inherited_environment, is_foreign
 from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
-from deploy.programs import CONTROL, Program
+from deploy.operations import exclusive
+from deploy.programs import CONTROL, STOP_TIMEOUT_S, Program, app_programs, control_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from deploy.waiting import eventually
+from state.configuration import own_file
 from state.program import NO_RESTART
+from state.run_dir import make_private
 from state.whole_files import write_whole
 
 _log = logging.getLogger(__name__)
@@ -128,40 +136,28 @@ def supervisor_conf(
     layout: RunLayout, settings: PlatformSettings, credentials: SupervisorCredentials, programs: Iterable[Program]
 ) -> str:
     """The configuration. It holds the password of XML-RPC: write it to a private file."""
+    server = {
+        "port": f"127.0.0.1:{settings.supervisor_port}",
+        "username": credentials.username,
+        "password": credentials.password,
+    }
+    daemon = {
+        "logfile": str(layout.supervisor / "supervisord.log"),
+        "logfile_maxbytes": "5MB",
+        "logfile_backups": "2",
+        "pidfile": str(layout.supervisor / "supervisord.pid"),
+        "childlogdir": str(layout.logs),
+        "directory": str(layout.root),
+        "identifier": "storekeeper",
+        "umask": "077",
+    }
     sections = [
-        _server_section(settings, credentials),
-        _daemon_section(layout),
+        _section("inet_http_server", server),
+        _section("supervisord", daemon),
         _section("rpcinterface:supervisor", _RPC_INTERFACE),
         *(_program_section(program, layout, settings) for program in programs),
     ]
     return "\n".join(sections)
-
-
-def _server_section(settings: PlatformSettings, credentials: SupervisorCredentials) -> str:
-    return _section(
-        "inet_http_server",
-        {
-            "port": f"127.0.0.1:{settings.supervisor_port}",
-            "username": credentials.username,
-            "password": credentials.password,
-        },
-    )
-
-
-def _daemon_section(layout: RunLayout) -> str:
-    return _section(
-        "supervisord",
-        {
-            "logfile": str(layout.supervisor / "supervisord.log"),
-            "logfile_maxbytes": "5MB",
-            "logfile_backups": "2",
-            "pidfile": str(layout.supervisor / "supervisord.pid"),
-            "childlogdir": str(layout.logs),
-            "directory": str(layout.root),
-            "identifier": "storekeeper",
-            "umask": "077",
-        },
-    )
 
 
 def _program_section(program: Program, layout: RunLayout, settings: PlatformSettings) -> str:
@@ -190,3 +186,102 @@ def _section(name: str, options: dict[str, str]) -> str:
     # The supervisor expands %(...)s in every value.
     lines = [f"{key}={value.replace('%', '%%')}" for key, value in options.items()]
     return "\n".join([f"[{name}]", *lines, ""])
+
+
+def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -> SupervisorCredentials:
+    """The run directory's credentials, generated on first use; the address follows the settings."""
+    url = f"http://127.0.0.1:{settings.supervisor_port}"
+    try:
+        known = SupervisorCredentials.read(layout.supervisor_secret)
+    except SupervisorUnreachableError:
+        known = SupervisorCredentials(url, "storekeeper", secrets.token_urlsafe(24))
+    fields = {"url": url, "username": known.username, "password": known.password}
+    write_whole(layout.supervisor_secret, f"{json.dumps(fields)}\n".encode(), private=True)
+    return SupervisorCredentials(**fields)
+
+
+def down(layout: RunLayout) -> bool:
+    """Stops the platform of a run directory and what a killed demo in it may have left. Safe to repeat.
+
+    Returns whether anything was running.
+
+    Raises:
+        AlreadyRunningError: another `up`, `down` or `demo` is at work there.
+    """
+    with exclusive(layout.lock, "down"):
+        stopped = stop_everything(layout)
+        return stop_everything(RunLayout(layout.demo)) or stopped
+
+
+def stop_everything(layout: RunLayout) -> bool:
+    """Stops what runs in a run directory; the caller holds its lock. Returns whether anything did."""
+    client = running_supervisor(layout)
+    if client is not None:
+        shut_down(client, layout, STOP_TIMEOUT_S + 5)
+    stopped = end_orphans(layout.root) > 0 or client is not None
+    layout.started_with.unlink(missing_ok=True)
+    return stopped
+
+
+def find_orphans(run_dir: Path) -> list[psutil.Process]:
+    """Every live process that the platform of `run_dir` started, except this one and its ancestors.
+
+    Processes whose environment can't be read (another user's) are not ours and left out.
+    """
+    spared = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    return [process for process in psutil.process_iter() if process.pid not in spared and _is_marked(process, run_dir)]
+
+
+def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
+    """Ends every process that the platform of `run_dir` started. Returns how many there were.
+
+    Looks again until none is left, since a process may start another one while it is being ended.
+    """
+    ended = 0
+    for _ in range(5):
+        found = find_orphans(run_dir)
+        if not found:
+            break
+        ended += len(found)
+        _log.debug("ending leftover processes: %s", [process.pid for process in found])
+        end_processes(found, grace_s)
+    return ended
+
+
+def _is_marked(process: psutil.Process, run_dir: Path) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return process.environ().get(PLATFORM_MARKER) == str(run_dir)
+    except (psutil.Error, OSError):
+        return False
+
+
+def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
+    """Replaces this process with the supervisor of the stream apps alone: broker, Airflow and nodes are elsewhere.
+
+    It listens on loopback, as in the embedded platform. Airflow reaches it by the control API, which it keeps alive,
+    and starts the apps. On TERM it stops the apps, then ends.
+
+    Args:
+        settings: the platform's.
+        control: `HOST:PORT` of the control API, which is started at once.
+    """
+    layout = RunLayout(settings.run_dir)
+    make_private(layout.root)
+    programs = (control_program(layout, control), *app_programs(layout, settings))
+    layout.make()
+    write_supervisor_conf(layout, settings, programs)
+    command = supervisor_command(layout, "-n")
+    environment = _app_environment(settings, inherited_environment())
+    os.chdir(layout.root)
+    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)
+
+
+def _app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
+    base = {name: value for name, value in inherited.items() if not is_foreign(name)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
+    own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder
+    return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

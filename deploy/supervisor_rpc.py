@@ -19,6 +19,7 @@ ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
 
 CALL_TIMEOUT_S = 20.0
 """The supervisor answers at once; on a machine that is busy with starting it takes seconds."""
+_LOG_BYTES = 2000
 _ALREADY_STARTED = 60
 _NOT_RUNNING = 70
 
@@ -134,10 +135,10 @@ class SupervisorRpc:
         """Begins to stop a process; doesn't wait for its end. Returns whether it ran."""
         return self._changes("stopProcess", name, _NOT_RUNNING)
 
-    def log_end(self, name: str, max_bytes: int) -> str:
-        """The last whole lines of what a process wrote, at most `max_bytes` of them; empty if it has no log."""
+    def log_end(self, name: str) -> str:
+        """The last whole lines of what a process wrote, at most 2000 bytes: a traceback. Empty if it has no log."""
         try:
-            text, _, cut = self._call("tailProcessStdoutLog", name, 0, max_bytes)
+            text, _, cut = self._call("tailProcessStdoutLog", name, 0, _LOG_BYTES)
         except SupervisorUnreachableError:
             return ""
         return str(text.partition("\n")[2] if cut else text).rstrip()

@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
-from deploy.wanted_apps import wanted_apps
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.own_topics import OwnTopic, own_topics_of
 from spark_apps.settings import AppSettings
@@ -61,11 +60,6 @@ class TopicSpec:
     name: str
     partitions: int
     config: Mapping[str, str]
-
-
-def all_topics(settings: PlatformSettings, there: Mapping[str, int] = NONE_THERE) -> tuple[TopicSpec, ...]:
-    """Every topic of the platform, in the order of its apps. The arguments are those of `topics_of`."""
-    return topics_of(settings, wanted_apps(settings).values(), there)
 
 
 def topics_of(
@@ -136,6 +130,15 @@ def topics_there(settings: PlatformSettings) -> Mapping[str, int]:
     if settings.starts_broker:
         return NONE_THERE
     return {name: len(topic.partitions) for name, topic in _listed(new_admin(settings.kafka), _TIMEOUT_S).items()}
+
+
+def make_topics(settings: PlatformSettings, apps: Iterable[AppSpec]) -> list[str]:
+    """Makes the topics of some apps that don't exist, and returns their names.
+
+    Raises:
+        NotCopartitionedError, ConfigurationError, StartError: as `topics_of` and `ensure_topics` raise them.
+    """
+    return ensure_topics(settings.kafka, topics_of(settings, apps, topics_there(settings)))
 
 
 def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = _TIMEOUT_S) -> list[str]:

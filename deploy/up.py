@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+import errno
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
+from deploy.airflow_home import (
+    AIRFLOW_USER,
+    make_airflow_password,
+    prepare_database,
+    prune_task_logs,
+    write_airflow_config,
+)
 from deploy.broker import answers, prepare_broker
-from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.dag_export import export_dags
-from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
-from deploy.down import end_orphans, stop_everything
-from deploy.effective import effective, write_started_with
-from deploy.errors import AlreadyRunningError, StartError
-from deploy.instance import Instance
+from deploy.effective import differences, effective, other_programs, write_started_with
+from deploy.environment import Instance
+from deploy.errors import AlreadyRunningError, PortTakenError, StartError
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
+from deploy.overview.collect import collect_status
 from deploy.overview.model import Overview
 from deploy.overview.processes import Probes
-from deploy.overview.status import collect_status
-from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
-from deploy.supervisor import running_supervisor, start_supervisor, stop_all
+from deploy.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
 from deploy.supervisor_rpc import SupervisorRpc
 from deploy.table_readers import mend_modes
-from deploy.topics import all_topics, ensure_topics, topics_there
+from deploy.topics import make_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
@@ -59,6 +64,7 @@ def up(instance: Instance, report: Report) -> str | None:
         PlatformError: with one sentence about what to do. What this call started is stopped again by then.
     """
     layout = instance.layout
+    check_no_other(instance.settings)
     check_room(layout.root)
     make_private(layout.root)
     with exclusive(layout.lock, "up"):
@@ -88,27 +94,6 @@ def check_no_other(settings: PlatformSettings) -> None:
         raise AlreadyRunningError(msg)
 
 
-def _take_over_settings(instance: Instance, report: Report) -> None:
-    """Has the running platform use live settings of now.
-
-    Raises:
-        AlreadyRunningError: others differ.
-    """
-    found = effective(instance.settings)
-    changed = differences(instance.layout, found)
-    refused = [str(one) for one in changed if not one.is_live] or other_programs(instance)
-    if refused:
-        msg = (
-            f"The platform in {instance.layout.root} runs with other settings ({'; '.join(refused)}): set these as "
-            "they were, or run `storekeeper down` first."
-        )
-        raise AlreadyRunningError(msg)
-    if changed or not instance.layout.started_with.is_file():
-        write_started_with(instance.layout, found)
-    for one in changed:
-        report(f"took over {one}")
-
-
 def _from_nothing(instance: Instance, report: Report) -> str | None:
     settings, layout = instance.settings, instance.layout
     _check_kafka(settings, report)
@@ -130,7 +115,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         _bring_up(instance, client, password, report)
     except BaseException:
         with undisturbed():
-            stop_everything(layout, STOP_TIMEOUT_S)
+            stop_everything(layout)
         raise
     return password if is_new else None
 
@@ -153,21 +138,6 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
             path.unlink()
 
 
-def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
-    if collect_status(instance.settings).healthy:
-        report("everything runs already")
-        return
-    before = {info.name for info in client.processes() if info.is_wanted}
-    password, _ = make_airflow_password(instance.layout)
-    try:
-        _bring_up(instance, client, password, report)
-    except BaseException:
-        with undisturbed():
-            started = [info.name for info in client.processes() if info.name not in before]
-            stop_all(client, started, STOP_TIMEOUT_S)
-        raise
-
-
 def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> None:
     settings = instance.settings
     if settings.starts_broker:
@@ -175,17 +145,18 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
         client.start(KAFKA)
     client.start(CONTROL)  # healed, if need be: it starts with the supervisor
     with ThreadPoolExecutor(max_workers=1) as background:
-        database = background.submit(_prepare_database, instance)
+        database = background.submit(prepare_database, instance.layout, instance.environment)
         if settings.starts_broker:
             _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
-        made = ensure_topics(settings.kafka, all_topics(settings, topics_there(settings)))
+        made = make_topics(settings, wanted_apps(settings).values())
         report(f"topics are there ({len(made)} new)")
-        _start_airflow(client, database, settings.airflow_url, report)
-    for program in (*map(node_program, settings.node_names), METRICS):
+        database.result()
+    report(f"starting Airflow at {settings.airflow_url}")
+    for program in (*AIRFLOW_PROGRAMS, *map(node_program, settings.node_names), METRICS):
         client.start(program)
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
-        _await_dag(instance, client, airflow)
+        _await_dags(instance, client, airflow)
         _await(instance, client, (CONTROL,), lambda: Probes(settings).problem(CONTROL) is None)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
@@ -195,24 +166,7 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
     _await_health(instance, client)
 
 
-def _prepare_database(instance: Instance) -> None:
-    layout = instance.layout
-    marker = layout.airflow / "migrated-to"
-    version = importlib.metadata.version("apache-airflow")
-    if marker.exists() and marker.read_text("utf-8") == version and (layout.airflow / "airflow.db").exists():
-        return
-    migrate_database(layout, instance.environment)
-    marker.write_text(version, "utf-8")
-
-
-def _start_airflow(client: SupervisorRpc, database: Future[None], url: str, report: Report) -> None:
-    database.result()
-    report(f"starting Airflow at {url}")
-    for program in AIRFLOW_PROGRAMS:
-        client.start(program)
-
-
-def _await_dag(instance: Instance, client: SupervisorRpc, airflow: AirflowClient) -> None:
+def _await_dags(instance: Instance, client: SupervisorRpc, airflow: AirflowClient) -> None:
     try:
         _await(instance, client, AIRFLOW_PROGRAMS, lambda: all(map(airflow.has_dag, (START_APPS_DAG, *SCHEDULED_DAGS))))
     except StartError as error:
@@ -266,3 +220,87 @@ def _await_health(instance: Instance, client: SupervisorRpc) -> None:
             raise
         msg = f"{ill.name} did not become healthy ({ill.detail}): see {instance.layout.log(ill.name)}."
         raise StartError(msg) from error
+
+
+def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
+    if collect_status(instance.settings).healthy:
+        report("everything runs already")
+        return
+    before = {info.name for info in client.processes() if info.is_wanted}
+    password, _ = make_airflow_password(instance.layout)
+    try:
+        _bring_up(instance, client, password, report)
+    except BaseException:
+        with undisturbed():
+            started = [info.name for info in client.processes() if info.name not in before]
+            stop_all(client, started, STOP_TIMEOUT_S)
+        raise
+
+
+def _take_over_settings(instance: Instance, report: Report) -> None:
+    """Has the running platform use live settings of now.
+
+    Raises:
+        AlreadyRunningError: others differ.
+    """
+    found = effective(instance.settings)
+    changed = differences(instance.layout, found)
+    refused = [str(one) for one in changed if not one.is_live] or other_programs(instance)
+    if refused:
+        msg = (
+            f"The platform in {instance.layout.root} runs with other settings ({'; '.join(refused)}): set these as "
+            "they were, or run `storekeeper down` first."
+        )
+        raise AlreadyRunningError(msg)
+    if changed or not instance.layout.started_with.is_file():
+        write_started_with(instance.layout, found)
+    for one in changed:
+        report(f"took over {one}")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on 127.0.0.1:`port` now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do: a port whose last connections are still in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                return False
+            raise
+    return True
+
+
+def listener(port: int) -> str | None:
+    """Who listens on `port`, as `name (process id)`, or None if that is unknown."""
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return None
+    for connection in connections:
+        listens = connection.status == psutil.CONN_LISTEN and connection.laddr
+        if listens and tuple(connection.laddr)[1:2] == (port,) and connection.pid:
+            try:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+            except psutil.Error:
+                return f"process {connection.pid}"
+    return None
+
+
+def check_ports(ports: Mapping[str, int]) -> None:
+    """Checks that every port is free and used once. `ports` are by the name of the setting that moves them.
+
+    Raises:
+        PortTakenError: naming the first port that isn't, its user if known, and the setting.
+    """
+    seen: dict[int, str] = {}
+    for setting, port in ports.items():
+        if port in seen:
+            msg = f"Port {port} is set twice, by {seen[port]} and {setting}: set one of them to another port."
+            raise PortTakenError(msg)
+        seen[port] = setting
+        if not is_free(port):
+            user = listener(port) or "another process"
+            msg = f"Port {port} is taken by {user}: stop it, or set {setting.split()[0]} to a free port."
+            raise PortTakenError(msg)

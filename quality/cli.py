@@ -24,7 +24,7 @@ from spark_apps.generations.live import live_store
 from spark_apps.priority import begin_job
 from spark_apps.registry import gated_tables, stores
 from spark_apps.runtime.lease import Lease, job_lease
-from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, write_answer, write_rows
+from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, command_group, write_answer, write_rows
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError
 from state.program import ExitCode
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from quality.gate import Gate
     from quality.quarantine import Quarantine
 
-quarantine_commands = typer.Typer(
-    help="Show, release or discard quarantined batches.", no_args_is_help=True, rich_markup_mode=None
-)
+quarantine_commands = command_group("Show, release or discard quarantined batches.")
 _log = structlog.get_logger(__name__)
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name, or a store's.")]

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
-from quality.verdict import Outcome, Verdict
+from quality.verdict import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from quality.snapshot_gate import SnapshotGate
+    from quality.table_gate import TableGate
+
+    Gate: TypeAlias = TableGate | SnapshotGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +39,6 @@ class Publication:
 
 PublishAs = Callable[[tuple[Outcome, ...]], Publication | None]
 """How rows with these outcomes are published; None if they aren't."""
-
-
-class Gate(Protocol):
-    """Decides on the batches of one table. Hold its lease: one gate at a time."""
-
-    def pending(self) -> Batch | None:
-        """The batch to decide on; None if there is none. Starts no Spark."""
-        ...
-
-    def last_verdict(self) -> Verdict | None:
-        """The newest verdict; None if there is none."""
-        ...
-
-    def decide(self, batch: Batch) -> Verdict:
-        """Checks the batch, and publishes or quarantines it."""
-        ...
-
-    def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
-        """Checks a batch that was decided on before, leaving verdict and Data Docs as they are."""
-        ...
-
-    def metadata_of(self, publisher: str) -> bytes | None:
-        """The metadata of a publication of `check_again`; None if there was none."""
-        ...
 
 
 def no_session() -> SparkSession:

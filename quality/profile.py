@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from quality.measures import SPARK_QUOTE, bucket_sql
-from quality.verdict import Outcome, Profile
+from quality.verdict import Outcome, Profile, VerdictArchive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MIN_ROWS = 500
 """Fewer rows say nothing about shares."""
 
+_COMPARED = 24
+"""How many of the good batches before are looked at for drift."""
 _LEAST_SHARE = 0.0005  # of a bucket that one side lacks
 
 
@@ -66,6 +68,11 @@ def stability_index(reference: Mapping[str, int], found: Mapping[str, int]) -> f
         q = max(reference.get(bucket, 0) / of_reference, _LEAST_SHARE)
         index += (p - q) * math.log(p / q)
     return index
+
+
+def drifted(archive: VerdictArchive, version: int, found: Profile, limit: float) -> list[Outcome]:
+    """How far a batch's profile is from that of the good batches before its first version."""
+    return drift(merged(verdict.profile for verdict in archive.published_before(version, _COMPARED)), found, limit)
 
 
 def drift(reference: Profile, found: Profile, limit: float) -> list[Outcome]:

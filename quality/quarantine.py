@@ -8,14 +8,18 @@ which records who decided and why; a released snapshot stays where it is, and co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quality.errors import ReleaseRefusedError
-from quality.gate import Batch, Gate, Publication
+from quality.gate import Batch, Publication
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
 from quality.table_gate import PUBLISHER
 from quality.verdict import WAIVABLE, Outcome, Verdict, VerdictArchive
 from state.clock import Clock
+
+if TYPE_CHECKING:
+    from quality.gate import Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Quarantine:
         raise ReleaseRefusedError(msg)
 
     def check_again(self, batch: str) -> tuple[Outcome, ...]:
-        """The outcomes with the current rules. Changes nothing; raises what `find` and `Gate.check_again` raise."""
+        """The outcomes with the current rules. Changes nothing; raises what `find` and the gate raise."""
         verdict, _ = self.find(batch)
         return self._gate.check_again(_versions(verdict), lambda _: None)
 
@@ -73,7 +77,7 @@ class Quarantine:
         Raises:
             ReleaseRefusedError: no such batch, discarded before, a waiver for a rule that can't be waived, or a broken
                 rule that isn't waived. Nothing was published.
-            ValidationError, StagedTableError: as `Gate.decide` does.
+            ValidationError, StagedTableError: as the gate's `decide` does.
         """
         verdict, earlier = self.find(batch)
         if earlier is not None:

@@ -7,17 +7,21 @@ are read again from the topic itself, bypassing the app.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from quality.errors import ValidationError
-from quality.topic import Topic
+from quality.settings import QualitySettings
 from quality.verdict import Outcome
 from spark_apps.checked_table import WithTable, WithTopic
 from spark_apps.settings import AppSettings
+from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
+from state.errors import ChangelogError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -134,3 +138,33 @@ def _failed(meaning: str) -> Outcome:
 
 def _outcome(column: str | None, meaning: str, failing: int) -> Outcome:
     return Outcome("reconcile", column, meaning, failing == 0, failing or None, RULE)
+
+
+class Topic:
+    """Reads a topic from the broker. Not thread-safe.
+
+    Methods raise `BrokerUnavailableError` when the broker doesn't answer, and nothing is decided then.
+    """
+
+    def __init__(self, settings: QualitySettings, topic: str) -> None:
+        self._kafka = settings.kafka
+        self._topic = topic
+
+    def first_offset(self, partition: int) -> int:
+        """The oldest offset that the topic still has."""
+        with self._reading():
+            return bounds_of(self._kafka, self._topic, partition)[0]
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Key and value of the records from `start` to `end`, exclusive, in order."""
+        with self._reading():
+            for message in read_range(self._kafka, self._topic, partition, start, end):
+                yield message.key(), message.value()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except ChangelogError as error:
+            msg = f"topic {self._topic} can't be read: {error}"
+            raise BrokerUnavailableError(msg) from error

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from quality.errors import StagedTableError
 from quality.gate import Batch, PublishAs
-from quality.profile import drift, merged
+from quality.profile import drifted
 from quality.reconciliation import compare, other_is_gone
 from quality.resolution import ResolutionArchive
 from quality.settings import QualitySettings
 from quality.store_table import growing_fields, store_as_written, table_of
-from quality.table_gate import COMPARED_BATCHES
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from spark_apps.checked_table import CheckedTable, WithTable
 from spark_apps.generations.live import store_in
@@ -122,7 +121,10 @@ class SnapshotGate:
         version_before = None if before is None else before.delta_version
         with SnapshotRows.opened(self._path, table, batch.last_version, version_before, growing) as rows:
             frame, profile = rows.measured(), rows.profile()
-            beside = (*self._compared(rows, table), *self._drifted(profile, batch))
+            beside = (
+                *self._compared(rows, table),
+                *drifted(self._archive, batch.first_version, profile, self._settings.quality_drift_limit),
+            )
             checked = CheckedFrame(list(frame.columns), frozenset(c.name for c in table.columns), for_pandas)
 
             def decided(outcomes: tuple[Outcome, ...]) -> Verdict | None:
@@ -144,7 +146,3 @@ class SnapshotGate:
                 expected = rows.totals_of_other(self._settings.delta_table(rule.table), rule)
                 outcomes += other_is_gone(rule) if expected is None else compare(rule, expected, rows.totals(rule))
         return outcomes
-
-    def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
-        earlier = self._archive.published_before(batch.first_version, COMPARED_BATCHES)
-        return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)

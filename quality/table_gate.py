@@ -8,21 +8,30 @@ suite, its verdict is kept as quarantined, and readers keep the last good versio
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from quality.errors import StagedTableError
-from quality.gate import Batch, Publication, PublishAs
-from quality.profile import drift, merged, profile_of
-from quality.reconciliation import compare, expected_totals, not_announced, other_is_gone, reach_of, totals_of
+from quality.gate import Batch, Publication, PublishAs, no_session
+from quality.profile import drifted, profile_of
+from quality.reconciliation import (
+    Topic,
+    compare,
+    expected_totals,
+    not_announced,
+    other_is_gone,
+    reach_of,
+    totals_of,
+)
 from quality.settings import QualitySettings
-from quality.topic import KafkaTopic, Topic
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from spark_apps.checked_table import CheckedTable, WithTable, WithTopic
+from spark_apps.registry import gated_tables
 from spark_apps.table_progress import decode_progress
 from state.changelog.position import Position
 from state.clock import Clock
@@ -36,8 +45,6 @@ if TYPE_CHECKING:
 
 PUBLISHER = "quality-gate"
 """The txnAppId of publications; their txnVersion is the last staged version in them."""
-COMPARED_BATCHES = 24
-"""How many of the good batches before are looked at for drift."""
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _SEARCHED_COMMITS = 50
@@ -49,12 +56,7 @@ class TableGate:
     """Decides on what is staged of one table of one run directory. Hold its lease: one gate at a time."""
 
     def __init__(
-        self,
-        table: CheckedTable,
-        settings: QualitySettings,
-        clock: Clock,
-        spark: Callable[[], SparkSession],
-        topics: Callable[[QualitySettings, str], Topic] = KafkaTopic,
+        self, table: CheckedTable, settings: QualitySettings, clock: Clock, spark: Callable[[], SparkSession]
     ) -> None:
         """Opens no table yet.
 
@@ -63,13 +65,11 @@ class TableGate:
             settings: where the tables are.
             clock: what time it is.
             spark: starts the session that batches are read with, or returns it.
-            topics: opens a topic that batches are compared with.
         """
         self._table = table
         self._settings = settings
         self._clock = clock
         self._spark = spark
-        self._topics = topics
         self._staged = settings.delta_table(table.staged_name)
         self._published = settings.delta_table(table.name)
         self._archive = VerdictArchive(settings.verdict_dir(table.name))
@@ -202,7 +202,11 @@ class TableGate:
 
     def _beside(self, added: DataFrame, batch: Batch, profile: Profile) -> tuple[Outcome, ...]:
         """The outcomes that the suite has none of."""
-        return (*self._typed(added), *self._compared(added, batch), *self._drifted(profile, batch))
+        return (
+            *self._typed(added),
+            *self._compared(added, batch),
+            *drifted(self._archive, batch.first_version, profile, self._settings.quality_drift_limit),
+        )
 
     def _typed(self, added: DataFrame) -> list[Outcome]:
         types = dict(added.dtypes)
@@ -233,7 +237,7 @@ class TableGate:
         if after is None:
             return [] if added.isEmpty() else not_announced(rule)
         reach = reach_of(before, after, rule.topic)
-        topic = self._topics(self._settings, rule.topic)
+        topic = Topic(self._settings, rule.topic)
         if any(topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return other_is_gone(rule)
         return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(added, rule))
@@ -268,10 +272,6 @@ class TableGate:
                 break
             after = after or progress
         return before, after
-
-    def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
-        earlier = self._archive.published_before(batch.first_version, COMPARED_BATCHES)
-        return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
 
     def _fresh(self, batch: Batch) -> Outcome:
         limit_s = _MAX_AGE_S
@@ -359,3 +359,41 @@ def _count_insertions(added: DataFrame) -> int:
         )
         raise StagedTableError(msg)
     return int(counts.get("insert", 0))
+
+
+_COUNTS = ("numOutputRows", "num_added_rows")
+"""How the metrics of a commit name its rows: Spark's, and those of deltalake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Staged versions that wait, both inclusive, and their rows; None if a commit doesn't say how many it added."""
+
+    first_version: int
+    last_version: int
+    rows: int | None
+
+
+def waiting_of(table: str, settings: QualitySettings, clock: Clock) -> Waiting | None:
+    """What waits of a table that the gate publishes; None if nothing does.
+
+    Raises:
+        StagedTableError: the staged table can't be checked as it is.
+        TablesUnreachableError: the store of the tables doesn't answer.
+    """
+    declared = gated_tables()[table]
+    batch = TableGate(declared, settings, clock, no_session).pending()
+    if batch is None:
+        return None
+    commits = delta_table(settings.delta_table(declared.staged_name)).history()
+    counts = [_rows_of(one) for one in commits if batch.first_version <= one["version"] <= batch.last_version]
+    known = [count for count in counts if count is not None]
+    return Waiting(batch.first_version, batch.last_version, sum(known) if len(known) == len(counts) else None)
+
+
+def _rows_of(commit: Mapping[str, Any]) -> int | None:
+    """The rows that a commit added, as its metrics say; 0 for one that only made the table."""
+    if str(commit.get("operation", "")).startswith("CREATE TABLE"):
+        return 0
+    metrics = commit.get("operationMetrics") or {}
+    return next((int(metrics[name]) for name in _COUNTS if name in metrics), None)

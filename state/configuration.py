@@ -137,6 +137,11 @@ class Settings(BaseSettings):
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
 
 
+def counted(default: int, unit: str, description: str, *, least: int = 1, most: int | None = None) -> Any:
+    """A setting that is a number of things which its name doesn't tell: `unit`, in the plural."""
+    return Field(default, ge=least, le=most, description=description, json_schema_extra={"unit": unit})
+
+
 LIVE = "live"
 IMPOSSIBLE = "impossible"
 """The beginning of a `change`: the value is in the data already."""
@@ -179,6 +184,15 @@ class RunDirSettings(Settings):
     @classmethod
     def _resolved(cls, path: Path) -> Path:
         return path.expanduser().resolve()
+
+    @classmethod
+    def load(cls, **overrides: object) -> Self:
+        """The settings of the environment, with `overrides` instead of some.
+
+        Raises:
+            pydantic.ValidationError: a variable can't be used.
+        """
+        return cls(**overrides)  # type: ignore[arg-type]
 
     @property
     def durable(self) -> Location:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from state.configuration import explained
+from state.configuration import counted, explained
 from state.errors import ConfigurationError, InvalidNameError
 from state.kafka.settings import KafkaSettings
 from state.names import checked_name
@@ -134,12 +134,8 @@ class NodeSettings(KafkaSettings):
         "ranked, window, session or global; a ranked store names the field of its values that holds the score. "
         "`schemas` means that values have schemas of a registry.",
     )
-    replicas: int = Field(
-        1,
-        ge=0,
-        le=16,
-        description="Standby replicas of each store partition, beside the active one.",
-        json_schema_extra={"unit": "replicas"},
+    replicas: int = counted(
+        1, "replicas", "Standby replicas of each store partition, beside the active one.", least=0, most=16
     )
     store_replicas: Annotated[str, AfterValidator(_store_replicas)] = Field(
         "", description="Another number of standby replicas for some stores: store=number,…"
@@ -177,45 +173,24 @@ class NodeSettings(KafkaSettings):
     row_cache_mib: int = Field(
         64, ge=0, le=1 << 16, description="Bound of the cached answers of each store; 0 caches none."
     )
-    max_requests: int = Field(
+    max_requests: int = counted(1024, "requests", "Requests answered at the same time; more are refused with 429.")
+    max_connections: int = counted(
         1024,
-        ge=1,
-        description="Requests answered at the same time; more are refused with 429.",
-        json_schema_extra={"unit": "requests"},
-    )
-    max_connections: int = Field(
-        1024,
-        ge=16,
-        le=1 << 20,
-        description="Connections of callers; for one more, the one that has been idle longest is closed. "
+        "connections",
+        "Connections of callers; for one more, the one that has been idle longest is closed. "
         "Half as many places are for connections without a whole request yet.",
-        json_schema_extra={"unit": "connections"},
+        least=16,
+        most=1 << 20,
     )
-    max_client_connections: int = Field(
-        512,
-        ge=1,
-        le=1 << 20,
-        description="Connections of callers from one IP address.",
-        json_schema_extra={"unit": "connections"},
+    max_client_connections: int = counted(
+        512, "connections", "Connections of callers from one IP address.", most=1 << 20
     )
-    max_examined_rows: int = Field(
-        20_000,
-        ge=1000,
-        description="Most rows that one page of a search by time looks at, on each node.",
-        json_schema_extra={"unit": "rows"},
+    max_examined_rows: int = counted(
+        20_000, "rows", "Most rows that one page of a search by time looks at, on each node.", least=1000
     )
-    max_scans: int = Field(
-        32,
-        ge=1,
-        description="Scans answered at the same time; more are refused with 429.",
-        json_schema_extra={"unit": "scans"},
-    )
-    max_streams: int = Field(
-        16,
-        ge=1,
-        le=10_000,
-        description="Scans streamed at the same time; more are refused with 429.",
-        json_schema_extra={"unit": "streams"},
+    max_scans: int = counted(32, "scans", "Scans answered at the same time; more are refused with 429.")
+    max_streams: int = counted(
+        16, "streams", "Scans streamed at the same time; more are refused with 429.", most=10_000
     )
     ranked_memory_mib: int = Field(
         512,

@@ -72,24 +72,23 @@ class StorekeeperHook(BaseHook):
 
     def status(self) -> dict[str, Any]:
         """Every process of the platform and its health."""
-        return self._object("GET", "/status")
+        return self._ask("GET", "/status")
 
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run there, and the apps of each."""
-        return self._object("GET", "/programs")
+        return self._ask("GET", "/programs")
 
     def stores(self) -> list[dict[str, Any]]:
         """The stores that there are snapshots of: `store`, `app`, `has_run`."""
-        found: list[dict[str, Any]] = self._ask("GET", "/stores")
-        return found
+        return self._ask("GET", "/stores")
 
     def overview(self) -> dict[str, Any]:
         """The platform's state, also as tables of words: what the page *Stores* shows."""
-        return self._object("GET", "/overview")
+        return self._ask("GET", "/overview")
 
     def topology(self, app: str) -> dict[str, str]:
         """The topology of an app: `svg`, `text` and `mermaid`."""
-        return self._object("GET", f"/topology/{_segment(app)}")
+        return self._ask("GET", f"/topology/{_segment(app)}")
 
     def data_docs(self, table: str, file: str) -> bytes:
         """A page or style sheet of the Data Docs of a table."""
@@ -97,31 +96,27 @@ class StorekeeperHook(BaseHook):
 
     def generations(self, app: str) -> dict[str, Any]:
         """The generations of an app, and how far a change between them is."""
-        return self._object("GET", f"/generations/{_segment(app)}")
+        return self._ask("GET", f"/generations/{_segment(app)}")
 
     def table(self, name: str) -> dict[str, Any]:
         """A table that the quality gate publishes: `waiting` has the staged versions that nobody has checked."""
-        return self._object("GET", f"/tables/{_segment(name)}")
+        return self._ask("GET", f"/tables/{_segment(name)}")
 
     def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Starts a job of that id, or finds it if it is there."""
-        return self._object("PUT", f"/jobs/{name}", json={"arguments": list(arguments), "timeout_s": timeout_s})
+        return self._ask("PUT", f"/jobs/{name}", json={"arguments": list(arguments), "timeout_s": timeout_s})
 
     def job(self, name: str, log_from: int | None = None) -> dict[str, Any]:
         """A job: its state, its exit code, its result, and a part of its log."""
-        return self._object("GET", f"/jobs/{name}", params={} if log_from is None else {"log_from": log_from})
+        return self._ask("GET", f"/jobs/{name}", params={} if log_from is None else {"log_from": log_from})
 
     def cancel_job(self, name: str) -> dict[str, Any]:
         """Begins to end a job. Safe to repeat."""
-        return self._object("POST", f"/jobs/{name}/cancel")
+        return self._ask("POST", f"/jobs/{name}/cancel")
 
     def collect_job(self, name: str) -> None:
         """Removes a job that is over, so that its id is free again."""
         self._ask("DELETE", f"/jobs/{name}")
-
-    def _object(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask(method, path, **more)
-        return found
 
     def _ask(self, method: str, path: str, **more: Any) -> Any:
         answer = self._answer(method, path, **more)

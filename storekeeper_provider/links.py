@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from airflow.sdk import BaseOperatorLink
 
@@ -14,27 +14,26 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 
-class QueryPageLink(BaseOperatorLink):
+class _ConnectionLink(BaseOperatorLink):
+    """Links to an address in the extra of the task's connection."""
+
+    field: ClassVar[str]
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page's address; empty if the connection has none. Called in the task's process once it has ended."""
+        del ti_key
+        return StorekeeperHook(getattr(operator, "storekeeper_conn_id", CONNECTION)).connection_extra(self.field)
+
+
+class QueryPageLink(_ConnectionLink):
     """Links to the page that shows and queries the stores."""
 
     name = "Query page"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address; empty if the connection has none. Called in the task's process once it has ended."""
-        del ti_key
-        return _extra(operator, "query_page")
+    field = "query_page"
 
 
-class SparkUiLink(BaseOperatorLink):
+class SparkUiLink(_ConnectionLink):
     """Links to the app's Spark UI."""
 
     name = "Spark UI"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address; empty if the connection has none. Called in the task's process once it has ended."""
-        del ti_key
-        return _extra(operator, "spark_ui")
-
-
-def _extra(operator: BaseOperator, name: str) -> str:
-    return StorekeeperHook(getattr(operator, "storekeeper_conn_id", CONNECTION)).connection_extra(name)
+    field = "spark_ui"

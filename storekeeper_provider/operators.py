@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.lineage import operator_lineage
 from storekeeper_provider.links import QueryPageLink, SparkUiLink
 from storekeeper_provider.triggers import OVER, JobTrigger
 
@@ -109,8 +108,7 @@ class StorekeeperJobOperator(BaseOperator):
         if job["result"] is None:
             msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
-        result: dict[str, Any] = job["result"]
-        return result
+        return job["result"]
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage:
         """What the job has read and written. Airflow's provider for OpenLineage calls it if it is installed."""
@@ -159,3 +157,16 @@ def job_id(context: Context) -> str:
 def reasons_in(log: Sequence[str]) -> list[str]:
     """What the program says in its log about why it failed; the last line if it says nothing."""
     return [line.removeprefix(_SAYS) for line in log if line.startswith(_SAYS)] or list(log[-1:])
+
+
+def operator_lineage(job: Mapping[str, Any]) -> OperatorLineage:
+    """What a job has read and written, as the control API says: `inputs` and `outputs`, pairs of namespace and name."""
+    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 (optional)
+
+    return OperatorLineage(inputs=_datasets(job.get("inputs", ())), outputs=_datasets(job.get("outputs", ())))
+
+
+def _datasets(named: Iterable[tuple[str, str]]) -> list[Any]:
+    from openlineage.client.event_v2 import Dataset  # noqa: PLC0415 (optional)
+
+    return [Dataset(namespace=namespace, name=name) for namespace, name in named]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from state.cli.output import say
+from state.cli.output import command_group, say
 from state.clock import SystemClock
 from state.program import ExitCode
 
-container_commands = typer.Typer(
-    help="Prepare and run the platform in containers.", no_args_is_help=True, rich_markup_mode=None
-)
-healthy_commands = typer.Typer(
-    help="Health checks of containers. Exit code 4: not healthy.", no_args_is_help=True, rich_markup_mode=None
-)
+_TIMEOUT_S = 4.0
+_AIRFLOW_URL = "http://airflow-api-server:8080"
+"""Where the compose file has Airflow."""
+
+container_commands = command_group("Prepare and run the platform in containers.")
+healthy_commands = command_group("Health checks of containers. Exit code 4: not healthy.")
 container_commands.add_typer(healthy_commands, name="healthy")
 
 
@@ -46,10 +49,12 @@ def topics() -> None:
 
     Example: storekeeper container topics
     """
-    from deploy.containers.begin import begin_topics  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
+    from deploy.topics import make_topics  # noqa: PLC0415
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
 
-    for topic in begin_topics(PlatformSettings.load()):
+    settings = PlatformSettings.load()
+    for topic in make_topics(settings, wanted_apps(settings).values()):
         typer.echo(topic)
 
 
@@ -76,10 +81,28 @@ def streams() -> None:
 
     Example: storekeeper container streams
     """
-    from deploy.containers.begin import AIRFLOW_URL, begin_streams  # noqa: PLC0415
+    from deploy.airflow_client import AirflowClient  # noqa: PLC0415
+    from deploy.airflow_home import AIRFLOW_USER, read_airflow_password  # noqa: PLC0415
+    from deploy.errors import StartError  # noqa: PLC0415
+    from deploy.layout import RunLayout  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
+    from deploy.up import SCHEDULED_DAGS, START_APPS_DAG  # noqa: PLC0415
+    from deploy.waiting import eventually  # noqa: PLC0415
 
-    begin_streams(PlatformSettings.load(), AIRFLOW_URL)
+    settings = PlatformSettings.load()
+    password = read_airflow_password(RunLayout(settings.run_dir))
+    if password is None:
+        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper container prepare` first."
+        raise StartError(msg)
+    dags = (START_APPS_DAG, *SCHEDULED_DAGS)
+    with AirflowClient(_AIRFLOW_URL, AIRFLOW_USER, password) as airflow:
+        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, dags)), settings.start_timeout_s):
+            broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
+            msg = f"Airflow at {_AIRFLOW_URL} did not become ready ({'; '.join(broken) or 'DAGs are missing'})."
+            raise StartError(msg)
+        for dag in dags:
+            airflow.unpause(dag)
+        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
 
 
 @healthy_commands.command()
@@ -91,8 +114,6 @@ def url(
 
     Example: storekeeper container healthy url http://localhost:8080/health
     """
-    from deploy.containers.healthy import answers_ok  # noqa: PLC0415
-
     _end(healthy=answers_ok(address, ca))
 
 
@@ -104,8 +125,6 @@ def port(
 
     Example: storekeeper container healthy port localhost 8081
     """
-    from deploy.containers.healthy import listens  # noqa: PLC0415
-
     _end(healthy=listens(host, number))
 
 
@@ -115,10 +134,39 @@ def heartbeats(folder: Annotated[Path, typer.Argument(help="Where apps write the
 
     Example: storekeeper container healthy heartbeats heartbeats
     """
-    from deploy.containers.healthy import all_beat  # noqa: PLC0415
-
     _end(healthy=all_beat(folder, SystemClock().now_ms()))
 
 
 def _end(*, healthy: bool) -> None:
     raise typer.Exit(ExitCode.DONE if healthy else ExitCode.FINDING)
+
+
+def answers_ok(url: str, ca: Path | None = None) -> bool:
+    """Whether a GET of `url` gives status 200; `ca` is the PEM file of the authority to trust, None the system's."""
+    context = ssl.create_default_context(cafile=ca) if url.startswith("https:") else None
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+    )
+    try:
+        with opener.open(url, timeout=_TIMEOUT_S) as answer:
+            return int(answer.status) == 200
+    except OSError:
+        return False
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether something takes connections there."""
+    try:
+        with socket.create_connection((host, port), _TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def all_beat(folder: Path, now_ms: int) -> bool:
+    """Whether every heartbeat in `folder` is fresh and not FAILED. Those of stopped apps don't count."""
+    from spark_apps.runtime.app_health import is_silent  # noqa: PLC0415
+    from spark_apps.runtime.heartbeat import AppState, read_heartbeat  # noqa: PLC0415
+
+    found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
+    return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in found if beat is not None)

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.airflow_home import AIRFLOW_USER
 from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
-from deploy.credentials import AIRFLOW_USER
 from state.errors import ConfigurationError
 from state.private_files import private_folder, read_secret
 from state.security.access import Caller, Role
@@ -62,9 +62,13 @@ class _Made:
         """The text of a file, generated if there is none."""
         path = self.folder / name
         if not path.exists():
-            write_whole(path, content().encode(), private=True)
-            self.files.append(path)
+            self.write(name, content().encode())
         return read_secret(path, "the secret").decode()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file."""
+        write_whole(self.folder / name, content, private=True)
+        self.files.append(self.folder / name)
 
 
 def _passwords(made: _Made) -> None:
@@ -89,8 +93,7 @@ def _certificates(made: _Made) -> None:
     authority = _authority(made, now)
     for host in missing:
         for name, pem in zip(_pair(host), issue(authority, host, [host, "localhost", "127.0.0.1"], now), strict=True):
-            write_whole(folder / name, pem, private=True)
-            made.files.append(folder / name)
+            made.write(f"secrets/{name}", pem)
 
 
 def _authority(made: _Made, now: dt.datetime) -> Authority:
@@ -99,9 +102,8 @@ def _authority(made: _Made, now: dt.datetime) -> Authority:
     files = [folder / name for name in _pair("ca")]
     if not any(file.exists() for file in files) and not any(folder.glob("*.pem")):
         authority = new_authority("storekeeper", now)
-        for file, pem in zip(files, authority_pems(authority), strict=True):
-            write_whole(file, pem, private=True)
-            made.files.append(file)
+        for name, pem in zip(_pair("ca"), authority_pems(authority), strict=True):
+            made.write(f"secrets/{name}", pem)
         return authority
     try:
         return read_authority(*(read_secret(file, "the authority's file") for file in files))
@@ -135,7 +137,6 @@ def _tokens(made: _Made) -> None:
         for name, (role, token) in tokens.items()
     ]
     for name, (_, token) in tokens.items():
-        write_whole(made.folder / f"secrets/{name}-token", token.encode(), private=True)
-        made.files.append(made.folder / f"secrets/{name}-token")
+        made.write(f"secrets/{name}-token", token.encode())
     write_tokens(path, records)
     made.files.append(path)

@@ -83,8 +83,7 @@ class Gate:
 
 def caller_of(scope: Any) -> Caller:
     """The caller of a request that has passed the gate."""
-    found: Caller = scope[_CALLER]
-    return found
+    return scope[_CALLER]
 
 
 def _check_length(headers: dict[bytes, bytes]) -> None:

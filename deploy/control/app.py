@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import structlog
@@ -15,10 +14,10 @@ from starlette.exceptions import HTTPException
 
 from deploy.control.access import caller_of
 from deploy.control.allowed import check_allowed
-from deploy.control.datasets import Dataset
 from deploy.control.job_files import JobFolder, JobRequest, JobState
 from deploy.control.jobs import JobConflictError, Jobs, UnknownJobError
-from deploy.control.lineage import Lineage
+from deploy.control.lineage import Dataset
+from deploy.control.views import NothingToShowError, PlatformViews, UnknownAppError, UnknownTableError
 from quality.errors import StagedTableError
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
@@ -45,18 +44,6 @@ _STAGED: dict[str, Any] = {**_PROBLEMS[409], "description": "the staged table ca
 JobId = Annotated[
     str, Path(description="The job's id, which the caller chooses.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 ]
-
-
-class UnknownAppError(StateError):
-    """There is no app of that name."""
-
-
-class NothingToShowError(StateError):
-    """There is no such page among the Data Docs, or the app is no topology."""
-
-
-class UnknownTableError(StateError):
-    """There is no table of that name that the quality gate publishes."""
 
 
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
@@ -103,39 +90,8 @@ class JobView(BaseModel):
     log_position: int = Field(default=0, description="The position behind that part: `log_from` of the next request.")
 
 
-@dataclass(frozen=True, slots=True)
-class ControlServices:
-    """What the routes show and change.
-
-    Attributes:
-        jobs: the jobs.
-        clock: for their times.
-        status: what `storekeeper status --output json` prints.
-        programs: the processes of apps that must run here, and the apps of each.
-        stores: the stores that there are snapshots of, with their apps, and whether these have ever run here.
-        generations: what `storekeeper generation status APP` prints.
-        overview: what the page *Stores* of Airflow shows.
-        topology: that of an app: picture, text and Mermaid source.
-        data_docs: a page or style sheet of the Data Docs of a table.
-        waiting: the staged versions of a table that nobody has checked, and their rows; None if there are none.
-        lineage: what a job of these arguments reads and writes.
-    """
-
-    jobs: Jobs
-    clock: Clock
-    status: Callable[[], Mapping[str, Any]]
-    programs: Callable[[], Mapping[str, list[str]]]
-    stores: Callable[[], list[dict[str, Any]]]
-    generations: Callable[[str], Mapping[str, Any]]
-    overview: Callable[[], Mapping[str, Any]]
-    topology: Callable[[str], Mapping[str, str]]
-    data_docs: Callable[[str, str], bytes]
-    waiting: Callable[[str], Mapping[str, Any] | None]
-    lineage: Callable[[Sequence[str]], Lineage]
-
-
-def make_app(services: ControlServices) -> FastAPI:
-    """The ASGI application."""
+def make_app(jobs: Jobs, views: PlatformViews, clock: Clock) -> FastAPI:
+    """The ASGI application. `clock` is for the times of jobs."""
     app = FastAPI(
         title="Storekeeper control",
         summary="Jobs beside a platform, its apps, and what there is to see of it.",
@@ -144,9 +100,14 @@ def make_app(services: ControlServices) -> FastAPI:
         redirect_slashes=False,
     )
     token = Security(HTTPBearer(auto_error=False, description="A token of `storekeeper token add --role operator`."))
-    app.include_router(_health())
-    app.include_router(_views(services), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
-    app.include_router(_jobs(services), dependencies=[token, Depends(_may(Role.OPERATOR))])
+
+    @app.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def live() -> Response:
+        """Whether the process answers. It needs no token."""
+        return Response("alive\n", media_type="text/plain")
+
+    app.include_router(_views(views), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
+    app.include_router(_jobs(jobs, views, clock), dependencies=[token, Depends(_may(Role.OPERATOR))])
     refuse_unknown_parameters(app)
     _answer_errors(app)
     return app
@@ -164,49 +125,38 @@ def _may(*roles: Role) -> Callable[[Request], None]:
     return check
 
 
-def _health() -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    def live() -> Response:
-        """Whether the process answers. It needs no token."""
-        return Response("alive\n", media_type="text/plain")
-
-    return router
-
-
-def _views(services: ControlServices) -> APIRouter:
+def _views(views: PlatformViews) -> APIRouter:
     router = APIRouter(responses={status: _PROBLEMS[status] for status in (400, 401, 403, 503)})
 
     @router.get("/status")
     def status() -> dict[str, Any]:
         """Every process of the platform and its health."""
-        return dict(services.status())
+        return views.status()
 
     @router.get("/programs")
     def programs() -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
-        return dict(services.programs())
+        return views.programs()
 
     @router.get("/stores")
     def stores() -> list[dict[str, Any]]:
         """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
-        return services.stores()
+        return views.stores()
 
     @router.get("/generations/{app}", responses={404: _PROBLEMS[404]})
     def generations(app: str) -> dict[str, Any]:
         """The generations of an app, and how far a change between them is."""
-        return dict(services.generations(app))
+        return views.generations(app)
 
     @router.get("/overview")
     def overview() -> dict[str, Any]:
         """Apps, stores, nodes, verdicts and processes, also as tables of words: what Airflow's page *Stores* shows."""
-        return dict(services.overview())
+        return views.overview()
 
     @router.get("/topology/{app}", responses={404: _PROBLEMS[404]})
     def topology(app: str) -> dict[str, str]:
         """The topology that an app's live generation runs: `svg`, `text` and `mermaid`."""
-        return dict(services.topology(app))
+        return views.topology(app)
 
     @router.get("/data-docs/{table}", response_class=Response, responses={200: _DATA_DOCS, 404: _PROBLEMS[404]})
     def data_docs(
@@ -214,18 +164,17 @@ def _views(services: ControlServices) -> APIRouter:
     ) -> Response:
         """A page or style sheet of the Data Docs of the newest verdict on a table."""
         media_type = "text/css" if file.endswith(".css") else "text/html"
-        return Response(services.data_docs(table, file), media_type=media_type)
+        return Response(views.data_docs(table, file), media_type=media_type)
 
     @router.get("/tables/{table}", responses={404: _PROBLEMS[404], 409: _STAGED})
     def table(table: str) -> dict[str, Any]:
         """A table that the quality gate publishes: the staged versions that nobody has checked, and their rows."""
-        return {"table": table, "waiting": services.waiting(table)}
+        return {"table": table, "waiting": views.waiting(table)}
 
     return router
 
 
-def _jobs(services: ControlServices) -> APIRouter:
-    jobs = services.jobs
+def _jobs(jobs: Jobs, views: PlatformViews, clock: Clock) -> APIRouter:
     router = APIRouter(prefix="/jobs", responses={status: _PROBLEMS[status] for status in (400, 401, 403, 404, 409)})
 
     @router.get("")
@@ -238,7 +187,7 @@ def _jobs(services: ControlServices) -> APIRouter:
         """Start a job, or find it: a job that is there with the same arguments is never started again."""
         check_allowed(order.arguments)
         caller: Caller = caller_of(request.scope)
-        wanted = JobRequest(tuple(order.arguments), order.timeout_s, caller.name, services.clock.now_ms())
+        wanted = JobRequest(tuple(order.arguments), order.timeout_s, caller.name, clock.now_ms())
         folder, made = jobs.put(name, wanted)
         response.status_code = 201 if made else 200
         return _view(folder)
@@ -251,7 +200,7 @@ def _jobs(services: ControlServices) -> APIRouter:
         ] = None,
     ) -> JobView:
         """A job: its state, its exit code, its result and what it wrote."""
-        return _whole_view(jobs.get(name), log_from, services.lineage)
+        return _whole_view(jobs.get(name), log_from, views)
 
     @router.post("/{name}/cancel")
     def cancel(name: JobId) -> JobView:
@@ -288,9 +237,9 @@ def _view(folder: JobFolder) -> JobView:
     )
 
 
-def _whole_view(folder: JobFolder, log_from: int | None, lineage: Callable[[Sequence[str]], Lineage]) -> JobView:
+def _whole_view(folder: JobFolder, log_from: int | None, views: PlatformViews) -> JobView:
     view = _view(folder)
-    about, (log, position) = lineage(view.arguments), folder.log_from(log_from)
+    about, (log, position) = views.lineage(view.arguments), folder.log_from(log_from)
     more = {"output": folder.output_end(), "log": log, "log_position": position}
     return view.model_copy(update={**more, "inputs": list(about.inputs), "outputs": list(about.outputs)})
 

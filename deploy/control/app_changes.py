@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from deploy.control.app_control import AppControl
-from deploy.control.errors import AppFailedError, AppTimeoutError
+from deploy.control.app_control import AppControl, AppFailedError, AppTimeoutError
 from spark_apps.runtime.scale import AppScale, read_scale, write_scale
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
 

@@ -14,23 +14,19 @@ import typer
 
 from deploy.control.app_changes import AppChanges
 from deploy.control.app_control import AppControl, app_control
-from deploy.control.keeper import keeper_of
-from deploy.control.node_roll import NodeRoll
-from deploy.control.node_views import HttpViews, node_client
+from deploy.control.keeper import keeper_of, watched_programs
+from deploy.control.node_roll import NodeRoll, NodeViews, node_client
 from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher
-from deploy.control.watched import watched_programs
 from spark_apps.priority import begin_job
 from spark_apps.registry import app_named, apps_of
 from spark_apps.settings import AppSettings
-from state.cli.output import AnswerOption, AnswerOutput, say, write_answer
+from state.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.program import ExitCode
 
-app_commands = typer.Typer(
-    help="Start, stop and change the processes of apps.", no_args_is_help=True, rich_markup_mode=None
-)
+app_commands = command_group("Start, stop and change the processes of apps.")
 _PAUSE_S = 0.5
 _Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for the smaller apps.")]
 
@@ -113,7 +109,7 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper app watch
     """
     begin_job()
-    settings = _settings()
+    settings = OperationsSettings.load()
     keeper = keeper_of(settings)
     programs = watched_programs(keeper.names(), settings.durable)
     found = AppWatcher(keeper, settings, SystemClock()).look(programs)
@@ -135,10 +131,10 @@ def upgrade_nodes(
     Example: storekeeper upgrade-nodes
     """
     begin_job()
-    settings = _settings()
+    settings = OperationsSettings.load()
     addresses = settings.node_addresses
     with node_client(settings) as http:
-        views = HttpViews(addresses, http)
+        views = NodeViews(addresses, http)
         roll = NodeRoll(tuple(addresses), keeper_of(settings), views, int(time.time() if since is None else since))
         before = None
         while (waits := roll.step()) is not None:
@@ -151,7 +147,7 @@ def upgrade_nodes(
 
 def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
     begin_job(streams_wait=True)
-    settings = _settings()
+    settings = OperationsSettings.load()
     keeper = keeper_of(settings)
     known = keeper.names()
     if name not in known:
@@ -171,7 +167,7 @@ def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: An
 
 
 def _changes(name: str, control: AppControl) -> AppChanges:
-    return AppChanges(name, control, _settings().scale_file(name), lambda: _check_code(name))
+    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: _check_code(name))
 
 
 def _check_code(name: str) -> None:
@@ -180,7 +176,3 @@ def _check_code(name: str) -> None:
     for app in apps_of(name):
         spec = app_named(app)
         check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
-
-
-def _settings() -> OperationsSettings:
-    return OperationsSettings()  # type: ignore[call-arg]

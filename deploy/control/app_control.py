@@ -5,43 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
-from typing import Protocol
 
-from deploy.control.errors import AppFailedError, AppTimeoutError
+from deploy.control.keeper import Keeper
 from deploy.control.settings import OperationsSettings
-from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
+from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.registry import apps_of
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from state.clock import Clock, SystemClock
+from state.errors import ConfigurationError, RetriableError
 from state.program import NO_RESTART
 
 APP_STOP_TIMEOUT_S = 120.0
 """How long an app may take to end: twice the time after which supervisor kills it."""
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
-_LOG_BYTES = 2000
-
-
-class ProcessSupervisor(Protocol):
-    """The supervisor calls that are needed here; see `SupervisorRpc`."""
-
-    def process(self, name: str) -> ProcessInfo:
-        """The state of a process."""
-        ...
-
-    def start(self, name: str) -> bool:
-        """Starts a process unless it runs."""
-        ...
-
-    def stop(self, name: str) -> bool:
-        """Begins to stop a process."""
-        ...
-
-    def log_end(self, name: str, max_bytes: int) -> str:
-        """The end of a process's log."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +29,6 @@ class Patience:
     start_s: float
     stop_s: float
     stale_s: float
-
-
-class Need(Enum):
-    """What must be done so that an app runs."""
-
-    NOTHING = auto()
-    START = auto()
-    RESTART = auto()
 
 
 class AppControl:
@@ -71,7 +41,7 @@ class AppControl:
         self,
         name: str,
         *,
-        supervisor: ProcessSupervisor,
+        supervisor: Keeper,
         heartbeat: Callable[[], Heartbeat | None],
         patience: Patience,
         clock: Clock,
@@ -93,24 +63,8 @@ class AppControl:
         now_ms, stale_ms = self._clock.now_ms(), self._patience.stale_s * 1000
         return heartbeat_problem(self.heartbeat(), process.pid, now_ms, stale_ms) is None
 
-    def needs(self) -> Need:
-        """What must be done so that the app runs: nothing, a start, or a restart if it is stuck."""
-        if self.runs():
-            return Need.NOTHING
-        process = self._supervisor.process(self._name)
-        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
-        return Need.RESTART if process.state == "RUNNING" and age_s > self._patience.start_s else Need.START
-
-    def begin_start(self) -> bool:
-        """Begins to start the app unless it runs. Returns whether it had to. The app must not be stopping."""
-        return self._supervisor.start(self._name)
-
-    def begin_stop(self) -> bool:
-        """Begins to stop the app, which finishes its batch first. Returns whether it ran."""
-        return self._supervisor.stop(self._name)
-
     def has_started(self) -> bool:
-        """Whether the app runs after `begin_start`.
+        """Whether the app runs after a start was begun.
 
         Raises:
             AppFailedError: it ended instead; a retry is of no use before something is changed.
@@ -123,7 +77,7 @@ class AppControl:
         return False
 
     def has_gone_on(self, drained: Offsets) -> bool:
-        """Whether the app runs after `begin_start`, and has made progress from its `drained` offsets.
+        """Whether the app runs after a start was begun, and has made progress from its `drained` offsets.
 
         Raises:
             AppFailedError: it ended instead, or a partition has an earlier offset than `drained`, or none.
@@ -145,7 +99,7 @@ class AppControl:
         return beat.last_progress_ms is not None
 
     def has_ended(self) -> bool:
-        """Whether the app has ended after `begin_stop`; stops it again if the supervisor was about to restart it."""
+        """Whether a stopped app has ended; stops it again if the supervisor was about to restart it."""
         process = self._supervisor.process(self._name)
         if _comes_back(process):
             self._pause(_RESPAWN_S)
@@ -153,19 +107,17 @@ class AppControl:
             process = self._supervisor.process(self._name)
         return process.state in ENDED_STATES
 
-    def overdue(self, wanted: str) -> AppTimeoutError:
-        """The error for an app that takes too long; `wanted` says what it doesn't do."""
-        return AppTimeoutError(f"{self._name} {wanted}. {self._situation(self._supervisor.process(self._name))}")
-
     def ensure(self) -> bool:
         """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it did anything.
 
         Raises what `start` and `restart` raise.
         """
-        need = self.needs()
-        if need is Need.NOTHING:
+        if self.runs():
             return False
-        return self.restart() if need is Need.RESTART else self.start()
+        process = self._supervisor.process(self._name)
+        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
+        is_stuck = process.state == "RUNNING" and age_s > self._patience.start_s
+        return self.restart() if is_stuck else self.start()
 
     def restart(self) -> bool:
         """Stops the app if it runs, then starts it. Returns True; raises what `stop` and `start` raise."""
@@ -184,7 +136,7 @@ class AppControl:
         self.stop()
         beat = self.heartbeat()
         drained = {} if beat is None else beat.offsets
-        self.begin_start()
+        self._supervisor.start(self._name)
         late = f"doesn't run and read on after {self._patience.start_s:.0f} s"
         self._await(lambda: self.has_gone_on(drained), self._patience.start_s, late)
         return True
@@ -196,9 +148,9 @@ class AppControl:
             AppFailedError: as `has_started` does.
             AppTimeoutError: it didn't run in time.
         """
-        if self.is_stopping():
+        if self._supervisor.process(self._name).state == "STOPPING":
             self._await_end()
-        started = self.begin_start()
+        started = self._supervisor.start(self._name)
         self._await(self.has_started, self._patience.start_s, f"doesn't run after {self._patience.start_s:.0f} s")
         return started
 
@@ -208,13 +160,9 @@ class AppControl:
         Raises:
             AppTimeoutError: it didn't end in time.
         """
-        ran = self.begin_stop()
+        ran = self._supervisor.stop(self._name)
         self._await_end()
         return ran or self._came_back
-
-    def is_stopping(self) -> bool:
-        """Whether the supervisor is stopping the app."""
-        return self._supervisor.process(self._name).state == "STOPPING"
 
     def _await_end(self) -> None:
         self._await(self.has_ended, self._patience.stop_s, f"didn't end within {self._patience.stop_s:.0f} s")
@@ -223,7 +171,9 @@ class AppControl:
         deadline_s = self._clock.monotonic_s() + timeout_s
         while not reached():
             if self._clock.monotonic_s() >= deadline_s:
-                raise self.overdue(what)
+                situation = self._situation(self._supervisor.process(self._name))
+                msg = f"{self._name} {what}. {situation}"
+                raise AppTimeoutError(msg)
             self._pause(_PAUSE_S)
 
     def _failure(self, process: ProcessInfo) -> str:
@@ -234,7 +184,7 @@ class AppControl:
         said = (
             "It left no heartbeat." if beat is None else f"Its heartbeat says {beat.state}: {beat.error or 'no error'}."
         )
-        log = self._supervisor.log_end(self._name, _LOG_BYTES)
+        log = self._supervisor.log_end(self._name)
         return f"The supervisor says {process.state}. {said} The end of its log:\n{log}"
 
 
@@ -242,15 +192,11 @@ def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings, supervisor: ProcessSupervisor | None = None) -> AppControl:
-    """The control of `app`, or of the shared driver; see `AppControl`.
-
-    Raises:
-        SupervisorUnreachableError: there are no credentials of a supervisor.
-    """
+def app_control(app: str, settings: OperationsSettings, supervisor: Keeper) -> AppControl:
+    """The control of `app`, or of the shared driver; see `AppControl`."""
     return AppControl(
         app,
-        supervisor=supervisor or SupervisorRpc.from_secret(settings.supervisor_secret),
+        supervisor=supervisor,
         heartbeat=lambda: _heartbeat(app, settings),
         patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S, settings.watch_stale_s),
         clock=SystemClock(),
@@ -298,3 +244,11 @@ def _least(positions: Sequence[Offsets]) -> Offsets:
 
 def _least_of(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {**one, **{number: min(offset, one.get(number, offset)) for number, offset in other.items()}}
+
+
+class AppFailedError(ConfigurationError):
+    """An app ended while it was to start. The message has its last heartbeat's error and the end of its log."""
+
+
+class AppTimeoutError(RetriableError):
+    """An app took too long to start or to stop. The message has its last known state."""

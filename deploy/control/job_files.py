@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,6 @@ JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
 _LOG_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22
-_GRACE_S = 10.0
 
 
 class JobState(StrEnum):
@@ -35,9 +34,9 @@ class JobState(StrEnum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMED_OUT = "timed out"
-    LOST = "lost"
+    CANCELLED = CANCELLED
+    TIMED_OUT = TIMED_OUT
+    LOST = LOST
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +70,7 @@ class JobFolder:
         draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         draft.mkdir(mode=0o700, parents=True)
         try:
-            (draft / "job").write_bytes(orjson.dumps({**_fields(request), "arguments": list(request.arguments)}))
+            (draft / "job").write_bytes(orjson.dumps(request))
             draft.rename(path)
         except OSError:
             shutil.rmtree(draft)
@@ -114,11 +113,7 @@ class JobFolder:
             return JobState.QUEUED if self.started is None else JobState.RUNNING
         if ended["why"] == ENDED:
             return JobState.SUCCEEDED if ended["exit_code"] == 0 else JobState.FAILED
-        return {
-            CANCELLED: JobState.CANCELLED,
-            TIMED_OUT: JobState.TIMED_OUT,
-            LOST: JobState.LOST,
-        }[ended["why"]]
+        return JobState(ended["why"])
 
     def cancel(self) -> None:
         """Lets it end by TERM if it runs; keeps it from starting if it is queued. Doesn't wait. Safe to repeat."""
@@ -166,14 +161,19 @@ class JobFolder:
 
 def end_job_processes(folder: Path) -> None:
     """Ends every process that runs for a job, or for any job in a folder of jobs."""
-    found = [process for process in psutil.process_iter() if _works_for(process, folder)]
+    end_processes([process for process in psutil.process_iter() if _works_for(process, folder)])
+
+
+def end_processes(found: Sequence[psutil.Process], grace_s: float = 10.0) -> None:
+    """Ends processes by TERM, and by KILL those that live on after `grace_s`."""
+    # psutil compares the start time first, so that a reused process id is not hit.
     for process in found:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    for process in psutil.wait_procs(found, timeout=_GRACE_S)[1]:
+    for process in psutil.wait_procs(found, timeout=grace_s)[1]:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(found, timeout=_GRACE_S)
+    psutil.wait_procs(found, timeout=grace_s)
 
 
 def folders(root: Path) -> Iterator[JobFolder]:
@@ -195,10 +195,6 @@ def _terminate(pid: int, folder: Path) -> None:
         process = psutil.Process(pid)
         if _works_for(process, folder):
             process.send_signal(signal.SIGTERM)
-
-
-def _fields(request: JobRequest) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in ("timeout_s", "caller", "created_at_ms")}
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -1,15 +1,19 @@
-"""Who keeps apps and nodes alive: this run directory's supervisor, or something that is asked elsewhere."""
+"""Who keeps apps and nodes alive, this run directory's supervisor or something elsewhere; and which apps must run."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NoReturn
 
-from deploy.control.app_control import ProcessSupervisor
 from deploy.control.settings import OperationsSettings
+from deploy.layout import RunLayout
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
-from spark_apps.registry import apps_of
+from spark_apps.generations.desired_state import Role, desired_state_of
+from spark_apps.generations.journal import JournalFile
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from state.errors import RefusedError
+from state.locations import Location
 
 
 class Elsewhere:
@@ -43,9 +47,8 @@ class Elsewhere:
         """Refuses."""
         self._refuse("stopped", name)
 
-    def log_end(self, name: str, max_bytes: int) -> str:
+    def log_end(self, name: str) -> str:
         """Says where the log is."""
-        del max_bytes
         return f"the log of {name} is where systemd or the container has it"
 
     def _refuse(self, what: str, name: str) -> NoReturn:
@@ -56,15 +59,31 @@ class Elsewhere:
         raise RefusedError(msg)
 
 
-def keeper_of(settings: OperationsSettings) -> SupervisorRpc | Elsewhere:
+Keeper = SupervisorRpc | Elsewhere
+
+
+def keeper_of(settings: OperationsSettings) -> Keeper:
     """Who keeps the apps of a run directory alive: its supervisor if it has ever had one.
 
     Raises:
         SupervisorUnreachableError: its file can't be read.
     """
-    if settings.supervisor_secret.exists():
-        return SupervisorRpc.from_secret(settings.supervisor_secret)
+    secret = RunLayout(settings.run_dir).supervisor_secret
+    if secret.exists():
+        return SupervisorRpc.from_secret(secret)
     return Elsewhere(settings)
 
 
-_: type[ProcessSupervisor] = Elsewhere
+def watched_programs(known: Collection[str], durable: Location) -> dict[str, tuple[str, ...]]:
+    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
+
+    Args:
+        known: the supervisor's programs: those of the apps that this platform runs.
+        durable: holds the generations' journals: a generation that isn't live has a process of its own.
+    """
+    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    for app in [app for apps in found.values() for app in apps]:
+        journal = JournalFile(durable, app).read()
+        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
+            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
+    return found

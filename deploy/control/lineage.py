@@ -1,15 +1,32 @@
-"""What a job reads and writes: topics and tables, by its arguments."""
+"""What a job reads and writes: topics and tables, by its arguments.
+
+They are named by OpenLineage's rules, so that its graphs join ours with those of other tools. See
+https://openlineage.io/docs/spec/naming. A namespace is where something is, such as a broker or a bucket.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from deploy.control.datasets import Dataset, table_dataset, topic_dataset
 from spark_apps.generations.live import live_store
 from spark_apps.registry import APPS, apps_of, gated_tables, stores
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from state.locations import Location
+
+_OF_OBJECTS = {"s3": "s3", "s3a": "s3", "gs": "gs"}
+"""Stores of objects, whose names are keys without a leading slash, and the scheme that OpenLineage gives them."""
+
+
+class Dataset(NamedTuple):
+    """A topic or a table."""
+
+    namespace: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +69,6 @@ def _changed_app(app: str, settings: AppSettings) -> Lineage:
     return Lineage((*running.inputs, *_topics(changelogs, settings)), running.outputs)
 
 
-def _snapshot(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_changelog(store, settings), _snapshots(store, settings))
-
-
-def _verify(store: str, settings: AppSettings) -> Lineage:
-    return Lineage((*_changelog(store, settings), *_snapshots(store, settings)))
-
-
-def _clean_up(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_changelog(store, settings), _changelog(store, settings))
-
-
-def _maintain(store: str, settings: AppSettings) -> Lineage:
-    return Lineage(_snapshots(store, settings), _snapshots(store, settings))
-
-
 def _publish(table: str, settings: AppSettings) -> Lineage:
     """A table is published from what is staged; a store's snapshots are checked where they are."""
     if table not in gated_tables():
@@ -78,13 +79,18 @@ def _publish(table: str, settings: AppSettings) -> Lineage:
 _KNOWN: Mapping[tuple[str, str], Callable[[str, AppSettings], Lineage]] = {
     **{("app", action): _app for action in ("ensure", "start", "restart", "scale", "upgrade")},
     **{("generation", step): _changed_app for step in ("seed", "handover", "rollback")},
-    **{("cleanup", step): _clean_up for step in ("run", "undo")},
-    ("snapshot", "create"): _snapshot,
-    ("snapshot", "restore"): _maintain,
-    ("snapshot", "optimize"): _maintain,
+    **{
+        ("cleanup", step): lambda store, s: Lineage(_changelog(store, s), _changelog(store, s))
+        for step in ("run", "undo")
+    },
+    ("snapshot", "create"): lambda store, s: Lineage(_changelog(store, s), _snapshots(store, s)),
+    **{
+        ("snapshot", step): lambda store, s: Lineage(_snapshots(store, s), _snapshots(store, s))
+        for step in ("restore", "optimize")
+    },
     ("check", "table"): _publish,
     ("quarantine", "release"): _publish,
-    ("verify", ""): _verify,
+    ("verify", ""): lambda store, s: Lineage((*_changelog(store, s), *_snapshots(store, s))),
 }
 """The commands that are about an app, a store or a table. `snapshot` takes several stores."""
 
@@ -105,3 +111,18 @@ def _topics(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
 
 def _tables(names: Sequence[str], settings: AppSettings) -> tuple[Dataset, ...]:
     return tuple(table_dataset(settings.delta_table(name)) for name in names)
+
+
+def topic_dataset(bootstrap: str, topic: str) -> Dataset:
+    """A topic. OpenLineage names a cluster after the first of its brokers."""
+    return Dataset(f"kafka://{bootstrap.partition(',')[0].strip()}", topic)
+
+
+def table_dataset(place: Location) -> Dataset:
+    """A Delta table at a path."""
+    if isinstance(place, Path):
+        return Dataset("file", str(place))
+    parts = urlsplit(place.uri)
+    if parts.scheme in _OF_OBJECTS:
+        return Dataset(f"{_OF_OBJECTS[parts.scheme]}://{parts.netloc}", parts.path.strip("/"))
+    return Dataset(f"{parts.scheme}://{parts.netloc}", parts.path)

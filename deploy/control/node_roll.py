@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from deploy.control.app_control import ProcessSupervisor
-from deploy.control.errors import AppFailedError
+import httpx2
+
+from deploy.control.app_control import AppFailedError
+from deploy.control.keeper import Keeper
 from deploy.supervisor_rpc import ENDED_STATES
+from spark_apps.client_settings import ClientSettings
 from state.program import NO_RESTART
-
-_LOG_BYTES = 2000
-
-
-class NodeViews(Protocol):
-    """The node calls that are needed here."""
-
-    def is_warm(self, node: str) -> bool:
-        """Whether all replicas of a node can answer, according to the node."""
-        ...
-
-    def cluster(self) -> Mapping[str, Any] | None:
-        """The `/state/cluster` answer of the first node that answers; None if none does."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +23,7 @@ class NodeRoll:
     """
 
     nodes: tuple[str, ...]
-    supervisor: ProcessSupervisor
+    supervisor: Keeper
     views: NodeViews
     began_s: int
 
@@ -56,7 +45,7 @@ class NodeRoll:
         if process.started_at_ms // 1000 < self.began_s:
             return self._restart(node, program, process.state)
         if process.state in ENDED_STATES and process.exit_status in {0, *NO_RESTART}:
-            log = self.supervisor.log_end(program, _LOG_BYTES)
+            log = self.supervisor.log_end(program)
             msg = (
                 f"{program} ended with exit code {process.exit_status} after its restart; the nodes behind it were not "
                 f"touched and answer. The end of its log:\n{log}"
@@ -90,3 +79,42 @@ def held_alone(cluster: Mapping[str, Any], node: str) -> list[str]:
         elif member["heard"] and not member["suspect"]:
             elsewhere |= serving
     return [f"{store}/{partition}" for store, partition in sorted(own - elsewhere)]
+
+
+_ASK_S = 5.0
+
+
+def node_client(settings: ClientSettings) -> httpx2.Client:
+    """The HTTP client for nodes, with the settings' credentials and CA.
+
+    Raises:
+        ConfigurationError: a file that the settings name can't be used.
+    """
+    shown = settings.credentials
+    return httpx2.Client(timeout=_ASK_S, trust_env=False, headers=shown.headers(), verify=shown.ssl_context())
+
+
+class NodeViews:
+    """Asks nodes over HTTP. A node that refuses counts as one that doesn't answer."""
+
+    def __init__(self, addresses: Mapping[str, str], http: httpx2.Client) -> None:
+        self._addresses = addresses
+        self._http = http
+
+    def is_warm(self, node: str) -> bool:
+        """Whether the node of that name is ready."""
+        return self._ask(f"{self._addresses[node]}/readyz") is not None
+
+    def cluster(self) -> Mapping[str, Any] | None:
+        """The `/state/cluster` answer of the first node that answers; None if none does."""
+        for address in self._addresses.values():
+            answer = self._ask(f"{address}/state/cluster")
+            if answer is not None:
+                return answer.json()
+        return None
+
+    def _ask(self, url: str) -> httpx2.Response | None:
+        try:
+            return self._http.get(url).raise_for_status()
+        except httpx2.HTTPError:
+            return None

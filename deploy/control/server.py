@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
-from functools import partial
-from typing import Any
 
 import structlog
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownTableError, make_app
+from deploy.control.app import make_app
 from deploy.control.jobs import Jobs
-from deploy.control.keeper import keeper_of
-from deploy.control.lineage import lineage_of
-from deploy.control.page_views import check_app, data_docs_file, overview_json, topology_of
-from deploy.control.settings import OperationsSettings
-from deploy.control.watched import watched_programs
+from deploy.control.views import PlatformViews
 from deploy.environment import inherited_environment
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
-from deploy.overview.collect import platform_overview
-from deploy.overview.status import collect_status, status_json
 from deploy.settings import PlatformSettings
-from quality.settings import QualitySettings
-from quality.waiting import waiting_of
-from spark_apps.generations.commands import generation_status
-from spark_apps.registry import gated_tables, stores
-from spark_apps.settings import AppSettings
 from state.clock import Clock
-from state.locations import entries
 from state.node_log import configure_log
 from state.query.http.server import serve
 from state.security.authenticator import Authenticator
@@ -65,26 +50,10 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
     with exclusive(layout.jobs / "lock", "control"):
         configure_log()
         jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
-        overview = platform_overview(platform, OperationsSettings().credentials)  # type: ignore[call-arg]
-        services = ControlServices(
-            jobs=jobs,
-            clock=clock,
-            status=lambda: status_json(collect_status(platform), platform),
-            programs=_programs,
-            stores=_stores,
-            generations=_generations,
-            overview=lambda: overview_json(overview()),
-            topology=topology_of,
-            data_docs=data_docs_file,
-            waiting=partial(_waiting, clock=clock),
-            lineage=lambda arguments: lineage_of(arguments, AppSettings.of_platform()),
-        )
-        gate = Gate(make_app(services), _callers(layout, nodes, clock))
-        asyncio.run(_serve(gate, host, port, jobs, None if tls is None else tls.server_context()))
-
-
-async def _serve(gate: Gate, host: str, port: int, jobs: Jobs, tls: Any) -> None:
-    await serve(gate, host, port, asyncio.Event(), tls=tls, listening=_starting(jobs))
+        app = make_app(jobs, PlatformViews(platform, clock), clock)
+        gate = Gate(app, _callers(layout, nodes, clock))
+        context = None if tls is None else tls.server_context()
+        asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_starting(jobs)))
 
 
 @asynccontextmanager
@@ -113,28 +82,3 @@ async def _advance(jobs: Jobs) -> None:
 def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:
     tokens = None if nodes.tokens_file is None else TokenBook(nodes.tokens_file, clock)
     return Callers(own_token(layout.control_token), Authenticator(tokens))
-
-
-def _programs() -> Mapping[str, list[str]]:
-    settings = OperationsSettings()  # type: ignore[call-arg]
-    known = keeper_of(settings).names()
-    return {program: list(apps) for program, apps in watched_programs(known, settings.durable).items()}
-
-
-def _stores() -> list[dict[str, Any]]:
-    settings = OperationsSettings()  # type: ignore[call-arg]
-    begun = {folder.name for folder in entries(settings.checkpoints)}
-    return [{"store": name, "app": spec.app, "has_run": spec.app in begun} for name, spec in stores().items()]
-
-
-def _generations(app: str) -> Mapping[str, Any]:
-    check_app(app)
-    return generation_status(app)
-
-
-def _waiting(table: str, clock: Clock) -> Mapping[str, Any] | None:
-    if table not in gated_tables():
-        msg = f"the quality gate publishes no table {table[:140]!r}: choose one of {', '.join(gated_tables())}"
-        raise UnknownTableError(msg)
-    found = waiting_of(table, QualitySettings.of_platform(), clock)
-    return None if found is None else asdict(found)

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from spark_apps.client_settings import ClientSettings
+from state.configuration import counted
 
 
 class OperationsSettings(ClientSettings):
@@ -20,27 +21,14 @@ class OperationsSettings(ClientSettings):
     watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
     watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
     watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
-    watch_restarts: int = Field(
-        3,
-        ge=0,
-        description="Restarts within half an hour before the watcher raises an alert instead.",
-        json_schema_extra={"unit": "restarts"},
+    watch_restarts: int = counted(
+        3, "restarts", "Restarts within half an hour before the watcher raises an alert instead.", least=0
     )
 
     @property
     def app_start_timeout_s(self) -> float:
         """How long an app may take until it runs."""
         return 0.75 * self.start_timeout_s
-
-    @property
-    def query_url(self) -> str:
-        """Address of the stores' page; empty if no node is known."""
-        return self.peers.partition(",")[0].partition("=")[2].strip()
-
-    @property
-    def supervisor_secret(self) -> Path:
-        """JSON `{"url", "username", "password"}` of the supervisor, written by `storekeeper up`."""
-        return self.run_dir / "secrets" / "supervisor.json"
 
     def watch_history_file(self, app: str) -> Path:
         """The file with the watcher's history of an app."""

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 
 import orjson
 import structlog
 
-from deploy.control.app_control import ProcessSupervisor, app_control
+from deploy.control.app_control import app_control
+from deploy.control.keeper import Keeper
 from deploy.control.settings import OperationsSettings
-from deploy.control.watch_rules import Judgement, WatchAction, WatchHistory, WatchLimits, judge, sickest
-from spark_apps.runtime.heartbeat import read_heartbeat
+from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
+from spark_apps.runtime.app_health import heartbeat_problem
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.clock import Clock
 from state.errors import StateError
+from state.program import NO_RESTART
 from state.whole_files import write_whole
 
-_ALERT_S = 300
+_ALERT_MS = 300_000
 """How long an app may be unhealthy before there is an alert: two runs of the DAG, and the start of an app."""
-_WINDOW_S = 1800
+_WINDOW_MS = 1_800_000
 """The time over which restarts are counted: an app that runs for longer between two has recovered."""
-_BACKOFF_S = 60
+_BACKOFF_MS = 60_000
 """Pause after the first restart. It doubles with each further one."""
-_LOG_BYTES = 2000
-"""How much of an app's log an alert shows: a traceback."""
 _log = structlog.get_logger(__name__)
 
 
@@ -40,7 +42,7 @@ class Watched:
 class AppWatcher:
     """Looks after apps that `keeper` keeps alive; `settings` have the limits and the places of heartbeats."""
 
-    keeper: ProcessSupervisor
+    keeper: Keeper
     settings: OperationsSettings
     clock: Clock
 
@@ -60,10 +62,10 @@ class AppWatcher:
 
     def _look_after(self, program: str, apps: Sequence[str]) -> tuple[Judgement, str | None]:
         history_file = self.settings.watch_history_file(program)
-        process, limits, now_ms = self.keeper.process(program), _limits(self.settings), self.clock.now_ms()
+        process, now_ms = self.keeper.process(program), self.clock.now_ms()
         beats = [read_heartbeat(self.settings.heartbeat_file(app)) for app in apps]
-        beat = sickest(process, beats, limits, now_ms)
-        judgement = judge(process, beat, read_history(history_file), limits, now_ms)
+        beat = sickest(process, beats, self.settings, now_ms)
+        judgement = judge(process, beat, read_history(history_file), self.settings, now_ms)
         _log.info("app_watched", app=program, action=str(judgement.action), reason=judgement.reason)
         # Written before the restart, so that the restart counts even if this process dies during it.
         write_history(history_file, judgement.history)
@@ -75,21 +77,9 @@ class AppWatcher:
             return judgement, f"{program} could not be restarted ({judgement.reason}): {error}"
         if judgement.action is not WatchAction.ALERT:
             return judgement, None
-        log = self.keeper.log_end(program, _LOG_BYTES)
+        log = self.keeper.log_end(program)
         which = f" ({beat.app})" if beat is not None and len(apps) > 1 else ""
         return judgement, f"{program} needs attention: {judgement.reason}{which}. The end of its log:\n{log}"
-
-
-def _limits(settings: OperationsSettings) -> WatchLimits:
-    return WatchLimits(
-        stale_ms=settings.watch_stale_s * 1000,
-        progress_ms=settings.watch_progress_s * 1000,
-        start_ms=settings.watch_start_s * 1000,
-        alert_ms=_ALERT_S * 1000,
-        restarts=settings.watch_restarts,
-        window_ms=_WINDOW_S * 1000,
-        backoff_ms=_BACKOFF_S * 1000,
-    )
 
 
 def read_history(path: Path) -> WatchHistory:
@@ -104,3 +94,129 @@ def read_history(path: Path) -> WatchHistory:
 def write_history(path: Path, history: WatchHistory) -> None:
     """Replaces the file in one step; makes its folder if need be."""
     write_whole(path, orjson.dumps(asdict(history)))
+
+
+class WatchAction(StrEnum):
+    """What is to be done about an app."""
+
+    NONE = "none"
+    RESTART = "restart"
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchHistory:
+    """What is remembered of an app: since when it has been unhealthy (None: it was healthy), and its restart times."""
+
+    unhealthy_since_ms: int | None = None
+    restarts_ms: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What to do, why, and what to remember."""
+
+    action: WatchAction
+    reason: str
+    history: WatchHistory
+
+
+class _Health(Enum):
+    """From the best to the worst."""
+
+    HEALTHY = auto()
+    STOPPED = auto()  # stopped on purpose
+    WAITING = auto()  # time may heal it
+    SICK = auto()  # a restart may heal it
+    MISCONFIGURED = auto()  # only people can heal it
+
+
+def judge(
+    process: ProcessInfo, beat: Heartbeat | None, history: WatchHistory, limits: OperationsSettings, now_ms: int
+) -> Judgement:
+    """Decides about one app at `now_ms`.
+
+    A sick app is restarted at once, then again after pauses that double, up to the allowed number of restarts within
+    the window. After that, on a configuration error, or if the app has been unhealthy for too long for any reason, each
+    judgement is an alert until the app is healthy or stopped.
+    """
+    health, reason = _health(process, beat, limits, now_ms)
+    restarts = tuple(at for at in history.restarts_ms if now_ms - at < _WINDOW_MS)
+    if health is _Health.STOPPED:
+        return Judgement(WatchAction.NONE, reason, WatchHistory())
+    if health is _Health.HEALTHY:
+        return Judgement(WatchAction.NONE, reason, WatchHistory(restarts_ms=restarts))
+    since = now_ms if history.unhealthy_since_ms is None else history.unhealthy_since_ms
+    kept = WatchHistory(unhealthy_since_ms=since, restarts_ms=restarts)
+    exhausted = len(restarts) >= limits.watch_restarts
+    if health is _Health.SICK and not exhausted and _backed_off(restarts, now_ms):
+        return Judgement(WatchAction.RESTART, reason, replace(kept, restarts_ms=(*restarts, now_ms)))
+    why_alert = None
+    if health is _Health.MISCONFIGURED:
+        why_alert = reason
+    elif health is _Health.SICK and exhausted:
+        why_alert = f"{reason}; {len(restarts)} restarts did not help"
+    elif now_ms - since >= _ALERT_MS:
+        why_alert = f"{reason}; not healthy for {_seconds(now_ms - since)}"
+    return Judgement(WatchAction.ALERT if why_alert else WatchAction.NONE, why_alert or reason, kept)
+
+
+def sickest(
+    process: ProcessInfo, beats: Iterable[Heartbeat | None], limits: OperationsSettings, now_ms: int
+) -> Heartbeat | None:
+    """The heartbeat with the worst health, for a process that runs several apps."""
+    return max(beats, key=lambda beat: _health(process, beat, limits, now_ms)[0].value)
+
+
+def _backed_off(restarts: tuple[int, ...], now_ms: int) -> bool:
+    return not restarts or now_ms - restarts[-1] >= _BACKOFF_MS * 2 ** (len(restarts) - 1)
+
+
+def _health(
+    process: ProcessInfo, beat: Heartbeat | None, limits: OperationsSettings, now_ms: int
+) -> tuple[_Health, str]:
+    if process.state == "STOPPED":
+        never = not process.started_at_ms
+        return (_Health.SICK, "not started since the supervisor began") if never else (_Health.STOPPED, "stopped")
+    if process.state in ENDED_STATES:
+        said = f" ({beat.error})" if beat is not None and beat.error else ""
+        if process.exit_status in NO_RESTART:
+            return _Health.MISCONFIGURED, f"ended because of its configuration{said}"
+        return _Health.SICK, f"ended with exit code {process.exit_status}{said}"
+    if process.state != "RUNNING":
+        return _Health.WAITING, f"the supervisor says {process.state}"
+    if beat is None or beat.pid != process.pid:
+        return _first_beat_due(process, beat, limits, now_ms)
+    return _health_by_beat(process, beat, limits, now_ms)
+
+
+def _first_beat_due(
+    process: ProcessInfo, beat: Heartbeat | None, limits: OperationsSettings, now_ms: int
+) -> tuple[_Health, str]:
+    age_ms = now_ms - process.started_at_ms
+    before = f" (the process before it: {beat.error})" if beat is not None and beat.error else ""
+    reason = f"no heartbeat of process {process.pid}, started {_seconds(age_ms)} ago{before}"
+    return (_Health.WAITING if age_ms <= limits.watch_start_s * 1000 else _Health.SICK), reason
+
+
+def _health_by_beat(
+    process: ProcessInfo, beat: Heartbeat, limits: OperationsSettings, now_ms: int
+) -> tuple[_Health, str]:
+    if heartbeat_problem(beat, process.pid, now_ms, limits.watch_stale_s * 1000) is None:
+        return _health_by_progress(beat, limits, now_ms)
+    if beat.age_ms(now_ms) > limits.watch_stale_s * 1000:
+        return _Health.SICK, f"the last heartbeat is {_seconds(beat.age_ms(now_ms))} old"
+    if beat.state is AppState.STARTING and now_ms - process.started_at_ms > limits.watch_start_s * 1000:
+        return _Health.SICK, f"still starting after {_seconds(now_ms - process.started_at_ms)}"
+    return _Health.WAITING, f"the heartbeat says {beat.state}"
+
+
+def _health_by_progress(beat: Heartbeat, limits: OperationsSettings, now_ms: int) -> tuple[_Health, str]:
+    progress_ms = beat.started_at_ms if beat.last_progress_ms is None else beat.last_progress_ms
+    if not beat.caught_up and beat.latest_offsets and now_ms - progress_ms > limits.watch_progress_s * 1000:
+        return _Health.SICK, f"input waits, but no batch was committed for {_seconds(now_ms - progress_ms)}"
+    return _Health.HEALTHY, "running"
+
+
+def _seconds(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.0f} s"

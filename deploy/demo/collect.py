@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from deploy.demo.observation import TopicRecord
+from deploy.demo.comparison import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
 from state.changelog import bounded_reader
 from state.kafka.connection import Kafka

@@ -1,16 +1,19 @@
-"""Compares the actual output with the expected, one check for each kind of output, and lists every difference."""
+"""What was found on the platform after the demo's input went through it, compared with what is expected.
+
+There is one check for each kind of output, and every difference is listed.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from deploy.demo.observation import Difference, Observation, TopicRecord, points_text
-from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward
-from deploy.demo.poison import PoisonRecord
+from deploy.demo.invoices import Record
+from deploy.demo.oracle import MASKED_FIELDS, Expectation, MaskedRow, Reward
 
 SHIPMENTS = "shipments"
 NOTIFICATIONS = "notifications"
@@ -24,6 +27,52 @@ REPORTING_APP = "pos"
 _HEADERS = frozenset(
     f"dlq.{name}" for name in ("topic", "partition", "offset", "timestamp", "app", "error.class", "error.message")
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A record as it lies in a topic. Headers are decoded as UTF-8."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Observation:
+    """Everything that came out. Records are in topic order: by partition, then by offset."""
+
+    shipments: list[TopicRecord] = field(default_factory=list)
+    notifications: list[TopicRecord] = field(default_factory=list)
+    masked: list[TopicRecord] = field(default_factory=list)
+    stores: dict[str, dict[str, Reward]] = field(default_factory=dict)
+    """By query node: every entry of the rewards store that it serves."""
+    snapshot: dict[str, Reward] = field(default_factory=dict)
+    export: list[MaskedRow] = field(default_factory=list)
+    """The rows of the published export."""
+    dead_letters: list[TopicRecord] = field(default_factory=list)
+    input_at: dict[tuple[int, int], TopicRecord] = field(default_factory=dict)
+    """The records of `pos` that dead letters claim to come from, by partition and offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference from what is expected."""
+
+    check: str
+    subject: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.subject}: expected {self.expected}, found {self.found}"
+
+
+def points_text(points: Decimal) -> str:
+    """Points with their four decimals."""
+    return f"{points:.4f}"
 
 
 def compare(expected: Expectation, observed: Observation) -> list[Difference]:
@@ -44,7 +93,7 @@ def compare(expected: Expectation, observed: Observation) -> list[Difference]:
 
 def compare_shipments(expected: Expectation, records: Iterable[TopicRecord]) -> list[Difference]:
     """Each home delivery's invoice exactly once, with its original bytes."""
-    found = Counter((record.key or b"", record.value or b"") for record in records)
+    found = Counter((record.key, record.value) for record in records)
     return _counter_differences(SHIPMENTS, expected.shipments, found)
 
 
@@ -155,17 +204,13 @@ def _short(subject: object) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-def compare_dead_letters(poison: Iterable[PoisonRecord], observed: Observation) -> list[Difference]:
+def compare_dead_letters(poison: Iterable[Record], observed: Observation) -> list[Difference]:
     """Every difference of the dead letters from the published poison: all of it, unharmed, and nothing else."""
     letters = observed.dead_letters
     differences = [difference for letter in letters for difference in _header_differences(letter, observed)]
     expected = Counter((record.key or b"", record.value) for record in poison)
     found = Counter((letter.key or b"", letter.value) for letter in letters)
-    differences += [
-        Difference(DEAD_LETTERS, repr(subject)[:120], f"{expected[subject]} times", f"{found[subject]} times")
-        for subject in expected.keys() | found.keys()
-        if expected[subject] != found[subject]
-    ]
+    differences += _counter_differences(DEAD_LETTERS, expected, found)
     return differences
 
 

@@ -1,4 +1,6 @@
-"""Turns each real purchase into the invoice that a till would have sent.
+"""Real purchases, and the invoice that a till would have sent for each.
+
+The purchases are the CDNOW data set, as shipped (see `data/ORIGIN.md`).
 
 The data set has customer, day, number of CDs and dollar value. Everything else is derived from these and the row's
 number by a hash, so that the same row always makes the same invoice, byte for byte:
@@ -21,14 +23,16 @@ Cities are real; addresses are not, and no telephone number in India begins as t
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import lzma
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time
+from pathlib import Path
 from typing import Any
 
 import orjson
-
-from deploy.demo.purchases import Purchase
 
 _STORES = 200
 _STORES_OF_A_CUSTOMER = 5
@@ -51,20 +55,44 @@ _CITIES = (
 _STREETS = ("Neem Lane", "Lake View Road", "Station Road", "Banyan Street", "Old Fort Road", "Temple Street")
 _GENRES = ("Jazz", "Rock", "Classical", "Folk", "Electronic", "Soundtrack", "Blues", "Raga")
 _PAYMENTS = ("CASH", "CARD", "UPI", "WALLET")
+_DATA = Path(__file__).parent / "data" / "cdnow_purchases.csv.xz"
 
 
 @dataclass(frozen=True, slots=True)
-class InvoiceRecord:
-    """An invoice as the record of topic `pos`: its key is the store's id, its value JSON in UTF-8."""
+class Purchase:
+    """One row of the data set. `row` counts from 0; `cents` is the dollar value, exact."""
 
-    key: bytes
-    value: bytes
+    row: int
+    customer: int
+    day: date
+    cds: int
+    cents: int
 
 
-def invoice_records(purchases: list[Purchase]) -> list[InvoiceRecord]:
-    """The records of these purchases in the order of CreatedTime (then of InvoiceNumber): the order of publishing."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to be published. `kind` says what is wrong with it; empty if it is good."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    kind: str = ""
+
+
+def load_purchases(limit: int | None = None) -> list[Purchase]:
+    """The first `limit` purchases (None: all 69,659) in the order of the file: by customer, then by date."""
+    text = lzma.decompress(_DATA.read_bytes()).decode("ascii")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    return [_purchase(number, fields) for number, fields in enumerate(rows[:limit])]
+
+
+def invoice_records(purchases: list[Purchase]) -> list[Record]:
+    """The records of these purchases: the key is the store's id, the value JSON in UTF-8.
+
+    They are in the order of CreatedTime, then of InvoiceNumber: the order of publishing.
+    """
     invoices = sorted(map(invoice, purchases), key=lambda fields: (fields["CreatedTime"], fields["InvoiceNumber"]))
-    return [InvoiceRecord(fields["StoreID"].encode(), orjson.dumps(fields)) for fields in invoices]
+    return [Record("pos", fields["StoreID"].encode(), orjson.dumps(fields)) for fields in invoices]
 
 
 def invoice(purchase: Purchase) -> dict[str, Any]:
@@ -158,3 +186,14 @@ def _address(customer: _Draw) -> dict[str, str]:
         "PinCode": f"{pin_prefix}{customer.below(100):03d}",
         "ContactNumber": f"55501{customer.below(100_000):05d}",
     }
+
+
+def _purchase(row: int, fields: dict[str, str]) -> Purchase:
+    whole, _, fraction = fields["dollars"].partition(".")
+    return Purchase(
+        row=row,
+        customer=int(fields["customer_id"]),
+        day=datetime.strptime(fields["date"], "%Y%m%d").date(),  # noqa: DTZ007 (a calendar day, no instant)
+        cds=int(fields["cds"]),
+        cents=int(whole) * 100 + int(fraction.ljust(2, "0")),
+    )

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
+
+from deploy.demo.invoices import Record
 
 LOYALTY_FACTOR = Decimal("0.02")
 POINTS = Decimal("0.0001")
@@ -25,20 +27,6 @@ MASKED_FIELDS = (*MASKED_INVOICE_FIELDS, *MASKED_ADDRESS_FIELDS, *MASKED_ITEM_FI
 
 MaskedRow = tuple[Any, ...]
 """The values of `MASKED_FIELDS` in their order: times in epoch ms, numbers as decimals or ints, None where absent."""
-
-
-class Input(Protocol):
-    """A good record of topic `pos`, as it was published."""
-
-    @property
-    def key(self) -> bytes:
-        """The record's key."""
-        ...
-
-    @property
-    def value(self) -> bytes:
-        """The record's value."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +51,18 @@ class Reward:
 class Expectation:
     """The whole expected output. Counters hold how often each record must occur."""
 
-    shipments: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
+    shipments: Counter[tuple[bytes | None, bytes | None]] = field(default_factory=Counter)
     masked: Counter[MaskedRow] = field(default_factory=Counter)
     earnings: dict[str, Earning] = field(default_factory=dict)
     rewards: dict[str, Reward] = field(default_factory=dict)
     invoices: int = 0
 
 
-def expect(records: Iterable[Input]) -> Expectation:
-    """The expected output for the input `records`."""
+def expect(records: Iterable[Record]) -> Expectation:
+    """The expected output for the good records of topic `pos`."""
     expected = Expectation()
     for record in records:
-        invoice = json.loads(record.value, parse_float=Decimal)
+        invoice = json.loads(record.value or b"", parse_float=Decimal)
         expected.invoices += 1
         if invoice["DeliveryType"].upper() == "HOME-DELIVERY":
             expected.shipments[record.key, record.value] += 1

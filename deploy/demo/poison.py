@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from deploy.demo.invoices import Record
+
 _KIB = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PoisonRecord:
-    """A poison record of topic `pos`. `kind` says what is wrong with it."""
-
-    kind: str
-    key: bytes | None
-    value: bytes | None
-
-
-def poison_records(count: int, good: Sequence[bytes]) -> list[PoisonRecord]:
-    """`count` poison records made from the values of good ones, every kind as often as the others, each different."""
-    return [_spoilt(index, orjson.loads(good[index * 7 % len(good)])) for index in range(count)]
+def poison_records(count: int, good: Sequence[Record]) -> list[Record]:
+    """`count` poison records made from good ones, every kind as often as the others, each different."""
+    return [_spoilt(index, orjson.loads(good[index * 7 % len(good)].value or b"")) for index in range(count)]
 
 
 def spread(poison: Sequence[Any], among: Sequence[Any]) -> list[Any]:
@@ -36,7 +28,7 @@ def spread(poison: Sequence[Any], among: Sequence[Any]) -> list[Any]:
     return [*merged, *among[taken:]]
 
 
-def _spoilt(index: int, fields: dict[str, Any]) -> PoisonRecord:
+def _spoilt(index: int, fields: dict[str, Any]) -> Record:
     key: bytes | None = str(fields["StoreID"]).encode()
     # A unique number makes every poison record differ from all others, and from the good one that it came from.
     fields["InvoiceNumber"] = f"poison-{index}"
@@ -46,7 +38,7 @@ def _spoilt(index: int, fields: dict[str, Any]) -> PoisonRecord:
         key = None
     elif kind == "empty key":
         key = b""
-    return PoisonRecord(kind, key, value)
+    return Record("pos", key, value, kind)
 
 
 def _with(fields: dict[str, Any], **changes: Any) -> bytes:

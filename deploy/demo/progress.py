@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deploy.disk import check_not_full
+from deploy.environment import Instance
 from deploy.errors import StartError
-from deploy.instance import Instance
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import ON_DEMAND_APPS, SHARED_DRIVER
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
@@ -67,7 +67,8 @@ def wait_until_processed(
 
 
 def _progress(instance: Instance, topics: Topics) -> list[AppProgress]:
-    sources = _sources(instance)
+    settings = AppSettings()
+    sources = {name: app.sources(settings) for name, app in wanted_apps(instance.settings).items()}
     try:
         ends = topics.end(sorted({topic for own in sources.values() for topic in own})).offsets
     except BrokerUnavailableError:
@@ -76,11 +77,6 @@ def _progress(instance: Instance, topics: Topics) -> list[AppProgress]:
         app_progress(read_heartbeat(instance.layout.heartbeat(app)), app, {topic: ends[topic] for topic in own})
         for app, own in sources.items()
     ]
-
-
-def _sources(instance: Instance) -> dict[str, tuple[str, ...]]:
-    settings = AppSettings()
-    return {name: app.sources(settings) for name, app in wanted_apps(instance.settings).items()}
 
 
 def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> None:

@@ -1,13 +1,13 @@
-"""Publishes the demo's records to topic `pos`, in their order, at a given rate."""
+"""Publishes the demo's records, in their order, at a given rate."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from deploy.demo.invoices import Record
 from deploy.errors import StartError
 from deploy.topics import MAX_MESSAGE_BYTES
 from state.kafka.clients import new_producer
@@ -18,29 +18,14 @@ _CHUNK = 500
 _DELIVERY_TIMEOUT_MS = 180_000
 
 
-class Record(Protocol):
-    """What can be published."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The record's key."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """The record's value."""
-        ...
-
-
 def publish(
     kafka: Kafka,
-    topic: str,
     records: Sequence[Record],
     *,
-    rate: int,
-    on_progress: Callable[[int], None],
+    rate: int = 0,
+    on_progress: Callable[[int], None] = lambda published: None,
 ) -> None:
-    """Publishes `records` and waits until the broker has them all: each once, in order per partition.
+    """Publishes each record to its topic and waits until the broker has them all: each once, in order per partition.
 
     `rate` is records a second, 0 for as fast as the broker takes them. `on_progress` gets the number handed over.
 
@@ -67,7 +52,7 @@ def publish(
 
     for published, chunk in _paced(records, rate):
         for record in chunk:
-            _produce(producer, topic, record, delivered)
+            _produce(producer, record, delivered)
         on_progress(published)
     producer.flush()
     if failures:
@@ -75,12 +60,10 @@ def publish(
         raise StartError(msg)
 
 
-def _produce(
-    producer: Producer, topic: str, record: Record, delivered: Callable[[KafkaError | None, Message], None]
-) -> None:
+def _produce(producer: Producer, record: Record, delivered: Callable[[KafkaError | None, Message], None]) -> None:
     while True:
         try:
-            producer.produce(topic, key=record.key, value=record.value, on_delivery=delivered)
+            producer.produce(record.topic, key=record.key, value=record.value, on_delivery=delivered)
         except BufferError:
             producer.poll(0.5)  # the queue is full: wait for the broker to take some
         else:

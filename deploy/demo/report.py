@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.demo.observation import Difference
+from deploy.demo.comparison import Difference
 from state.whole_files import write_whole
 
 _SHOWN_DIFFERENCES = 1000

@@ -10,29 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
 from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
-from deploy.demo.comparison import compare, compare_dead_letters
-from deploy.demo.invoices import InvoiceRecord, invoice_records
-from deploy.demo.observation import Observation, points_text
+from deploy.demo.comparison import Observation, compare, compare_dead_letters, points_text
+from deploy.demo.invoices import Record, invoice_records, load_purchases
 from deploy.demo.oracle import Expectation, expect
-from deploy.demo.poison import PoisonRecord, poison_records, spread
+from deploy.demo.poison import poison_records, spread
 from deploy.demo.progress import wait_until_processed
 from deploy.demo.publish import publish
-from deploy.demo.purchases import load_purchases
 from deploy.demo.report import DemoReport
 from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
 from deploy.demo.systems.part import SystemsPart
 from deploy.disk import check_room
-from deploy.down import stop_everything
+from deploy.environment import Instance
 from deploy.errors import AlreadyRunningError, StartError
-from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
-from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
-from deploy.supervisor import running_supervisor
+from deploy.supervisor import running_supervisor, stop_everything
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps
@@ -59,15 +55,15 @@ _TOP_TEN = (
 class DemoInput:
     """The demo's input and its expected output."""
 
-    invoices: list[InvoiceRecord]
-    poison: list[PoisonRecord]
+    invoices: list[Record]
+    poison: list[Record]
     expected: Expectation
 
 
 def demo_input(purchases: int | None, poison: int) -> DemoInput:
     """The invoices of the first `purchases` purchases (None: all) and `poison` poison records."""
     invoices = invoice_records(load_purchases(purchases))
-    bad = poison_records(poison, [record.value for record in invoices])
+    bad = poison_records(poison, invoices)
     return DemoInput(invoices, bad, expect(invoices))
 
 
@@ -101,7 +97,7 @@ def run_demo(
     root = settings.run_dir
     make_private(root)
     with exclusive(RunLayout(root).lock, "demo"):
-        if running_supervisor(Instance.of(settings).layout) is not None:
+        if running_supervisor(RunLayout(root)) is not None:
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         check_room(root)
@@ -109,7 +105,7 @@ def run_demo(
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():
-                stop_everything(instance.layout, STOP_TIMEOUT_S)
+                stop_everything(instance.layout)
                 shutil.rmtree(instance.layout.root, ignore_errors=True)
             # Made while the platform starts, which mostly waits.
             with ThreadPoolExecutor(max_workers=1) as background:
@@ -121,7 +117,7 @@ def run_demo(
             raise
         finally:
             with undisturbed(), report.phase("stop"):
-                stop_everything(instance.layout, STOP_TIMEOUT_S)
+                stop_everything(instance.layout)
             report.write(report_path)
         screen.verdict(report, str(report_path))
         return report
@@ -177,13 +173,7 @@ class Demo:
         self._screen.step(2, f"publishing {len(data.invoices)} real purchases as invoices, {len(data.poison)} poison")
         records = spread(data.poison, data.invoices)
         with self._report.phase("publish"), self._screen.publishing(len(records)) as show:
-            publish(
-                self._settings.kafka,
-                POS,
-                records,
-                rate=self._rate,
-                on_progress=show,
-            )
+            publish(self._settings.kafka, records, rate=self._rate, on_progress=show)
         if self._systems is not None:
             events = self._systems.publish()
             self._screen.note(f"and {events} generated events: ticks, games, orders on their way, what users do")

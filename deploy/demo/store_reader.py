@@ -61,23 +61,18 @@ class StoreReader:
                 return found
             parameters = {"limit": str(_PAGE_ROWS), "cursor": cursor}
 
-    def offsets(self, node: str, topic: str) -> dict[int, int]:
-        """By partition of a changelog: the next offset that the node's replica of it will apply."""
-        answer = self._http.get(f"{self._urls[node]}/state/lag")
-        answer.raise_for_status()
-        replicas = [replica for replica in answer.json()["replicas"] if replica["topic"] == topic]
-        return {replica["partition"]: replica["offset"] or 0 for replica in replicas}
+    def nodes_behind(self, ends: Mapping[str, Mapping[int, int]]) -> list[str]:
+        """The nodes that have not reached the ends of all changelogs, by topic and partition, or don't answer."""
+        return [node for node in self._urls if not self._has_reached(node, ends)]
 
-    def nodes_behind(self, topic: str, ends: Mapping[int, int]) -> list[str]:
-        """The nodes that have a replica which has not reached the end of its changelog partition, or don't answer."""
-        return [node for node in self._urls if not self._has_reached(node, topic, ends)]
-
-    def _has_reached(self, node: str, topic: str, ends: Mapping[int, int]) -> bool:
+    def _has_reached(self, node: str, ends: Mapping[str, Mapping[int, int]]) -> bool:
         try:
-            offsets = self.offsets(node, topic)
+            answer = self._http.get(f"{self._urls[node]}/state/lag").raise_for_status()
         except httpx2.HTTPError:
             return False  # it is being restarted
-        return bool(offsets) and all(offset >= ends[partition] for partition, offset in offsets.items())
+        replicas = [replica for replica in answer.json()["replicas"] if replica["topic"] in ends]
+        ahead = all((one["offset"] or 0) >= ends[one["topic"]][one["partition"]] for one in replicas)
+        return ahead and {one["topic"] for one in replicas} == set(ends)
 
 
 def wait_until_served(stores: StoreReader, kafka: Kafka, changelogs: Sequence[str], timeout_s: float) -> None:
@@ -95,7 +90,7 @@ def wait_until_served(stores: StoreReader, kafka: Kafka, changelogs: Sequence[st
             ends = topics.end(changelogs).offsets
         except BrokerUnavailableError:
             return False  # it is being restarted
-        nodes = sorted({node for changelog in changelogs for node in stores.nodes_behind(changelog, ends[changelog])})
+        nodes = stores.nodes_behind(ends)
         behind = ", ".join(nodes)
         return not nodes
 

@@ -72,6 +72,11 @@ def _places(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSetti
     return RunDirSettings(run_dir=layout.root) if settings is None else settings
 
 
+def collect_status(settings: PlatformSettings) -> Overview:
+    """Looks at every process once; takes a few seconds at most. Works whether the platform is up or down."""
+    return collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, probe=True)
+
+
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
     """Collects what the dashboard and Airflow's page show, from the nodes of the process's settings, anew at each call.
 

@@ -8,8 +8,8 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
+from deploy.airflow_home import AIRFLOW_USER
 from deploy.broker import answers
-from deploy.credentials import AIRFLOW_USER
 from deploy.overview.model import FROZEN, RUNNING, App, Process
 from deploy.overview.run_files import Exits
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 import structlog
@@ -24,6 +25,8 @@ from state.locations import Location
 from state.maintenance.check_verdict import CheckVerdict, last_verdict
 from state.snapshots.delta_log import commit_files
 from state.snapshots.manifest import SnapshotManifest
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 _MANIFEST_FIELD = b"changelog_offsets"
@@ -94,41 +97,36 @@ def _snapshot(file: Location, line: bytes) -> Snapshot | None:
 
 def last_verdicts(layout: RunLayout) -> list[LastVerdict]:
     """The quality gate's last decision on each table, in the order of the tables' names."""
-    found = (_last(layout, folder) for folder in sorted(layout.root.glob("quality/verdicts/*")))
-    return [last for last in found if last is not None]
+    return _read(layout.root.glob("quality/verdicts/*"), lambda folder: _last_verdict(layout, folder))
 
 
-def _last(layout: RunLayout, folder: Path) -> LastVerdict | None:
-    try:
-        verdict = VerdictArchive(folder).last()
-        if verdict is None:
-            return None
-        archive = ResolutionArchive(layout.root / "quality" / "resolutions" / folder.name)
-        return LastVerdict(verdict, archive.get(verdict.first_version, verdict.last_version))
-    except (OSError, ValueError, TypeError, KeyError):
-        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
+def _last_verdict(layout: RunLayout, folder: Path) -> LastVerdict | None:
+    verdict = VerdictArchive(folder).last()
+    if verdict is None:
         return None
+    archive = ResolutionArchive(layout.root / "quality" / "resolutions" / folder.name)
+    return LastVerdict(verdict, archive.get(verdict.first_version, verdict.last_version))
 
 
 def checks(layout: RunLayout) -> list[CheckVerdict]:
     """The last verdict of each check of each store."""
-    found = (_last_check(folder) for folder in sorted(layout.root.glob("quality/verdicts/*/*")) if folder.is_dir())
+    return _read((folder for folder in layout.root.glob("quality/verdicts/*/*") if folder.is_dir()), last_verdict)
+
+
+def _read(folders: Iterable[Path], last: Callable[[Path], T | None]) -> list[T]:
+    found = []
+    for folder in sorted(folders):
+        try:
+            found.append(last(folder))
+        except (OSError, ValueError, TypeError, KeyError):
+            _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
     return [verdict for verdict in found if verdict is not None]
-
-
-def _last_check(folder: Path) -> CheckVerdict | None:
-    try:
-        return last_verdict(folder)
-    except (OSError, ValueError):
-        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
-        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Exits:
     """How often a process has ended by itself, and how and when it last did."""
 
-    process: str
     count: int
     last: str
     last_at_ms: int
@@ -159,5 +157,5 @@ def exits_in(lines: Iterable[str]) -> dict[str, Exits]:
         # The log has local time, which is what a datetime without a zone stands for.
         at_ms = int(datetime.fromisoformat(match[1]).timestamp() * 1000) + int(match[2])
         before = found.get(match[4])
-        found[match[4]] = Exits(match[4], 1 if before is None else before.count + 1, match[5], at_ms)
+        found[match[4]] = Exits(1 if before is None else before.count + 1, match[5], at_ms)
     return found

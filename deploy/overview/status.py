@@ -8,16 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from deploy.layout import RunLayout
-from deploy.overview.collect import collect
 from deploy.overview.model import App, Overview, Process
 from deploy.settings import PlatformSettings
-from state.clock import SystemClock
-
-
-def collect_status(settings: PlatformSettings) -> Overview:
-    """Looks at every process once; takes a few seconds at most. Works whether the platform is up or down."""
-    return collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, probe=True)
 
 
 def status_json(view: Overview, settings: PlatformSettings) -> dict[str, Any]:

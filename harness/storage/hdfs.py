@@ -14,7 +14,8 @@ import pyspark
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 
-from deploy.environment import inherited_environment, java_command
+from deploy.broker import java_command
+from deploy.environment import inherited_environment
 from harness.ports import free_ports
 from harness.storage.place import FETCHED
 from harness.waiting import eventually

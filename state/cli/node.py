@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from state.cli.listen import listen_address
-
 
 def node(
     name: Annotated[str, typer.Argument(help="This node's name, unique in the cluster.")],
@@ -30,3 +28,15 @@ def node(
     if listen is not None:
         given["listen_host"], given["listen_port"] = listen_address(listen)
     run_node(name, given)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """The host, without the brackets of an IPv6 address, and the port.
+
+    Raises:
+        typer.BadParameter: it isn't of this form.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit():
+        raise typer.BadParameter("give HOST:PORT, such as 127.0.0.1:18091", param_hint="--listen")
+    return host.strip("[]"), int(port)

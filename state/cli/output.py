@@ -54,6 +54,11 @@ ListOption = Annotated[
 AnswerOption = Annotated[AnswerOutput, typer.Option("--output", "-o", help="A table for people, or a JSON object.")]
 
 
+def command_group(help: str) -> typer.Typer:  # noqa: A002 (typer's name)
+    """A command that has subcommands, and shows its help without one."""
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
 def say(message: str) -> None:
     """Writes a message for a person, separate from the data."""
     Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from state.cli.output import ListOption, ListOutput, say, write_rows
+from state.cli.output import ListOption, ListOutput, command_group, say, write_rows
 from state.errors import ConfigurationError
 from state.names import checked_name
 from state.security.access import Caller, Role
@@ -17,11 +17,7 @@ FileOption = Annotated[
     Path | None, typer.Option("--file", help="File of the tokens. Default: STOREKEEPER_TOKENS_FILE, or one in run_dir.")
 ]
 
-token_commands = typer.Typer(
-    help="Make, list and remove the tokens of callers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+token_commands = command_group("Make, list and remove the tokens of callers.")
 
 
 @token_commands.command("add")

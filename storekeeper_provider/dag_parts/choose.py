@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import Asset, BaseOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -17,9 +17,12 @@ ALL = "all"
 
 
 class ChooseOperator(BaseOperator):
-    """Returns the arguments of each mapped task: the command and the name of a store or table. Subclasses choose.
+    """Returns the arguments of each mapped task: the command and the name of a store or table.
+
+    It chooses those whose assets started the run, or those that the run's params name.
 
     Args:
+        names: those to choose from.
         command: the words in front of the name.
         selected: the name that the run is for, or "all". Templated.
         **kwargs: those of every operator.
@@ -28,20 +31,28 @@ class ChooseOperator(BaseOperator):
     template_fields: Sequence[str] = ("selected",)
     ui_color = "#e8e8e8"
 
-    def __init__(self, *, command: Sequence[str], selected: str, **kwargs: Any) -> None:
+    def __init__(self, *, names: Sequence[str], command: Sequence[str], selected: str, **kwargs: Any) -> None:
         super().__init__(**{"task_id": "choose", "execution_timeout": timedelta(minutes=5), **kwargs})
+        self.names = tuple(names)
         self.command = list(command)
         self.selected = selected
 
     @abstractmethod
-    def chosen(self, context: Context) -> Sequence[str]:
-        """The names that the run is for."""
+    def asset(self, name: str) -> Asset:
+        """The asset whose update starts a run for that name."""
 
-    @staticmethod
-    def updated(context: Context) -> set[str]:
-        """The names of the assets and aliases whose updates started the run; none for any other run."""
-        return {asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")}
+    def everything(self) -> Sequence[str]:
+        """What "all" stands for."""
+        return self.names
 
     def execute(self, context: Context) -> list[list[str]]:
         """The arguments by name."""
-        return [[*self.command, name] for name in self.chosen(context)]
+        # Of assets and aliases; none in a run that no update started.
+        updated = {asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")}
+        if updated:
+            chosen = [name for name in self.names if self.asset(name).name in updated]
+        else:
+            chosen = [name for name in self.names if name == self.selected]
+            chosen = list(self.everything()) if self.selected == ALL else chosen
+        self.log.info("chosen: %s", ", ".join(chosen) or "none")
+        return [[*self.command, name] for name in chosen]

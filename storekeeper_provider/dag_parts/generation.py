@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.dag_parts.names import Names
+from storekeeper_provider.dag_parts.params import choice_param
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 
@@ -23,8 +24,7 @@ ASK = "ask"
 
 def changeable_app(names: Names, description: str) -> Param:
     """A DAG param that takes one of the apps that can have generations."""
-    apps = list(names.changeable_apps)
-    return Param(apps[0], type="string", enum=apps, title="App", description=description)
+    return choice_param("App", description, names.changeable_apps)
 
 
 class GenerationOperator(StorekeeperJobOperator):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Asset
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
-from storekeeper_provider.dag_parts.deadlines import done_within
 from storekeeper_provider.dag_parts.names import Names
-from storekeeper_provider.dag_parts.params import task_defaults
+from storekeeper_provider.dag_parts.params import choice_param
+from storekeeper_provider.dag_parts.runs import operating
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 TASK_TIMEOUT = timedelta(minutes=30)
 """How long the task of one store may take."""
@@ -30,18 +26,12 @@ def per_store(names: Names, *, retries: int = 2) -> dict[str, Any]:
     The control API bounds the jobs that run at once (`jobs_at_once`): a deferred task holds no slot of Airflow.
     """
     return {
-        "catchup": False,
-        "max_active_runs": 1,
-        "default_args": task_defaults(retries=retries),
-        "dagrun_timeout": timedelta(minutes=50),
-        "deadline": done_within(timedelta(minutes=45)),
+        **operating(retries=retries, done=timedelta(minutes=45), ended=timedelta(minutes=50)),
         "params": {
-            "store": Param(
-                ALL,
-                type="string",
-                enum=[ALL, *names.stores],
-                title="Store",
-                description="One store, or `all`: each store whose app has ever run on this platform.",
+            "store": choice_param(
+                "Store",
+                "One store, or `all`: each store whose app has ever run on this platform.",
+                [ALL, *names.stores],
             )
         },
     }
@@ -65,7 +55,7 @@ def for_each_store(
         operator: runs the command; its `arguments` are the command and the store's name.
         **options: further arguments of the operator.
     """
-    choose = ChooseStoresOperator(stores=names.stores, command=command)
+    choose = ChooseStoresOperator(names=names.stores, command=command)
     mapped = operator.partial(
         task_id=task_id,
         task_display_name=display_name,
@@ -82,34 +72,21 @@ class ChooseStoresOperator(ChooseOperator):
     "all" means every store whose app has ever run in this run directory.
 
     Args:
-        stores: the names of all stores that there are snapshots of.
         selected: the store that the run is for, or "all". Templated.
         storekeeper_conn_id: the connection.
         **kwargs: those of `ChooseOperator`.
     """
 
     def __init__(
-        self,
-        *,
-        stores: Sequence[str],
-        selected: str = "{{ params.store }}",
-        storekeeper_conn_id: str = CONNECTION,
-        **kwargs: Any,
+        self, *, selected: str = "{{ params.store }}", storekeeper_conn_id: str = CONNECTION, **kwargs: Any
     ) -> None:
         super().__init__(selected=selected, **{"task_display_name": "Choose stores", **kwargs})
-        self.stores = tuple(stores)
         self.storekeeper_conn_id = storekeeper_conn_id
 
-    def chosen(self, context: Context) -> list[str]:
-        """The stores that the run is for."""
-        updated = self.updated(context)
-        found = [store for store in self.stores if delta_table(store).name in updated] if updated else self._selected()
-        self.log.info("stores: %s", ", ".join(found) or "none, as no app has run here yet")
-        return found
+    def asset(self, name: str) -> Asset:
+        """The table of the store's snapshots."""
+        return delta_table(name)
 
-    def _selected(self) -> list[str]:
-        """The stores in the params: "all" leaves out those whose apps have never run."""
-        if self.selected != ALL:
-            return [store for store in self.stores if store == self.selected]
-        there = StorekeeperHook(self.storekeeper_conn_id).stores()
-        return [store["store"] for store in there if store["has_run"]]
+    def everything(self) -> list[str]:
+        """The stores whose apps have ever run here."""
+        return [store["store"] for store in StorekeeperHook(self.storekeeper_conn_id).stores() if store["has_run"]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import AssetAlias, Param
+from airflow.sdk import Asset, AssetAlias, Param
 
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
+from storekeeper_provider.dag_parts.params import choice_param
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 
@@ -18,28 +19,18 @@ if TYPE_CHECKING:
 
 def table_param(description: str, names: Iterable[str], *, all_of_them: bool = False) -> Param:
     """The param `table` of a DAG: one of the names, or, where the DAG takes that, all of them."""
-    choices = [*([ALL] if all_of_them else []), *names]
-    return Param(choices[0], type="string", enum=choices, title="Table", description=description)
+    return choice_param("Table", description, [*([ALL] if all_of_them else []), *names])
 
 
 class ChooseTablesOperator(ChooseOperator):
-    """Chooses the tables whose staged rows started the run, or that its params name.
+    """Chooses the tables whose staged rows started the run, or that its params name."""
 
-    Args:
-        tables: the names of these.
-        selected: the table that the run is for, or "all". Templated.
-        **kwargs: those of `ChooseOperator`.
-    """
-
-    def __init__(self, *, tables: Iterable[str], selected: str = "{{ params.table }}", **kwargs: Any) -> None:
+    def __init__(self, *, selected: str = "{{ params.table }}", **kwargs: Any) -> None:
         super().__init__(selected=selected, **{"task_display_name": "Choose tables", **kwargs})
-        self.tables = tuple(tables)
 
-    def chosen(self, context: Context) -> list[str]:
-        """The tables that the run is for."""
-        if updated := self.updated(context):
-            return [table for table in self.tables if staged_table(table).name in updated]
-        return [table for table in self.tables if self.selected in {ALL, table}]
+    def asset(self, name: str) -> Asset:
+        """The staged table."""
+        return staged_table(name)
 
 
 class TableOperator(StorekeeperJobOperator):
@@ -64,3 +55,9 @@ class TableOperator(StorekeeperJobOperator):
                 if isinstance(alias, AssetAlias):
                     context["outlet_events"][alias].add(delta_table(self.table or self.arguments[-1]))
         return summary
+
+
+UPDATED_SNAPSHOTS = AssetAlias("delta_snapshots", group="delta")
+"""Stands for the tables that a run of DAG `snapshot_stores` updates."""
+UPDATED_TABLES = AssetAlias("delta_published", group="delta")
+"""Stands for the tables that a run of DAG `check_tables` or `release_quarantined` updates."""

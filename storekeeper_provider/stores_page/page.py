@@ -6,7 +6,8 @@ The platform is that of connection `storekeeper_default`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path, PurePosixPath
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -15,7 +16,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from fastapi import Depends, FastAPI, Response
 
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.stores_page.topology_page import refusal_page, topology_page
 
 _STATIC = Path(__file__).with_name("static")
 _HTML = "text/html; charset=utf-8"
@@ -50,44 +50,32 @@ def page_app() -> FastAPI:
     # Synchronous: they wait for the control API, in threads of the server's pool.
     @app.get("/glance", dependencies=[allowed])
     def glance() -> Response:
-        return _glance()
+        try:
+            return _answer(json.dumps(StorekeeperHook().overview()).encode(), _JSON)
+        except AirflowException as error:
+            return _answer(json.dumps({"detail": str(error)}).encode(), _JSON, status=_NO_ANSWER)
 
     @app.get("/topology/{name}", dependencies=[allowed])
     def topology(name: str) -> Response:
-        return _topology(name)
+        try:
+            return _answer(topology_page(name, StorekeeperHook().topology(name)).encode(), _HTML)
+        except AirflowException as error:
+            return _answer(refusal_page(name, str(error)).encode(), _HTML, status=_status(error))
 
     @app.get("/data_docs/{table}/{name:path}", dependencies=[allowed])
     def data_docs(table: str, name: str) -> Response:
-        return _data_docs(table, name)
+        """A page or style sheet of the Data Docs of a table; 404 for all else."""
+        media_type = _DATA_DOCS.get(PurePosixPath(name).suffix)
+        if media_type is None:
+            return _answer(b"There is no such page.", "text/plain; charset=utf-8", status=_NO_PAGE)
+        try:
+            return _answer(StorekeeperHook().data_docs(table, name), media_type)
+        except AirflowException as error:
+            return _answer(str(error).encode(), "text/plain; charset=utf-8", status=_status(error))
 
     for route, (name, media_type) in _FILES.items():
         app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
     return app
-
-
-def _glance() -> Response:
-    try:
-        return _answer(json.dumps(StorekeeperHook().overview()).encode(), _JSON)
-    except AirflowException as error:
-        return _answer(json.dumps({"detail": str(error)}).encode(), _JSON, status=_NO_ANSWER)
-
-
-def _topology(app: str) -> Response:
-    try:
-        return _answer(topology_page(app, StorekeeperHook().topology(app)).encode(), _HTML)
-    except AirflowException as error:
-        return _answer(refusal_page(app, str(error)).encode(), _HTML, status=_status(error))
-
-
-def _data_docs(table: str, name: str) -> Response:
-    """A page or style sheet of the Data Docs of a table; 404 for all else."""
-    media_type = _DATA_DOCS.get(PurePosixPath(name).suffix)
-    if media_type is None:
-        return _answer(b"There is no such page.", "text/plain; charset=utf-8", status=_NO_PAGE)
-    try:
-        return _answer(StorekeeperHook().data_docs(table, name), media_type)
-    except AirflowException as error:
-        return _answer(str(error).encode(), "text/plain; charset=utf-8", status=_status(error))
 
 
 def _status(error: AirflowException) -> int:
@@ -106,3 +94,50 @@ def _file(name: str, media_type: str) -> Callable[[], Response]:
 def _answer(content: bytes, media_type: str, *, cache: str = "no-store", status: int = 200) -> Response:
     headers = {**_HEADERS, "Cache-Control": cache}
     return Response(content, status, media_type=media_type, headers=headers)
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <title>{title}</title>
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <link rel="icon" href="../icon.svg">
+    <link rel="stylesheet" href="../stores.css">
+  </head>
+  <body>
+    <header>
+      <h1>{title}</h1>
+      <a href="../">Stores</a>
+    </header>
+    {content}
+  </body>
+</html>
+"""
+_CONTENT = """<div class="scroll">{svg}</div>
+    <h2>Operators</h2>
+    <pre class="scroll">{text}</pre>
+    <details>
+      <summary>Mermaid source</summary>
+      <pre class="scroll">{mermaid}</pre>
+    </details>"""
+
+
+def topology_page(app: str, topology: Mapping[str, str]) -> str:
+    """The page of a topology.
+
+    Args:
+        app: the app's name.
+        topology: the control API's answer: `svg`, which escapes names itself, `text` and `mermaid`.
+    """
+    words = {name: escape(topology[name]) for name in ("text", "mermaid")}
+    return _page(app, _CONTENT.format(svg=topology["svg"], **words))
+
+
+def refusal_page(app: str, reason: str) -> str:
+    """The page in place of a topology that can't be shown."""
+    return _page(app, f"<p>{escape(reason)}</p>")
+
+
+def _page(app: str, content: str) -> str:
+    return _PAGE.format(title=escape(f"Topology of {app}"), content=content)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from storekeeper_provider.dag_parts.deadlines import RunQueuedAt
+from storekeeper_provider.dag_parts.runs import RunQueuedAt
 
 PREFIX = "/storekeeper"
 

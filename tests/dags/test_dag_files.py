@@ -37,7 +37,7 @@ sys.addaudithook(look)
 parsing = True
 bag = DagBag()
 parsing = False
-from storekeeper_provider.dag_parts.params import refuse_unknown_params
+from storekeeper_provider.dag_parts.runs import refuse_unknown_params
 dags = {
     dag.dag_id: {
         "file": dag.fileloc, "doc": dag.doc_md, "tags": sorted(dag.tags), "owner": dag.owner, "catchup": dag.catchup,

@@ -12,6 +12,7 @@ import pytest
 
 from deploy.airflow_client import AirflowClient
 from deploy.errors import StartError
+from tests.watched_airflow import WatchedAirflow
 
 PASSWORD = "secret"
 
@@ -88,13 +89,13 @@ def airflow() -> FakeAirflow:
 
 
 @pytest.fixture
-def client(airflow: FakeAirflow) -> Iterator[AirflowClient]:
+def client(airflow: FakeAirflow) -> Iterator[WatchedAirflow]:
     with _client(airflow) as made:
         yield made
 
 
-def _client(airflow: FakeAirflow, password: str = PASSWORD) -> AirflowClient:
-    return AirflowClient("http://airflow", "admin", password, transport=httpx2.MockTransport(airflow))
+def _client(airflow: FakeAirflow, password: str = PASSWORD) -> WatchedAirflow:
+    return WatchedAirflow("http://airflow", "admin", password, transport=httpx2.MockTransport(airflow))
 
 
 def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: AirflowClient) -> None:
@@ -111,7 +112,7 @@ def test_a_failed_run_names_its_tasks_and_where_to_look(airflow: FakeAirflow, cl
         client.run("known", None, timeout_s=60)
 
 
-def test_a_mapped_task_that_failed_is_not_hidden_by_a_later_one(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_mapped_task_that_failed_is_not_hidden_by_a_later_one(airflow: FakeAirflow, client: WatchedAirflow) -> None:
     assert client.task_states("known", client.trigger("known")) == {"good": "success", "bad": "failed"}
 
 

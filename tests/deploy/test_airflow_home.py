@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.airflow_home import prune_task_logs, write_airflow_config
-from deploy.credentials import make_airflow_password, read_airflow_password
+from deploy.airflow_home import make_airflow_password, prune_task_logs, read_airflow_password, write_airflow_config
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 

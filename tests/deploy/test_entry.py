@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from typer.testing import CliRunner, Result
 
 from deploy import cli, entry
+from deploy.entry import missing_package
 from deploy.environment import inherited_environment
 from deploy.errors import NotSetUpError
 from deploy.layout import RunLayout
@@ -260,3 +261,24 @@ def test_a_command_loads_only_what_it_needs(arguments: tuple[str, ...], others: 
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert others & set(done.stdout.splitlines()[-1].split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("duckdb", "sql"),
+        ("prometheus_client.core", "serve"),
+        ("airflow.sdk", "airflow"),
+        ("delta.tables", "spark"),
+        ("great_expectations", "quality"),
+        ("supervisor", "platform"),
+    ],
+)
+def test_the_sentence_names_the_extra_that_brings_a_module(module: str, extra: str) -> None:
+    sentence = missing_package(module)
+    assert sentence is not None
+    assert f'pip install "storekeeper[{extra}]"' in sentence
+
+
+def test_a_module_that_no_extra_brings_has_no_sentence() -> None:
+    assert missing_package("state.no_such_module") is None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from deploy.environment import PLATFORM_MARKER, child_environment, derived_settings, java_command
+from deploy.broker import java_command
+from deploy.environment import PLATFORM_MARKER, child_environment, derived_settings
 from deploy.settings import PlatformSettings
 
 

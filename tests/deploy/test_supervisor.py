@@ -14,13 +14,20 @@ import psutil
 import pytest
 
 from deploy.control.job_files import JOB_MARKER
-from deploy.down import find_orphans, stop_everything
-from deploy.environment import child_environment, inherited_environment
+from deploy.environment import PLATFORM_MARKER, child_environment, inherited_environment
 from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
-from deploy.supervisor import running_supervisor, shut_down, start_supervisor, stop_all
+from deploy.supervisor import (
+    end_orphans,
+    find_orphans,
+    running_supervisor,
+    shut_down,
+    start_supervisor,
+    stop_all,
+    stop_everything,
+)
 from deploy.supervisor_rpc import SupervisorRpc
 from deploy.waiting import eventually
 from harness.ports import free_ports
@@ -53,7 +60,7 @@ class Platform:
 def platform(tmp_path: Path) -> Iterator[Platform]:
     made = Platform(tmp_path / "run")
     yield made
-    stop_everything(made.layout, timeout_s=10)
+    stop_everything(made.layout)
 
 
 def _is_running(client: SupervisorRpc, name: str) -> bool:
@@ -110,9 +117,9 @@ def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: P
     os.kill(supervisor, signal.SIGKILL)
     assert eventually(lambda: running_supervisor(platform.layout) is None, 60)
     assert child in [process.pid for process in find_orphans(platform.layout.root)]
-    assert stop_everything(platform.layout, timeout_s=10)
+    assert stop_everything(platform.layout)
     assert not psutil.pid_exists(child)
-    assert not stop_everything(platform.layout, timeout_s=10)
+    assert not stop_everything(platform.layout)
 
 
 def test_its_password_is_private_and_needed(platform: Platform) -> None:
@@ -138,3 +145,99 @@ def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -
     shut_down(client, platform.layout, 20)
     with pytest.raises(SupervisorUnreachableError, match="storekeeper status"):
         client.processes()
+
+
+_READY_THEN_WAIT = "print('ready', flush=True); import time; time.sleep(600)"
+_DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {_READY_THEN_WAIT}"
+_PARENT = f"""
+import subprocess, sys
+subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)
+{_READY_THEN_WAIT}
+"""
+
+
+class Starter:
+    """Starts Python processes, each ready when `start` returns, and ends them all."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def start(self, code: str, **environment: str) -> int:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process.pid
+
+    def is_alive(self, pid: int) -> bool:
+        return next(process for process in self._processes if process.pid == pid).poll() is None
+
+    def end_all(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+@pytest.fixture
+def starter() -> Iterator[Starter]:
+    started = Starter()
+    yield started
+    started.end_all()
+
+
+def test_only_processes_of_the_same_run_directory_are_ended(starter: Starter, tmp_path: Path) -> None:
+    ours = starter.start(_READY_THEN_WAIT, **{PLATFORM_MARKER: str(tmp_path / "run")})
+    others = starter.start(_READY_THEN_WAIT, **{PLATFORM_MARKER: str(tmp_path / "run2")})
+    shell = starter.start(_READY_THEN_WAIT, STOREKEEPER_RUN_DIR=str(tmp_path / "run"))
+    assert [process.pid for process in find_orphans(tmp_path / "run")] == [ours]
+    assert end_orphans(tmp_path / "run") == 1
+    assert not starter.is_alive(ours)
+    assert starter.is_alive(others)
+    assert starter.is_alive(shell), "a variable that a user exported in a shell marks nothing"
+
+
+def test_one_that_ignores_term_is_killed(starter: Starter, tmp_path: Path) -> None:
+    deaf = starter.start(_DEAF, **{PLATFORM_MARKER: str(tmp_path)})
+    assert end_orphans(tmp_path, grace_s=0.3) == 1
+    assert not starter.is_alive(deaf)
+
+
+def test_children_in_sessions_of_their_own_are_ended_too(starter: Starter, tmp_path: Path) -> None:
+    parent = starter.start(_PARENT, **{PLATFORM_MARKER: str(tmp_path)})
+    children = psutil.Process(parent).children()
+    assert len(children) == 1
+    assert end_orphans(tmp_path) == 2
+    assert not children[0].is_running()
+
+
+def test_one_that_gives_itself_a_title_is_found(starter: Starter, tmp_path: Path) -> None:
+    environment = child_environment(PlatformSettings.load(run_dir=tmp_path), {"PATH": os.defpath})
+    code = f"import setproctitle; setproctitle.setproctitle('airflow ' * 100); {_READY_THEN_WAIT}"
+    titled = starter.start(code, **environment)
+    assert end_orphans(tmp_path) == 1
+    assert not starter.is_alive(titled)
+
+
+def test_it_never_ends_itself_or_its_ancestors(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from deploy.supervisor import end_orphans
+print(end_orphans(Path(sys.argv[1])))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={PLATFORM_MARKER: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n")
+
+
+def test_nothing_to_end_is_fine(tmp_path: Path) -> None:
+    assert end_orphans(tmp_path) == 0

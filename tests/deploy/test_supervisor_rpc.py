@@ -12,7 +12,7 @@ from tests.deploy.control.supervised import Supervised
 def test_a_process_is_started_described_and_stopped_once(supervised: Supervised) -> None:
     rpc = supervised.rpc
     assert rpc.process("pos").state == "STOPPED"
-    assert rpc.log_end("pos", 100) == ""
+    assert rpc.log_end("pos") == ""
     assert rpc.start("pos") is True
     supervised.await_state("pos", "RUNNING")
     found = rpc.process("pos")
@@ -24,10 +24,11 @@ def test_a_process_is_started_described_and_stopped_once(supervised: Supervised)
     assert rpc.stop("pos") is False
 
 
-def test_the_end_of_a_log_begins_with_a_whole_line(supervised: Supervised) -> None:
+def test_the_end_of_a_log_begins_with_a_whole_line(supervised: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
     (supervised.run_dir / "pos.log").write_text("first line\nsecond line\n")
-    assert supervised.rpc.log_end("pos", 1000) == "first line\nsecond line"
-    assert supervised.rpc.log_end("pos", 14) == "second line"
+    assert supervised.rpc.log_end("pos") == "first line\nsecond line"
+    monkeypatch.setattr("deploy.supervisor_rpc._LOG_BYTES", 14)
+    assert supervised.rpc.log_end("pos") == "second line"
 
 
 def test_an_unknown_process_is_refused(supervised: Supervised) -> None:

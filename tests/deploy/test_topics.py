@@ -15,7 +15,8 @@ from deploy import entry
 from deploy.broker import answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
-from deploy.topics import TopicSpec, all_topics, ensure_topics, requested_topics, topics_of
+from deploy.topics import TopicSpec, ensure_topics, requested_topics, topics_of
+from deploy.wanted_apps import wanted_apps
 from harness.broker import Broker
 from spark_apps.apps.pos import POS
 from spark_apps.registry import ON_DEMAND_APPS, stores
@@ -61,7 +62,7 @@ def test_a_broker_answers_or_not(broker: Broker) -> None:
 
 
 def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:
-    topics = all_topics(PlatformSettings.load(apps="all"))
+    topics = topics_of(PlatformSettings.load(apps="all"), wanted_apps(PlatformSettings.load(apps="all")).values())
     policies = {topic.name: topic.config["cleanup.policy"] for topic in topics}
     assert len(policies) == len(topics)
     assert policies.keys() >= {topic for app in ON_DEMAND_APPS.values() for topic in app.topics(AppSettings())}
@@ -71,7 +72,7 @@ def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() ->
 
 def test_without_them_there_are_those_of_the_tills_alone() -> None:
     settings = PlatformSettings.load(apps="pos")
-    topics = {topic.name: topic for topic in all_topics(settings)}
+    topics = {topic.name: topic for topic in topics_of(settings, wanted_apps(settings).values())}
     assert topics.keys() == {
         *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop-sink-dlq")
     }

@@ -13,7 +13,7 @@ from deploy.environment import derived_settings
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
-from deploy.topics import all_topics
+from deploy.topics import topics_of
 from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.spec import AppSpec
@@ -44,7 +44,10 @@ def test_own_apps_run_whatever_else_does(
     name_own(monkeypatch, TEMPLATE_APP)
     assert programs_of(settings) == without | {"template_app", "template_app-next"}
     assert without & {*POS_APPS, *ON_DEMAND_APPS, "shared_driver"} == others
-    topics = {topic.name: topic.config["cleanup.policy"] for topic in all_topics(settings)}
+    topics = {
+        topic.name: topic.config["cleanup.policy"]
+        for topic in topics_of(settings, wanted_apps.wanted_apps(settings).values())
+    }
     assert topics.keys() >= OWN_TOPICS
     assert (topics.keys() == OWN_TOPICS) == (apps == "own")
     assert topics["template_app-totals-changelog"] == "compact"

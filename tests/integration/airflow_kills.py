@@ -12,10 +12,10 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, make_airflow_password
-from deploy.down import find_orphans
+from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
 from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
+from deploy.supervisor import find_orphans
 from deploy.waiting import eventually
 from harness.meanwhile import repeating
 from tests.integration.platform_process import supervisor_of

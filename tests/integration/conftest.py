@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.down import find_orphans, stop_everything
 from deploy.layout import RunLayout
+from deploy.supervisor import find_orphans, stop_everything
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RunningPlatform
 
@@ -27,4 +27,4 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
         assert find_orphans(platform.run_dir) == []
         assert platform.call("status").returncode == 4
     finally:
-        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
+        stop_everything(RunLayout(platform.run_dir))

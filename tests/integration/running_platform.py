@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, read_airflow_password
+from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
@@ -16,6 +15,7 @@ from harness.topics import write_topic
 from state.client import StateClient
 from state.errors import StateError
 from tests.integration.platform_process import PlatformProcess
+from tests.watched_airflow import WatchedAirflow
 
 RUN_S = 300
 """How long a run of a DAG may take on a busy machine."""
@@ -56,8 +56,8 @@ class RunningPlatform:
         return self._addresses
 
     @contextmanager
-    def airflow(self) -> Iterator[AirflowClient]:
-        with AirflowClient(self.addresses()["airflow-api-server"], *self.login) as client:
+    def airflow(self) -> Iterator[WatchedAirflow]:
+        with WatchedAirflow(self.addresses()["airflow-api-server"], *self.login) as client:
             yield client
 
     def pause(self, dag: str) -> None:

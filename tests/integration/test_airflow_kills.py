@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.down import stop_everything
 from deploy.layout import RunLayout
+from deploy.supervisor import stop_everything
 from deploy.waiting import eventually
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
@@ -33,7 +33,7 @@ _RUNS_S = 300
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     made = PlatformProcess.in_folder(tmp_path / "run")
     yield made
-    stop_everything(RunLayout(made.run_dir / "demo"), timeout_s=30)
+    stop_everything(RunLayout(made.run_dir / "demo"))
 
 
 @pytest.mark.long("tests/integration/test_platform.py kills Airflow a few times")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, read_airflow_password
-from deploy.down import stop_everything
+from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
 from deploy.layout import RunLayout
+from deploy.supervisor import stop_everything
 from deploy.waiting import eventually
 from harness.topics import write_topic
 from spark_apps.new_app.plan import plan_new_app, write_new_app
@@ -34,7 +34,7 @@ def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: P
         assert begun.returncode == 0, begun.stderr
         _use(platform)
     finally:
-        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
+        stop_everything(RunLayout(platform.run_dir))
 
 
 def _use(platform: PlatformProcess) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.down import find_orphans, stop_everything
 from deploy.layout import RunLayout
+from deploy.supervisor import find_orphans, stop_everything
 from deploy.waiting import eventually
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
@@ -39,7 +39,7 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     )
     yield made
     for run_dir in (made.run_dir, made.run_dir / "demo"):
-        stop_everything(RunLayout(run_dir), timeout_s=30)
+        stop_everything(RunLayout(run_dir))
 
 
 @pytest.mark.parametrize(("apps", "purchases", "poison"), [("pos", 2500, 30), ("all", 4000, 48)])

@@ -10,8 +10,8 @@ from harness.broker import Broker
 from harness.ports import free_ports
 from harness.sales import good_sales
 from harness.topics import read_topic, write_topic
+from quality.reconciliation import Topic
 from quality.settings import QualitySettings
-from quality.topic import KafkaTopic
 from state.changelog.errors import BrokerUnavailableError
 
 pytestmark = pytest.mark.broker
@@ -22,7 +22,7 @@ def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path) -> None:
     write_topic(broker.bootstrap, "again-sink", [*good_sales(200, seed=5), (b"k", None)])
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)  # type: ignore[call-arg]
     records = read_topic(broker.bootstrap, "again-sink")
-    topic = KafkaTopic(settings, "again-sink")
+    topic = Topic(settings, "again-sink")
     for partition in range(4):
         there = [(r.key, r.value) for r in records if r.partition == partition]
         assert topic.first_offset(partition) == 0
@@ -35,4 +35,4 @@ def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest
     (port,) = free_ports(1)
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=f"127.0.0.1:{port}")  # type: ignore[call-arg]
     with pytest.raises(BrokerUnavailableError, match="can't be read"):
-        KafkaTopic(settings, "again-sink").first_offset(0)
+        Topic(settings, "again-sink").first_offset(0)

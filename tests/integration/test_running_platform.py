@@ -18,12 +18,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from deploy.airflow_client import AirflowClient
 from deploy.demo.report import DemoReport
 from deploy.demo.run import Demo, demo_input
 from deploy.demo.screen import Screen
+from deploy.environment import Instance
 from deploy.errors import StartError
-from deploy.instance import Instance
 from deploy.waiting import eventually
 from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile
@@ -41,6 +40,7 @@ from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
 from tests.readable import open_to_others
+from tests.watched_airflow import WatchedAirflow
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
@@ -120,7 +120,7 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
         airflow.wait_for_run("verify_stores", airflow.newest_run("verify_stores")["dag_run_id"], RUN_S)
 
 
-def _has_run(airflow: AirflowClient, dag: str) -> bool:
+def _has_run(airflow: WatchedAirflow, dag: str) -> bool:
     with suppress(IndexError):
         return bool(airflow.newest_run(dag))
     return False

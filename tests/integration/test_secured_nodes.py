@@ -15,7 +15,7 @@ import httpx2
 import psutil
 import pytest
 
-from deploy.control.node_views import HttpViews, node_client
+from deploy.control.node_roll import NodeViews, node_client
 from deploy.control.settings import OperationsSettings
 from harness.broker import Broker
 from harness.certificates import Authority, make_authority
@@ -210,9 +210,9 @@ def test_the_task_that_restarts_nodes_asks_them_with_a_token_and_a_certificate(
     )
     addresses = settings.node_addresses
     with node_client(settings) as http:
-        views = HttpViews(addresses, http)
+        views = NodeViews(addresses, http)
         assert {node: views.is_warm(node) for node in addresses} == dict.fromkeys(addresses, True)
         assert {member["name"] for member in (views.cluster() or {})["members"]} == set(addresses)
     nameless = settings.model_copy(update={"client_token_file": None})
     with node_client(nameless) as http:
-        assert HttpViews(addresses, http).cluster() is None
+        assert NodeViews(addresses, http).cluster() is None

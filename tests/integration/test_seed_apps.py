@@ -11,10 +11,11 @@ import orjson
 import pytest
 
 from deploy.demo.collect import read_topic
-from deploy.demo.observation import Difference
-from deploy.demo.systems.answers import collect
-from deploy.demo.systems.events import SystemRecord, system_records
+from deploy.demo.comparison import Difference
+from deploy.demo.invoices import Record
+from deploy.demo.systems.events import system_records
 from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
+from deploy.demo.systems.part import collect
 from deploy.waiting import eventually
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
@@ -51,12 +52,12 @@ class Systems:
         return StateClient(self.nodes[node].address)
 
 
-def publish(broker: Broker, records: list[SystemRecord]) -> None:
+def publish(broker: Broker, records: list[Record]) -> None:
     for topic in sorted({record.topic for record in records}):
         write_topic(broker.bootstrap, topic, [(r.key, r.value) for r in records if r.topic == topic])
 
 
-def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[SystemRecord]]:
+def halved(records: list[Record]) -> tuple[list[Record], list[Record]]:
     """The first and the second half of each topic."""
     first, second = [], []
     for topic in sorted({record.topic for record in records}):
@@ -96,7 +97,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
             broker.create_topic(topic, config=compacted)
         records = system_records()
         sales = sorted(good_sales(200, seed=3), key=lambda sale: orjson.loads(sale[1])["CreatedTime"])
-        records += [SystemRecord("pos", key, value) for key, value in sales[10:] + sales[:10]]
+        records += [Record("pos", key, value) for key, value in sales[10:] + sales[:10]]
         halves = halved(records)
         publish(broker, halves[0])
         running = started(apps)

@@ -20,13 +20,14 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from deploy.demo.invoices import Record as Sold
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from deploy.errors import SupervisorUnreachableError
 from deploy.layout import RunLayout
 from deploy.supervisor_rpc import SupervisorRpc
 from harness.broker import Broker
 from harness.sales import good_sales
-from harness.topics import Record, end_offsets, read_topic, write_topic
+from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
 from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 from spark_apps.runtime.scale import AppScale, write_scale
@@ -77,7 +78,7 @@ class Cluster:
 
     def sold(self) -> Expectation:
         """What must have come out of all that was put into `pos`."""
-        return expect(Sold(record) for record in read_topic(self.bootstrap, "pos"))
+        return expect(Sold("pos", record.key, record.value) for record in read_topic(self.bootstrap, "pos"))
 
     def table(self, name: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = DeltaTable(self.folder / "run" / "delta" / name).to_pyarrow_table().to_pylist()
@@ -104,15 +105,6 @@ class Cluster:
     def log(self, app: str) -> str:
         path = RunLayout(self.folder / "run").log(app)
         return path.read_text(errors="replace")[-2000:] if path.exists() else "no log"
-
-
-class Sold:
-    """A record of `pos` as the oracle wants it."""
-
-    def __init__(self, record: Record) -> None:
-        assert record.key is not None
-        assert record.value is not None
-        self.key, self.value = record.key, record.value
 
 
 def answering(run_dir: Path) -> SupervisorRpc | None:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from deploy.demo.invoices import Record as Sold
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
@@ -59,9 +60,7 @@ class Lake:
 
     def expected(self) -> Expectation:
         """What must have come out of all that was put into `pos`."""
-        return expect(
-            Sold(record.key or b"", record.value or b"") for record in read_topic(self.broker.bootstrap, "pos")
-        )
+        return expect(Sold("pos", record.key, record.value) for record in read_topic(self.broker.bootstrap, "pos"))
 
     def run(self, *command: str) -> tuple[int, str]:
         """The exit code of a command, and all that it said."""
@@ -74,14 +73,6 @@ class Lake:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         answer: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
         return answer
-
-
-@dataclass(frozen=True)
-class Sold:
-    """A record of `pos` as the oracle wants it."""
-
-    key: bytes
-    value: bytes
 
 
 @pytest.fixture(scope="module", params=["hdfs", "s3"])

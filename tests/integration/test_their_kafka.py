@@ -13,9 +13,9 @@ import pytest
 from deploy.demo.report import DemoReport
 from deploy.demo.run import Demo, demo_input
 from deploy.demo.screen import Screen
-from deploy.down import find_orphans, stop_everything
-from deploy.instance import Instance
+from deploy.environment import Instance
 from deploy.layout import RunLayout
+from deploy.supervisor import find_orphans, stop_everything
 from harness.acls import bindings
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
 from state.program import ExitCode
@@ -38,7 +38,7 @@ def platform(secured_broker: SecuredBroker, tmp_path: Path) -> Iterator[Platform
         tmp_path / "run", apps="all", kafka_bootstrap=kafka.bootstrap, kafka_properties=str(kafka.properties)
     )
     yield made
-    stop_everything(RunLayout(made.run_dir), timeout_s=30)
+    stop_everything(RunLayout(made.run_dir))
     secured_broker.forbid_all(f"User:{USER}")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.sales import sale_bytes
 from quality.errors import ValidationError
-from quality.reconciliation import Totals, compare, expected_totals, reach_of
+from quality.reconciliation import Topic, Totals, compare, expected_totals, reach_of
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
@@ -23,8 +23,11 @@ TOPIC = RULE.topic
 STORES = [f"STR{number}" for number in range(6)]
 
 
-class FakeTopic:
+class FakeTopic(Topic):
     """One line item an offset, stores in turn; every seventh is poison."""
+
+    def __init__(self) -> None:
+        """There is no broker."""
 
     def first_offset(self, partition: int) -> int:
         return 0

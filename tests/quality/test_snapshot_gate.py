@@ -12,8 +12,8 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from quality.errors import ReleaseRefusedError, StagedTableError, ValidationError
 from quality.gate import Batch
-from quality.good_version import last_good_version
 from quality.quarantine import Decision, Quarantine
+from quality.resolution import last_good_version
 from quality.settings import QualitySettings
 from quality.snapshot_gate import SnapshotGate
 from quality.store_table import table_of

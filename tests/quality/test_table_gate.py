@@ -238,10 +238,12 @@ def reached(end: int) -> str:
 
 
 def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
-    spark: SparkSession, settings: QualitySettings
+    spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    topic = OneStore()
+    monkeypatch.setattr("quality.table_gate.Topic", lambda *_: topic)
     settings = settings.model_copy(update={"quality_reconcile": True})
-    gate = TableGate(EXPORT, settings, CLOCK, lambda: spark, lambda *_: OneStore())
+    gate = TableGate(EXPORT, settings, CLOCK, lambda: spark)
     stage(settings, line(0), line(1), metadata=reached(2))
     assert decide(gate).reasons == ()
     stage(settings, line(2), line(4), metadata=reached(5))
@@ -255,5 +257,5 @@ def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     stage(settings, line(5))
     assert decide(gate).reasons == ("The batch's commits say how far they reach in topic hadoop-sink.",)
     stage(settings, line(6), metadata=reached(7))
-    late = TableGate(EXPORT, settings, CLOCK, lambda: spark, lambda *_: OneStore(oldest=6))
-    assert decide(late).reasons == ("There is something to compare the batch with: topic hadoop-sink.",)
+    topic.oldest = 6
+    assert decide(gate).reasons == ("There is something to compare the batch with: topic hadoop-sink.",)

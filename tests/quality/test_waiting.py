@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.settings import QualitySettings
-from quality.table_gate import TableGate
-from quality.waiting import Waiting, waiting_of
+from quality.table_gate import TableGate, Waiting, waiting_of
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from state.clock import ManualClock
 from tests.local_tables import local_table

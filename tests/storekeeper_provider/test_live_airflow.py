@@ -36,7 +36,7 @@ with DAG("check", schedule=AssetAny(asset)):
 _LATE = """
 from datetime import timedelta
 from airflow.sdk import DAG
-from storekeeper_provider.dag_parts.deadlines import done_within
+from storekeeper_provider.dag_parts.runs import done_within
 from storekeeper_provider.sensors import PlatformHealthySensor
 
 with DAG("late", schedule="@once", deadline=done_within(timedelta(seconds=1))):

@@ -20,9 +20,9 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deploy.airflow_client import AirflowClient
 from harness.ports import free_ports
 from harness.waiting import eventually
+from tests.watched_airflow import WatchedAirflow
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 _LOGIN = ("admin", "a password of theirs")
@@ -175,9 +175,9 @@ class TheirAirflow:
                     yield process
 
     @contextmanager
-    def client(self) -> Iterator[AirflowClient]:
+    def client(self) -> Iterator[WatchedAirflow]:
         """A client that is logged in."""
-        with AirflowClient(self.address, *_LOGIN, timeout_s=60) as client:
+        with WatchedAirflow(self.address, *_LOGIN, timeout_s=60) as client:
             yield client
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
+
+from deploy.demo.invoices import Record
 
 BASE_MS = 1_700_000_000_000
 """The time of the first events, epoch milliseconds: times are fixed, not taken from a clock."""
@@ -19,15 +21,7 @@ _PRODUCTS = ("chess", "go", "poker")
 _STATUSES = ("PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED")
 
 
-class SystemRecord(NamedTuple):
-    """A record to be published."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
-
-
-def system_records(scale: int = 1) -> list[SystemRecord]:
+def system_records(scale: int = 1) -> list[Record]:
     """Records for all topics but `pos`, in the order of publishing. `scale` multiplies their number."""
     return [*_ticks(scale), *_games(scale), *_orders(scale), *_user_events(scale)]
 
@@ -36,15 +30,15 @@ def _chance(seed: int) -> random.Random:
     return random.Random(seed)  # noqa: S311 (the same each time, which is wanted)
 
 
-def _ticks(scale: int) -> Iterator[SystemRecord]:
+def _ticks(scale: int) -> Iterator[Record]:
     chance = _chance(1)
     for _ in range(200 * scale):
         price = f"{chance.randrange(100, 5000)}.{chance.randrange(100):02d}"
-        yield SystemRecord("ticks", chance.choice(_SYMBOLS).encode(), price.encode())
-    yield SystemRecord("ticks", b"WIPRO", None)
+        yield Record("ticks", chance.choice(_SYMBOLS).encode(), price.encode())
+    yield Record("ticks", b"WIPRO", None)
 
 
-def _games(scale: int) -> Iterator[SystemRecord]:
+def _games(scale: int) -> Iterator[Record]:
     chance = _chance(2)
     for product in _PRODUCTS:
         yield _record("products", product, {"Name": product.title()})
@@ -64,7 +58,7 @@ def _games(scale: int) -> Iterator[SystemRecord]:
         yield _record("game-results", result["PlayerID"], result)
 
 
-def _orders(scale: int) -> Iterator[SystemRecord]:
+def _orders(scale: int) -> Iterator[Record]:
     chance = _chance(3)
     events = [
         {
@@ -81,7 +75,7 @@ def _orders(scale: int) -> Iterator[SystemRecord]:
         yield _record("order-events", event["OrderNumber"], event)
 
 
-def _user_events(scale: int) -> Iterator[SystemRecord]:
+def _user_events(scale: int) -> Iterator[Record]:
     chance = _chance(4)
     events: list[dict[str, Any]] = [
         {
@@ -112,5 +106,5 @@ def _untidy(
     yield from listed
 
 
-def _record(topic: str, key: str, value: dict[str, Any]) -> SystemRecord:
-    return SystemRecord(topic, key.encode(), orjson.dumps(value))
+def _record(topic: str, key: str, value: dict[str, Any]) -> Record:
+    return Record(topic, key.encode(), orjson.dumps(value))

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
-from deploy.demo.observation import Difference
+from deploy.demo.comparison import Difference, TopicRecord
 
 MINUTE_MS = 60_000
 GAP_MS = 30 * MINUTE_MS
@@ -27,25 +27,6 @@ sale is late for the windows of the last days."""
 SYMBOL = re.compile("[A-Z]{1,5}")
 
 Rows = dict[Any, Any]
-
-
-class Placed(Protocol):
-    """A record as it lies in its topic."""
-
-    @property
-    def partition(self) -> int:
-        """Its partition."""
-        ...
-
-    @property
-    def key(self) -> bytes | None:
-        """Its key."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """Its value."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,7 @@ class Expected:
     sales_hopping: Rows
 
 
-def expect(read: Callable[[str], Sequence[Placed]]) -> Expected:
+def expect(read: Callable[[str], Sequence[TopicRecord]]) -> Expected:
     """The expected content of the stores. `read` returns a topic's records, by partition and offset."""
     orders = expected_orders(read("order-events"))
     sales = expected_sales(read("pos"))
@@ -78,7 +59,7 @@ def expect(read: Callable[[str], Sequence[Placed]]) -> Expected:
     )
 
 
-def expected_prices(ticks: Iterable[Placed]) -> Rows:
+def expected_prices(ticks: Iterable[TopicRecord]) -> Rows:
     """Symbol -> price."""
     prices: Rows = {}
     for tick in ticks:
@@ -91,7 +72,7 @@ def expected_prices(ticks: Iterable[Placed]) -> Rows:
     return prices
 
 
-def expected_players(results: Iterable[Placed]) -> Rows:
+def expected_players(results: Iterable[TopicRecord]) -> Rows:
     """Player -> (best score, games, sum)."""
     games = {(result["PlayerID"], result["ResultID"]): result["Score"] for result in map(_read, results)}
     players: Rows = {}
@@ -101,12 +82,12 @@ def expected_players(results: Iterable[Placed]) -> Rows:
     return players
 
 
-def expected_products(names: Iterable[Placed]) -> Rows:
+def expected_products(names: Iterable[TopicRecord]) -> Rows:
     """Product -> name."""
     return {(record.key or b"").decode(): _read(record)["Name"] for record in names}
 
 
-def expected_orders(events: Iterable[Placed]) -> Rows:
+def expected_orders(events: Iterable[TopicRecord]) -> Rows:
     """Order -> (status, time), of those on their way."""
     newest: dict[str, dict[str, Any]] = {}
     for event in map(_read, events):
@@ -120,7 +101,7 @@ def expected_orders(events: Iterable[Placed]) -> Rows:
     }
 
 
-def expected_sessions(events: Iterable[Placed]) -> Rows:
+def expected_sessions(events: Iterable[TopicRecord]) -> Rows:
     """(user, start, end) -> events. Late ones are left out."""
     taken: dict[str, set[tuple[int, str]]] = {}
     for now_ms, event in _timed(events, "EventTime"):
@@ -133,7 +114,7 @@ def expected_sessions(events: Iterable[Placed]) -> Rows:
     return sessions
 
 
-def expected_sales(invoices: Iterable[Placed]) -> dict[str, Rows]:
+def expected_sales(invoices: Iterable[TopicRecord]) -> dict[str, Rows]:
     """Per store (key, window start) -> (sales, quantity, amount), as if no window was ever removed."""
     stores: dict[str, Rows] = {"sales": {}, "sales-hopping": {}}
     seen: set[tuple[str, str, int]] = set()
@@ -170,7 +151,7 @@ def _items(invoice: dict[str, Any]) -> dict[str, tuple[int, Decimal]]:
     return items
 
 
-def _timed(records: Iterable[Placed], field: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _timed(records: Iterable[TopicRecord], field: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """(newest time that the partition has seen, record)."""
     newest: dict[int, int] = {}
     for record in records:
@@ -192,7 +173,7 @@ def _islands(times: list[int]) -> Iterator[list[int]]:
         yield island
 
 
-def _read(record: Placed) -> Any:
+def _read(record: TopicRecord) -> Any:
     return json.loads(record.value or b"null", parse_float=Decimal)
 
 

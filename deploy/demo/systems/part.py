@@ -1,29 +1,30 @@
-"""The five smaller systems' part of the demo: publishes their events and asks what people would ask."""
+"""The five smaller systems' part of the demo: publishes their events, asks what people would ask, and compares."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import orjson
 
 from deploy.demo.collect import read_topic
-from deploy.demo.observation import Difference, TopicRecord
+from deploy.demo.comparison import Difference, TopicRecord
 from deploy.demo.publish import publish
 from deploy.demo.screen import Screen
-from deploy.demo.systems.answers import collect
-from deploy.demo.systems.events import HOUR_MS, SystemRecord, system_records
-from deploy.demo.systems.oracle import GAP_MS, Expected, compare_systems, expect
+from deploy.demo.systems.events import HOUR_MS, system_records
+from deploy.demo.systems.oracle import GAP_MS, Expected, compare_systems, expect, of_the_last_days
 from deploy.settings import PlatformSettings
 from deploy.topics import POS
 from state.client import StateClient
+from state.client.readings import Row
 
-_SHOWN = 5
 _LAST_MS = 9_000_000_000_000
+_SHOWN = 5
 
 
 class SystemsPart:
@@ -36,17 +37,7 @@ class SystemsPart:
 
     def publish(self) -> int:
         """Publishes the events of all systems but those that the tills send; returns how many."""
-        topics: dict[str, list[SystemRecord]] = {}
-        for record in self._records:
-            topics.setdefault(record.topic, []).append(record)
-        for topic, records in topics.items():
-            publish(
-                self._settings.kafka,
-                topic,
-                records,
-                rate=0,
-                on_progress=lambda _: None,
-            )
+        publish(self._settings.kafka, self._records)
         return len(self._records)
 
     def show(self) -> None:
@@ -96,7 +87,8 @@ class SystemsPart:
         self._screen.table("An order on its way (global store: each node has all of it)", headings, rows)
 
     def _show_sessions(self, client: StateClient) -> None:
-        ended = max(orjson.loads(record.value or b"")["EventTime"] for record in self._records_of("user-events"))
+        events = (orjson.loads(record.value or b"") for record in self._records if record.topic == "user-events")
+        ended = max(event["EventTime"] for event in events)
         active = list(client.session("user-sessions").active(ended, GAP_MS))
         rows = [
             (row.key, _at_time(row.start_ms), row.value["EventCount"])
@@ -122,9 +114,6 @@ class SystemsPart:
         title = f"Best sales from {_at_time(hour)} to {_at_time(hour + HOUR_MS)} (window store)"
         self._screen.table(title, ("store", "item", "pieces", "amount"), rows)
 
-    def _records_of(self, topic: str) -> list[SystemRecord]:
-        return [record for record in self._records if record.topic == topic]
-
 
 def _at_time(time_ms: int) -> str:
     """A time to the minute, in UTC."""
@@ -134,3 +123,43 @@ def _at_time(time_ms: int) -> str:
 def _in_words(count: int, noun: str) -> str:
     """`1 session`, `2 sessions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def collect(client: StateClient) -> Expected:
+    """Every store, in the oracle's form."""
+    return Expected(
+        prices={row.key: _exact(row.value["Price"]) for row in client.key_value("prices").all()},
+        players={
+            row.key: (row.value["HighScore"], row.value["GamesPlayed"], row.value["TotalScore"])
+            for row in client.ranked("players").all()
+        },
+        products={row.key: row.value["Name"] for row in client.global_store("products").all()},
+        order_locations=_orders(client.global_store("order-locations").all()),
+        orders=_orders(client.key_value("orders").all()),
+        sessions={
+            (row.key, row.start_ms, row.end_ms): row.value["EventCount"]
+            for row in client.session("user-sessions").ended(0, _LAST_MS)
+        },
+        sales=of_the_last_days(_windows(client, "sales")),
+        sales_hopping=of_the_last_days(_windows(client, "sales-hopping")),
+    )
+
+
+def _orders(rows: Iterable[Row]) -> dict[Any, Any]:
+    return {row.key: (row.value["Status"], row.value["UpdatedTime"]) for row in rows}
+
+
+def _windows(client: StateClient, store: str) -> dict[Any, Any]:
+    return {
+        (row.key, row.start_ms): (
+            row.value["Sales"],
+            row.value["Quantity"],
+            _exact(row.value["Amount"]),
+        )
+        for row in client.window(store).fetch_all(0, _LAST_MS)
+    }
+
+
+def _exact(number: float) -> Decimal:
+    """A number with at most four decimals, as it was written."""
+    return Decimal(str(round(number, 4)))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deploy.containers.healthy import all_beat
+from deploy.containers.commands import all_beat
 from deploy.entry import app
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 

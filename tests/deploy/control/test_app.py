@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, UnknownAppError, UnknownTableError, make_app
-from deploy.control.datasets import Dataset
+from deploy.control.app import make_app
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
-from deploy.control.lineage import Lineage
-from deploy.control.page_views import data_docs_file, topology_of
+from deploy.control.lineage import Dataset, Lineage
+from deploy.control.views import PlatformViews, UnknownAppError, UnknownTableError
 from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError
@@ -34,32 +33,40 @@ CLOCK = SystemClock()
 TOKENS = {role: new_token() for role in Role}
 
 
-def services(folder: Path) -> ControlServices:
-    def generations(app: str) -> dict[str, str]:
+class Views(PlatformViews):
+    """A platform that is made up; its topologies and Data Docs are real."""
+
+    def __init__(self) -> None:
+        """Looks at nothing."""
+
+    def status(self) -> dict[str, Any]:
+        return {"healthy": True}
+
+    def programs(self) -> dict[str, list[str]]:
+        return {"pos": ["pos"]}
+
+    def stores(self) -> list[dict[str, Any]]:
+        return [{"store": "rewards", "app": "pos", "has_run": True}]
+
+    def generations(self, app: str) -> dict[str, Any]:
         if app != "pos":
             raise UnknownAppError("there is no such app")
         return {"app": app}
 
-    def waiting(table: str) -> dict[str, int] | None:
+    def overview(self) -> dict[str, Any]:
+        return {"at_ms": 0}
+
+    def waiting(self, table: str) -> dict[str, int] | None:
         if table != "hadoop_export":
             raise UnknownTableError("there is no such table")
         return {"first_version": 3, "last_version": 7, "rows": 20}
 
-    return ControlServices(
-        jobs=Jobs(folder / "jobs", dict(os.environ), at_once=2, clock=CLOCK, command=toy),  # noqa: TID251 (handed on)
-        clock=CLOCK,
-        status=lambda: {"healthy": True},
-        programs=lambda: {"pos": ["pos"]},
-        stores=lambda: [{"store": "rewards", "app": "pos", "has_run": True}],
-        generations=generations,
-        overview=lambda: {"at_ms": 0},
-        topology=topology_of,
-        data_docs=data_docs_file,
-        waiting=waiting,
-        lineage=lambda _: Lineage(
-            (Dataset("kafka://broker:9092", "changelog"),), (Dataset("file", "/tables/rewards"),)
-        ),
-    )
+    def lineage(self, arguments: Sequence[str]) -> Lineage:
+        return Lineage((Dataset("kafka://broker:9092", "changelog"),), (Dataset("file", "/tables/rewards"),))
+
+
+def jobs_in(folder: Path) -> Jobs:
+    return Jobs(folder / "jobs", dict(os.environ), at_once=2, clock=CLOCK, command=toy)  # noqa: TID251 (handed on)
 
 
 @pytest.fixture
@@ -71,10 +78,10 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     ]
     write_tokens(path, records)
     callers = Callers(own_token(tmp_path / "control.token"), Authenticator(TokenBook(path, CLOCK)))
-    found = services(tmp_path)
-    yield Gate(make_app(found), callers)
+    jobs = jobs_in(tmp_path)
+    yield Gate(make_app(jobs, Views(), CLOCK), callers)
     end_job_processes(tmp_path / "jobs")
-    for process in found.jobs._processes.values():
+    for process in jobs._processes.values():
         process.wait()
 
 
@@ -100,7 +107,7 @@ def test_nobody_gets_in_without_a_token(gate: Gate) -> None:
 def test_without_tokens_of_others_the_own_one_is_still_needed(tmp_path: Path) -> None:
     token = own_token(tmp_path / "control.token")
     assert own_token(tmp_path / "control.token") == token
-    client = TestClient(Gate(make_app(services(tmp_path)), Callers(token, Authenticator(None))))
+    client = TestClient(Gate(make_app(jobs_in(tmp_path), Views(), CLOCK), Callers(token, Authenticator(None))))
     assert client.get("/status").status_code == 401
     assert client.get("/status", headers={"Authorization": f"Bearer {token}"}).json() == {"healthy": True}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.control.app_changes import AppChanges, scale_after
-from deploy.control.errors import AppFailedError
+from deploy.control.app_control import AppFailedError
 from spark_apps.runtime.heartbeat import AppState
 from spark_apps.runtime.scale import AppScale, read_scale, write_scale
 from state.errors import ConfigurationError, InvalidArgumentError

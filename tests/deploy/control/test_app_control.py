@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deploy.control.app_control import AppControl, Patience
-from deploy.control.errors import AppFailedError, AppTimeoutError
+from deploy.control.app_control import AppControl, AppFailedError, AppTimeoutError, Patience
+from deploy.control.keeper import Elsewhere
 from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
@@ -16,7 +16,7 @@ PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)
 STARTED_MS = 1_000_000
 
 
-class FakeSupervisor:
+class FakeSupervisor(Elsewhere):
     """One process whose state the test sets; counts what was asked."""
 
     def __init__(self, state: str, pid: int = 1) -> None:
@@ -43,7 +43,7 @@ class FakeSupervisor:
         self.on_stop()
         return ran
 
-    def log_end(self, name: str, max_bytes: int) -> str:
+    def log_end(self, name: str) -> str:
         return "the last words"
 
 

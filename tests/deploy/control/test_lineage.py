@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.control.datasets import Dataset, table_dataset, topic_dataset
-from deploy.control.lineage import Lineage, lineage_of
+from deploy.control.lineage import Dataset, Lineage, lineage_of, table_dataset, topic_dataset
 from spark_apps.settings import AppSettings
 from state.locations import location
 

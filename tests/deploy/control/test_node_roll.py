@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from deploy.control.errors import AppFailedError
+from deploy.control.app_control import AppFailedError
 from deploy.control.node_roll import NodeRoll, held_alone
 from deploy.supervisor_rpc import ProcessInfo
 
@@ -46,7 +46,7 @@ class Nodes:
         self.states[name] = "STOPPED"
         return True
 
-    def log_end(self, name: str, max_bytes: int) -> str:
+    def log_end(self, name: str) -> str:
         return "the last words"
 
     def is_warm(self, node: str) -> bool:
@@ -57,7 +57,7 @@ class Nodes:
         return {"members": [member(name, 0, 1, serving=name not in self.cold) for name in live]}
 
     def roll(self) -> NodeRoll:
-        return NodeRoll(self.names, self, self, BEGAN_S)
+        return NodeRoll(self.names, cast("Any", self), cast("Any", self), BEGAN_S)
 
 
 def test_a_node_is_stopped_only_when_the_one_before_is_warm_again() -> None:

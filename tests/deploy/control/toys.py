@@ -133,13 +133,14 @@ def main(port: str, commands: str) -> None:
 
     from deploy.control import server
     from deploy.control.jobs import Jobs
+    from deploy.control.views import PlatformViews
     from deploy.settings import PlatformSettings
 
     if commands == "toy":
         server.Jobs = partial(Jobs, command=toy)  # type: ignore[attr-defined, assignment]
     elif commands != "real":
         server.Jobs = partial(Jobs, command=partial(_others, commands))  # type: ignore[attr-defined, assignment]
-        server._generations = partial(_other_generations, commands)
+        PlatformViews.generations = lambda _, app: _other_generations(commands, app)  # type: ignore[assignment, method-assign]
     server.run_control(PlatformSettings.load(), "127.0.0.1", int(port), SystemClock())
 
 

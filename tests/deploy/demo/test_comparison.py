@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
-from deploy.demo.comparison import EXPORT, MASKED, NOTIFICATIONS, SHIPMENTS, SNAPSHOT, STORE, compare
-from deploy.demo.invoices import InvoiceRecord, invoice_records
-from deploy.demo.observation import Observation, TopicRecord
+from deploy.demo.comparison import (
+    EXPORT,
+    MASKED,
+    NOTIFICATIONS,
+    SHIPMENTS,
+    SNAPSHOT,
+    STORE,
+    Observation,
+    TopicRecord,
+    compare,
+)
+from deploy.demo.invoices import Record, invoice_records, load_purchases
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward, expect
-from deploy.demo.purchases import load_purchases
 
 RECORDS = invoice_records(load_purchases(400))
 
@@ -30,13 +38,13 @@ def observed() -> Observation:
     return a_right_observation(RECORDS)
 
 
-def a_right_observation(records: list[InvoiceRecord]) -> Observation:
+def a_right_observation(records: list[Record]) -> Observation:
     """What a platform without faults shows, made in the most direct way."""
     right = Observation()
     totals: dict[str, Decimal] = defaultdict(Decimal)
     rewards: dict[str, Reward] = {}
     for record in records:
-        fields = json.loads(record.value, parse_float=Decimal)
+        fields = json.loads(record.value or b"", parse_float=Decimal)
         if fields["DeliveryType"].upper() == "HOME-DELIVERY":
             right.shipments.append(_record(len(right.shipments), record.key, record.value))
         for item in fields["InvoiceLineItems"]:
@@ -72,7 +80,7 @@ def _json(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, default=float).encode()
 
 
-def _record(offset: int, key: bytes, value: bytes) -> TopicRecord:
+def _record(offset: int, key: bytes | None, value: bytes | None) -> TopicRecord:
     return TopicRecord(0, offset, key, value)
 
 

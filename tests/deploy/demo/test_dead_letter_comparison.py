@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.demo.comparison import compare_dead_letters
-from deploy.demo.observation import Observation, TopicRecord
-from deploy.demo.poison import PoisonRecord
+from deploy.demo.comparison import Observation, TopicRecord, compare_dead_letters
+from deploy.demo.invoices import Record
 
-POISON = [PoisonRecord("malformed", b"STR1", b"{"), PoisonRecord("null key", None, b"{}")]
+POISON = [Record("pos", b"STR1", b"{"), Record("pos", None, b"{}")]
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from deploy.demo import oracle
-from deploy.demo.invoices import InvoiceRecord
+from deploy.demo.invoices import Record
 from deploy.demo.oracle import Earning, Reward, expect
 
 
-def _invoice(number: str, **changes: Any) -> InvoiceRecord:
+def _invoice(number: str, **changes: Any) -> Record:
     fields = {
         "InvoiceNumber": number,
         "CreatedTime": 1000,
@@ -29,7 +29,7 @@ def _invoice(number: str, **changes: Any) -> InvoiceRecord:
             {"ItemCode": "CD2", "ItemDescription": "b", "ItemPrice": 8.77, "ItemQty": 1, "TotalValue": 8.77},
         ],
     }
-    return InvoiceRecord(b"STR1", json.dumps(fields | changes).encode())
+    return Record("pos", b"STR1", json.dumps(fields | changes).encode())
 
 
 def test_points_are_two_hundredths_of_the_amount_to_four_decimals() -> None:

@@ -6,13 +6,12 @@ from collections import Counter
 
 import pytest
 
-from deploy.demo.invoices import invoice_records
+from deploy.demo.invoices import invoice_records, load_purchases
 from deploy.demo.poison import poison_records, spread
-from deploy.demo.purchases import load_purchases
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.records import PoisonRecordError
 
-GOOD = [record.value for record in invoice_records(load_purchases(200))]
+GOOD = invoice_records(load_purchases(200))
 
 
 def test_each_one_is_refused_by_the_apps() -> None:

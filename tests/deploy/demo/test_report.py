@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.demo.observation import Difference
+from deploy.demo.comparison import Difference
 from deploy.demo.report import DemoReport
 
 

@@ -17,9 +17,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from deploy import entry
+from deploy.overview.collect import collect_status
 from deploy.overview.model import App, Overview, Process
 from deploy.overview.processes import Probes, app_processes, node_problem, processes_of
-from deploy.overview.status import collect_status, status_table
+from deploy.overview.status import status_table
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import ProcessInfo
 from harness.ports import free_ports

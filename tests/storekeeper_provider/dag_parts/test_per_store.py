@@ -11,15 +11,15 @@ from airflow.serialization.decoders import decode_deadline_reference
 from airflow.serialization.encoders import encode_deadline_reference
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
-from storekeeper_provider.dag_parts.deadlines import done_within, report_missed_deadline
 from storekeeper_provider.dag_parts.per_store import ChooseStoresOperator
+from storekeeper_provider.dag_parts.runs import done_within, report_missed_deadline
 from storekeeper_provider.hook import StorekeeperHook
 
 pytestmark = pytest.mark.airflow
 
 
 def chosen(selected: str, *updated: str) -> list[list[str]]:
-    choose = ChooseStoresOperator(stores=["rewards", "prices", "orders"], command=["verify"], selected=selected)
+    choose = ChooseStoresOperator(names=["rewards", "prices", "orders"], command=["verify"], selected=selected)
     events: dict[Asset, list[object]] = {Asset(f"delta_{store}"): [] for store in updated}
     return choose.execute(cast("Context", {"triggering_asset_events": events}))
 

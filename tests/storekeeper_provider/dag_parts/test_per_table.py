@@ -7,8 +7,7 @@ import pytest
 from airflow.sdk import Asset, Context
 
 from storekeeper_provider.assets import delta_table
-from storekeeper_provider.dag_parts.per_table import ChooseTablesOperator, TableOperator
-from storekeeper_provider.dag_parts.tables import UPDATED_TABLES
+from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, ChooseTablesOperator, TableOperator
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.airflow
 
 @pytest.mark.parametrize("selected", ["all", "hadoop_export"])
 def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
-    choose = ChooseTablesOperator(tables=["hadoop_export"], command=["check", "table"], selected=selected)
+    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check", "table"], selected=selected)
     assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
     assert staged_table("hadoop_export").uri == delta_table("hadoop_export_staged").uri
 
@@ -27,7 +26,7 @@ def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
     [(staged_table("hadoop_export"), [["check", "table", "hadoop_export"]]), (delta_table("other"), [])],
 )
 def test_a_run_that_assets_started_is_for_their_tables(asset: Asset, chosen: list[list[str]]) -> None:
-    choose = ChooseTablesOperator(tables=["hadoop_export"], command=["check", "table"], selected="all")
+    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check", "table"], selected="all")
     assert choose.execute(cast("Context", {"triggering_asset_events": {asset: []}})) == chosen
 
 

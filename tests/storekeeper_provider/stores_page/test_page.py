@@ -19,10 +19,9 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import ControlServices, make_app
+from deploy.control.app import make_app
 from deploy.control.jobs import Jobs
-from deploy.control.lineage import Lineage
-from deploy.control.page_views import data_docs_file, overview_json, topology_of
+from deploy.control.views import PlatformViews
 from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.security.authenticator import Authenticator
@@ -32,6 +31,13 @@ from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 CHROMIUM = shutil.which("chromium")
 AWAY = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
 AWAY_SAID = "the control API at http://127.0.0.1:9 doesn't answer"
+
+
+class Views(PlatformViews):
+    """A platform of which the overview alone is made up."""
+
+    def __init__(self) -> None:
+        self._overview = lambda: SEEN
 
 
 @contextmanager
@@ -60,20 +66,8 @@ def opened(look_allowed: bool) -> object:
 def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Airflow's connection to a control API, which is served in this process. Its address."""
     token = own_token(tmp_path / "control.token")
-    services = ControlServices(
-        jobs=Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock()),
-        clock=SystemClock(),
-        status=dict,
-        programs=dict,
-        stores=list,
-        generations=lambda _: {},
-        overview=lambda: overview_json(SEEN),
-        topology=topology_of,
-        data_docs=data_docs_file,
-        waiting=lambda _: None,
-        lineage=lambda _: Lineage((), ()),
-    )
-    with served(Gate(make_app(services), Callers(token, Authenticator(None)))) as address:
+    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
+    with served(Gate(make_app(jobs, Views(), SystemClock()), Callers(token, Authenticator(None)))) as address:
         fields = {"conn_type": "storekeeper", "host": address, "password": token}
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(fields))
         yield address

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from deploy.demo.invoices import invoice_records
-from deploy.demo.observation import TopicRecord
-from deploy.demo.purchases import load_purchases
+from deploy.demo.comparison import TopicRecord
+from deploy.demo.invoices import invoice_records, load_purchases
 from deploy.demo.systems.events import system_records
 from deploy.demo.systems.oracle import Expected, compare_systems, expect, of_the_last_days
 from spark_apps.registry import ON_DEMAND_APPS
@@ -31,11 +30,10 @@ Logs = dict[str, list[TopicRecord]]
 def logs() -> Logs:
     """The topics as the demo fills them, by partition and offset."""
     placed: dict[tuple[str, int], list[TopicRecord]] = defaultdict(list)
-    invoices = [("pos", record.key, record.value) for record in invoice_records(load_purchases(3000))]
-    for topic, key, value in (*system_records(), *invoices):
-        partition = partition_for(key, PARTITIONS)
-        log = placed[topic, partition]
-        log.append(TopicRecord(partition, len(log), key, value))
+    for record in (*system_records(), *invoice_records(load_purchases(3000))):
+        partition = partition_for(record.key or b"", PARTITIONS)
+        log = placed[record.topic, partition]
+        log.append(TopicRecord(partition, len(log), record.key, record.value))
     found: Logs = defaultdict(list)
     for (topic, _), log in sorted(placed.items()):
         found[topic] += log

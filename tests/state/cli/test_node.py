@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from state.cli.listen import listen_address
+from state.cli.node import listen_address
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.differences import differences, effective_lines, other_programs
-from deploy.down import stop_everything
-from deploy.effective import effective, write_started_with
-from deploy.environment import child_environment, inherited_environment
+from deploy.effective import differences, effective, effective_lines, other_programs, write_started_with
+from deploy.environment import Instance, child_environment, inherited_environment
 from deploy.errors import AlreadyRunningError
-from deploy.instance import Instance
 from deploy.settings import PROJECT_ROOT, PlatformSettings
-from deploy.supervisor import start_supervisor
+from deploy.supervisor import start_supervisor, stop_everything
 from deploy.up import up
 from harness.ports import free_ports
 from quality.settings import QualitySettings
@@ -37,7 +34,7 @@ def running(tmp_path: Path) -> Iterator[Instance]:
     write_started_with(instance.layout, effective(instance.settings))
     start_supervisor(instance.layout, instance.settings, instance.environment, instance.programs)
     yield instance
-    stop_everything(instance.layout, timeout_s=10)
+    stop_everything(instance.layout)
 
 
 def found(instance: Instance) -> list[str]:

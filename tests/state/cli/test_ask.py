@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state.cli.times import parse_time
+from state.cli.ask import parse_time
 
 NOW_MS = 1_767_268_800_000
 
