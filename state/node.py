@@ -24,16 +24,14 @@ from state.query.forwarding.peers import FORWARD_TIMEOUT_MS, Peers
 from state.query.forwarding.router import Router
 from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
-from state.query.observing.metrics import make_registry
-from state.query.observing.scrapes import Scrapes
+from state.query.observing.metrics import NodeCollector, Scrapes
 from state.query.observing.spans import Spans, TracingVariables, tracer
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.traffic import Traffic
-from state.query.reads.cursor import CursorCodec
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
-from state.query.reads.pages import PageLimits
+from state.query.reads.pages import CursorCodec, PageLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
@@ -126,7 +124,7 @@ class Node:
             longest_s=FORWARD_TIMEOUT_MS / 1000,
         )
         traffic = Traffic()
-        registry = make_registry(
+        metrics = NodeCollector(
             self._catalog, point, router, heartbeats=self._runtime.membership.counts, traffic=traffic
         )
         services = QueryServices(
@@ -142,7 +140,7 @@ class Node:
             gatherer=gatherer,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            scrapes=Scrapes(registry, gatherer.turns, self._clock),
+            scrapes=Scrapes(metrics, gatherer.turns, self._clock),
             limits=limits,
             backend=settings.backend,
             following=lambda: self._runtime.following,

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from state.client.answers import Reply, error_of, is_unknown_key, reading
-from state.client.cluster_map import ClusterMap
 from state.client.exchange import Exchange
 from state.client.limits import ClientLimits
-from state.client.nodes import Nodes
+from state.client.nodes import ClusterMap, Nodes
 from state.client.questions import Question, document
 from state.client.readings import Reading
 from state.errors import InvalidArgumentError

@@ -1,6 +1,6 @@
 """One question until its answer: which node to ask when, and when to give up. It only decides; the client acts.
 
-    step(now) ──> Ask      send this to that node, then call on_reply or on_failure
+    step(now) ──> Ask      send this to that node, then call on_outcome
               ──> Wait     until then, or until one of the attempts has ended
               ──> Answered the answer
               ──> an error of the tree
@@ -15,7 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from state.client.answers import Reply, ReplyVerdict, error_of, gave_up, no_answer_within, too_stale, verdict
+from state.client.answers import (
+    Failure,
+    Outcome,
+    Reply,
+    ReplyVerdict,
+    error_of,
+    gave_up,
+    no_answer_within,
+    too_stale,
+    verdict,
+)
 from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question
@@ -121,8 +131,14 @@ class Exchange:
         ends_s = min((attempt.ends_s for attempt in self._attempts.values()), default=_NEVER_S)
         return Wait(min(self._next_s, ends_s, self._deadline_s))
 
-    def on_reply(self, attempt: int, reply: Reply, now_s: float) -> None:
-        """Takes a node's answer, also a final one that arrives after its attempt has timed out."""
+    def on_outcome(self, attempt: int, outcome: Outcome, now_s: float) -> None:
+        """Takes how an attempt ended; also a final answer that arrives after its attempt has timed out."""
+        if isinstance(outcome, Reply):
+            self._replied(attempt, outcome, now_s)
+        else:
+            self._failed(attempt, outcome, now_s)
+
+    def _replied(self, attempt: int, reply: Reply, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
         judged = verdict(reply)
         if found is not None:
@@ -135,24 +151,16 @@ class Exchange:
         elif found is not None:
             self._refused(found.address, reply, judged, now_s)
 
-    def on_failure(self, attempt: int, reason: str, now_s: float, *, hopeless: StateError | None = None) -> None:
-        """Takes a failure: the node could not be reached, or the connection ended before the answer was complete.
-
-        Args:
-            attempt: which one.
-            reason: in a few words.
-            now_s: when.
-            hopeless: the error to raise if no node does better, as waiting would not help.
-        """
+    def _failed(self, attempt: int, failure: Failure, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
         if found is not None:
             self._nodes.failed(found.address, now_s)
             # An attempt cut short by the deadline is a weaker reason than the one before it.
             if now_s < self._deadline_s or found.address not in self._reasons:
-                self._reasons[found.address] = reason
+                self._reasons[found.address] = failure.reason
             self._next_s = now_s
-            if hopeless is not None:
-                self._hopeless[found.address] = hopeless
+            if failure.hopeless is not None:
+                self._hopeless[found.address] = failure.hopeless
 
     def _refused(self, address: str, reply: Reply, judged: ReplyVerdict, now_s: float) -> None:
         self._reasons[address] = reply.detail
@@ -170,7 +178,7 @@ class Exchange:
     def _end_slow_attempts(self, now_s: float) -> None:
         for number, attempt in list(self._attempts.items()):
             if now_s >= attempt.ends_s:
-                self.on_failure(number, no_answer_within(attempt.ends_s - attempt.began_s), now_s)
+                self._failed(number, Failure(no_answer_within(attempt.ends_s - attempt.began_s)), now_s)
 
     def _next_address(self, now_s: float) -> str | None:
         busy = {attempt.address for attempt in self._attempts.values()}

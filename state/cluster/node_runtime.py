@@ -15,8 +15,7 @@ from state.cluster.catalog import Catalog
 from state.cluster.heartbeat_topic import KafkaHeartbeatChannel
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.partition_counts import PartitionCounts
-from state.cluster.rebalance_policy import RebalancePolicy
-from state.cluster.rebuild_turns import RebuildTurns
+from state.cluster.rebalance_policy import RebalancePolicy, RebuildTurns
 from state.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from state.cluster.routing import Tolerance
 from state.cluster.view import Member, ViewSettings
@@ -35,8 +34,7 @@ from state.replicas.replica_storage import (
     check_no_links,
 )
 from state.replicas.states import ReplicaId
-from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address
-from state.security.pinned_transport import system_resolver
+from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address, system_resolver
 from state.settings import NodeSettings
 from state.store_definitions import ServedKind
 from state.stores.rocksdb_options import bound_process_memory

@@ -8,24 +8,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from state.errors import InvalidArgumentError, StateError
-from state.query.answers.answer import SERVED_BY, Answer
-from state.query.answers.problems import Problem, problem_of
+from state.query.answers.answer import SERVED_BY, Answer, Problem, problem_of
 from state.query.page.routes import page_routes
-from state.query.routes.cluster import cluster_routes
 from state.query.routes.digests import digest_routes
 from state.query.routes.front import Front
 from state.query.routes.health import health_routes
 from state.query.routes.internal import internal_routes
-from state.query.routes.keyvalue import keyvalue_routes
-from state.query.routes.known_parameters import refuse_unknown_parameters
+from state.query.routes.keyvalue import keyvalue_routes, several_keys_routes
 from state.query.routes.openapi import NodeApp, operation_id
+from state.query.routes.parameters import refuse_unknown_parameters
 from state.query.routes.ranked import ranked_routes
 from state.query.routes.services import QueryServices
-from state.query.routes.sessions import session_routes
-from state.query.routes.several_keys import several_keys_routes
 from state.query.routes.stores import store_routes
-from state.query.routes.topology import instance_routes, topology_routes
-from state.query.routes.windowed import windowed_routes
+from state.query.routes.topology import cluster_routes, instance_routes, topology_routes
+from state.query.routes.windowed import session_routes, windowed_routes
 
 log = structlog.get_logger(__name__)
 

@@ -16,12 +16,12 @@ from state.metrics.latency import LatencyRecorder
 from state.replicas.cold_restore import WorkerColdRestore
 from state.replicas.end_offset_poller import EndOffsetPoller
 from state.replicas.follower import Follower
+from state.replicas.freshness import SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica import Replica
 from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
-from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaStatus
 from state.stores.row import decode_row
 

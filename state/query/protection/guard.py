@@ -15,8 +15,9 @@ import structlog
 
 from state.clock import Clock
 from state.errors import InvalidArgumentError, StateError
-from state.query.answers.answer import SERVED_BY, Answer
-from state.query.answers.problems import (
+from state.query.answers.answer import (
+    SERVED_BY,
+    Answer,
     BodyTooLargeError,
     BodyTooSlowError,
     DeadlineExceededError,

@@ -25,8 +25,8 @@ from state.errors import (
 )
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
+from state.query.answers.answer import TooManyScansError
 from state.query.answers.origins import Origin
-from state.query.answers.problems import TooManyScansError
 from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
 from state.query.forwarding.router import Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate

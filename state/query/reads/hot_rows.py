@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from state.clock import Clock
 from state.cluster.catalog import Catalog
+from state.query.answers.answer import problem_of, unknown_key
 from state.query.answers.json_rows import no_row_json
 from state.query.answers.origins import LocalOrigin, Look
-from state.query.answers.problems import problem_of, unknown_key
 from state.replicas.replica import Replica
 from state.replicas.row_cache import Cached, RowCache
 from state.replicas.states import ReplicaRole

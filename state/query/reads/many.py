@@ -11,9 +11,9 @@ import orjson
 from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError, SerializationError, StateError
 from state.protocol.keys import decode_base64url
+from state.query.answers.answer import KeyTooLongError
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
-from state.query.answers.problems import KeyTooLongError
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer, complete
 from state.query.reads.hot_rows import HotRows

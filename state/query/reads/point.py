@@ -23,10 +23,9 @@ from state.names import store_of
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.keys import key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, KeyTooLongError, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
 from state.query.answers.origins import LocalOrigin
-from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
 from state.query.forwarding.peers import PeerRequest
 from state.query.forwarding.router import NoHolderAnsweredError, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate

@@ -21,9 +21,20 @@ from state.errors import StorageError
 from state.locations import Location
 from state.protocol.freshness import FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
-from state.query.answers.answer import COMPLETE, JSON, OFFSET, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS, Answer
+from state.query.answers.answer import (
+    COMPLETE,
+    JSON,
+    OFFSET,
+    PARTITION,
+    POSITION,
+    ROLE,
+    SERVED_BY,
+    STALENESS,
+    Answer,
+    UnknownKeyError,
+    problem_of,
+)
 from state.query.answers.json_rows import row_json
-from state.query.answers.problems import UnknownKeyError, problem_of
 
 log = structlog.get_logger(__name__)
 

@@ -20,9 +20,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from state.query.answers.json_rows import row_json, timed_row_json
-from state.query.answers.problems import NotAcceptableError, Problem
-from state.query.answers.row_times import RowLayout, TimedKey, timed_key
+from state.query.answers.answer import NotAcceptableError, Problem
+from state.query.answers.json_rows import RowLayout, TimedKey, row_json, timed_key, timed_row_json
 from state.query.reads.pages import Row
 
 NDJSON = "application/x-ndjson"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
+from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
-from state.query.answers.answer import NEXT_CURSOR
+from state.query.answers.answer import NEXT_CURSOR, KeyTooLongError
+from state.query.answers.json_rows import RowLayout
 from state.query.answers.origins import origin_headers
-from state.query.answers.problems import KeyTooLongError
-from state.query.answers.row_times import RowLayout
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.pages import PageLimits, Scan
 from state.query.reads.scans import PageQuestion, scan_page
@@ -142,3 +142,16 @@ async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
             await services.gatherer.turns.take()
         written.append(row)
     return b"[%b]" % b",".join(written)
+
+
+class AnyRow(BaseModel):
+    """`key_format` and `value_format` are there if a key is no UTF-8 or a value no JSON: then they are base64url."""
+
+    key: str
+    key_format: Literal["base64url"] | None = None
+    value: object
+    value_format: Literal["base64url"] | None = None
+
+
+class KeyedRow(AnyRow):
+    """A row. Its value is the JSON that the app wrote."""

@@ -12,10 +12,8 @@ from state.query.answers.json_rows import key_json, ranked_row_json
 from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import require_kind
 from state.query.reads.ranked import ListQuestion, PlacedRow, rank_of, ranked_rows, score_in
-from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
-from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
-from state.query.routes.paths import key_behind
-from state.query.routes.rows import AnyRow
+from state.query.routes.paged import JSON, AnyRow, asked_by, check_keys, joined, next_page, page_limits
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, key_behind
 from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
 from state.store_definitions import ServedKind

@@ -1,20 +1,21 @@
-"""`/state/windowed`: windows of a key, or of all keys, by the time at which they start."""
+"""`/state/windowed`: windows of a key, or of all keys, by their start; `/state/sessions`: the same for sessions."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
+from state.keys.escaping import after_key, ended
 from state.keys.windows import MAX_TIMESTAMP_MS, window_bounds
 from state.protocol.keys import decode_base64url
-from state.query.answers.row_times import RowLayout, RowTimes
+from state.query.answers.json_rows import RowLayout, RowTimes
 from state.query.reads.kinds import require_kind
 from state.query.reads.pages import KeyRange, Scan
-from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
-from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
-from state.query.routes.paths import segments_behind
-from state.query.routes.rows import AnyRow
+from state.query.routes.paged import STREAMED, AnyRow, answer_key_scan, answer_scan, check_keys
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse, key_behind, segments_behind
 from state.query.routes.services import QueryServices
 from state.store_definitions import ServedKind
 
@@ -78,3 +79,94 @@ def time_in(text: bytes, what: str) -> int:
 def _asked_for(request: Request) -> tuple[bytes, int, int]:
     *key, first, last = segments_behind(request.scope, 3, at_least=3, form="/windowed/{store}/{key}/{fromMs}/{toMs}")
     return b"/".join(key), time_in(first, "the first time"), time_in(last, "the last time")
+
+
+_Time = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="Epoch milliseconds.")]
+_Gap = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="The sessions' gap of inactivity, milliseconds.")]
+_ENDED = "/state/sessions/{store}/ended/{fromMs}/{toMs}"
+
+
+class SessionTimes(BaseModel):
+    """When a session began and when its last record was, epoch milliseconds; both belong to it."""
+
+    start_ms: int
+    end_ms: int
+
+
+class SessionRow(AnyRow):
+    """One session."""
+
+    window: SessionTimes
+
+
+def session_routes(services: QueryServices) -> APIRouter:
+    """The routes. Those with fixed words come first, so a key with such a name must be sent as base64url."""
+    routes = APIRouter(tags=["session stores"], route_class=ReadRoute)
+    _add_searches(routes, services)
+
+    @routes.get("/state/sessions/{store}/{key:path}", response_model=list[SessionRow], responses=STREAMED)
+    async def sessions_of(
+        request: Request,
+        store: str,
+        *,
+        from_ms: _Time = 0,
+        to_ms: _Time = MAX_TIMESTAMP_MS,
+        limit: Limit = 100,
+        cursor: Cursor = None,
+        reverse: Reverse = False,
+        key_format: KeyFormat = "string",
+    ) -> Response:
+        """The sessions of a key that overlap a time, both ends included, by their end and then their start.
+
+        Keys that read `active` or `ended/…` are asked for as base64url.
+        """
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
+        key = key_behind(request.scope, 3, key_format)
+        check_keys(services, key)
+        times = RowTimes(RowLayout.SESSION, starts_to_ms=to_ms, ends_from_ms=from_ms)
+        prefix = ended(key)
+        scan = Scan(store, KeyRange(prefix, after_key(prefix)), reverse, times)
+        return await answer_key_scan(services, request, scan, key, limit=limit, cursor=cursor, layout=RowLayout.SESSION)
+
+    return routes
+
+
+def _add_searches(routes: APIRouter, services: QueryServices) -> None:
+    @routes.get("/state/sessions/{store}/active", response_model=list[SessionRow], responses=STREAMED)
+    async def active_sessions(
+        request: Request,
+        store: str,
+        *,
+        at_ms: _Time,
+        gap_ms: _Gap,
+        limit: Limit = 100,
+        cursor: Cursor = None,
+        reverse: Reverse = False,
+    ) -> Response:
+        """The sessions that a record at `at_ms` would still extend, in the order of keys.
+
+        A page may be short or empty and still lead to a next one.
+        """
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
+        times = RowTimes(
+            RowLayout.SESSION,
+            starts_to_ms=min(MAX_TIMESTAMP_MS, at_ms + gap_ms),
+            ends_from_ms=max(0, at_ms - gap_ms),
+        )
+        scan = Scan(store, KeyRange(), reverse, times)
+        return await answer_scan(services, request, scan, limit=limit, cursor=cursor, layout=RowLayout.SESSION)
+
+    @routes.get(_ENDED, response_model=list[SessionRow], responses=STREAMED)
+    async def ended_sessions(
+        request: Request, store: str, *, limit: Limit = 100, cursor: Cursor = None, reverse: Reverse = False
+    ) -> Response:
+        """The sessions whose last record came between two times, both included, in the order of keys."""
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
+        first, last = segments_behind(request.scope, 4, at_least=2, form=_ENDED)
+        times = RowTimes(
+            RowLayout.SESSION,
+            ends_from_ms=time_in(first, "the first time"),
+            ends_to_ms=time_in(last, "the last time"),
+        )
+        scan = Scan(store, KeyRange(), reverse, times)
+        return await answer_scan(services, request, scan, limit=limit, cursor=cursor, layout=RowLayout.SESSION)

@@ -19,12 +19,11 @@ from state.keys.windows import window_row_key
 from state.query.app import make_app
 from state.query.forwarding.peers import Peers
 from state.query.forwarding.router import Router
-from state.query.observing.scrapes import Scrapes
-from state.query.reads.cursor import CursorCodec
+from state.query.observing.metrics import Scrapes
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
-from state.query.reads.pages import PageLimits
+from state.query.reads.pages import CursorCodec, PageLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices

@@ -15,9 +15,8 @@ from state.security.access import (
     check_access,
     current_caller,
 )
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
-from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 
 READER = Caller("r", frozenset({Role.READER}), frozenset({"rewards"}))
 EVERYTHING = Caller("e", frozenset({Role.READER}))
