@@ -14,7 +14,7 @@ from state.query.routes.digests import digest_routes
 from state.query.routes.front import Front
 from state.query.routes.health import health_routes
 from state.query.routes.internal import internal_routes
-from state.query.routes.keyvalue import keyvalue_routes, several_keys_routes
+from state.query.routes.keyvalue import keyvalue_routes
 from state.query.routes.openapi import NodeApp, operation_id
 from state.query.routes.parameters import refuse_unknown_parameters
 from state.query.routes.ranked import ranked_routes
@@ -41,7 +41,6 @@ def make_app(services: QueryServices) -> Front:
     for routes in (
         instance_routes(services.catalog),
         keyvalue_routes(services),
-        several_keys_routes(services),
         windowed_routes(services),
         session_routes(services),
         ranked_routes(services),

@@ -14,8 +14,9 @@ from state.protocol.keys import decode_base64url
 from state.query.answers.answer import KeyTooLongError
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
+from state.query.forwarding.peers import PeerRequest
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.gather import Gathered, Gatherer, complete
+from state.query.reads.gather import Gathered, Gatherer
 from state.query.reads.hot_rows import HotRows
 from state.query.reads.kinds import KEYED_KINDS
 from state.query.reads.point import count_misses
@@ -38,15 +39,10 @@ class KeysQuestion:
     store: str
     keys: Mapping[int, Sequence[bytes]]
 
-    def path(self) -> str:
-        """As the internal route reads it."""
-        return f"{INTERNAL_PATH}{self.store}?of=keys"
-
-    def body(self, partitions: Sequence[int]) -> bytes:
-        """The request body for the keys of some partitions."""
-        return orjson.dumps(
-            [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
-        )
+    def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As the internal route reads it, with the keys in the body."""
+        keys = [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?of=keys&{rest}", "POST", orjson.dumps(keys))
 
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows of this node's replicas."""
@@ -91,14 +87,6 @@ class KeysQuestion:
             return found, [Origin.of_json(origin) for origin in fields["origins"]]
         except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
             raise SerializationError("another node's rows can't be read: let all nodes have one version") from error
-
-
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
-    """The answer for several keys, in the order asked; `found` has its origins and missing partitions."""
-
-    body: bytes
-    found: Gathered[dict[bytes, bytes | None]]
 
 
 class ManyQueries:
@@ -161,7 +149,9 @@ class ManyQueries:
             return False
         return True
 
-    async def answer(self, store: str, keys: Sequence[bytes], asked: Asked) -> FoundKeys:
+    async def answer(
+        self, store: str, keys: Sequence[bytes], asked: Asked
+    ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
         """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
         With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
@@ -171,13 +161,11 @@ class ManyQueries:
             StateError: as `complete` of `gather` does.
         """
         question = KeysQuestion(store, self._by_partition(store, keys))
-        found = complete(store, await self._gatherer.gather(question, asked, question.keys), asked)
-        rows: dict[bytes, bytes | None] = {}
-        for answer in found.answers:
-            rows.update(answer.found)
+        found = await self._gatherer.complete(question, asked, question.keys)
+        rows = {key: row for rows in found.found for key, row in rows.items()}
         written = [rows[key] or no_row_json(key) for key in keys if key in rows]
         flag = b"false" if found.missing else b"true"
-        return FoundKeys(b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found)
+        return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
 
     def _by_partition(self, store: str, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         if not 1 <= len(keys) <= self._max_keys:

@@ -16,7 +16,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -44,23 +44,6 @@ class StreamEnd:
         if self.problem is not None:
             fields["error"] = orjson.loads(self.problem.body())
         return fields
-
-
-class StreamFormat(Protocol):
-    """Writes one stream."""
-
-    @property
-    def media_type(self) -> str:
-        """Its content type."""
-        ...
-
-    def rows(self, rows: Sequence[Row]) -> bytes:
-        """Bytes for some rows."""
-        ...
-
-    def end(self, end: StreamEnd) -> bytes:
-        """The last bytes."""
-        ...
 
 
 class NdjsonFormat:
@@ -126,6 +109,10 @@ class ArrowFormat:
         arrays = [self._arrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._writer.write_batch(self._arrow.record_batch(arrays, schema=self._schema), custom_metadata=metadata)
         return self._sink.taken()
+
+
+StreamFormat = NdjsonFormat | ArrowFormat
+"""Writes one stream: some rows, and its end."""
 
 
 @cache

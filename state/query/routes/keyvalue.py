@@ -10,20 +10,17 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.answers.origins import origin_headers
 from state.query.reads.counts import CountQuestion, saturating_sum
-from state.query.reads.gather import Gathered, complete
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import parse_keys
 from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.front import answer_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys
 from state.query.routes.parameters import (
-    Cursor,
     KeyFormat,
-    Limit,
+    KeyScanQuery,
     ReadRoute,
-    Reverse,
+    ScanQuery,
     key_behind,
     raw_tail,
     two_keys_behind,
@@ -55,59 +52,36 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def count(store: str, request: Request, response: Response) -> CountView:
         """About how many rows a store has: an estimate on RocksDB, exact in memory. Stores of every kind."""
         services.catalog.definition(store)
-        asked = asked_by(services, request)
-        found: Gathered[int] = await services.gatherer.gather(CountQuestion(store), asked)
-        complete(store, found, asked)
-        response.headers.update(origin_headers(services.catalog.node, found.origins, found.missing))
-        total = saturating_sum([answer.found for answer in found.answers])
-        return CountView(approximate_num_entries=total, complete=not found.missing)
+        found = await services.gatherer.complete(CountQuestion(store), asked_by(services, request))
+        response.headers.update(services.gatherer.headers(found))
+        return CountView(approximate_num_entries=saturating_sum(found.found), complete=not found.missing)
 
+    _add_several_keys(routes, services)
     return routes
 
 
 def _add_scans(routes: APIRouter, services: QueryServices) -> None:
     @routes.get("/state/keyvalues/{store}/all", response_model=list[KeyedRow], responses=STREAMED)
-    async def all_rows(
-        request: Request, store: str, *, limit: Limit = 100, cursor: Cursor = None, reverse: Reverse = False
-    ) -> Response:
+    async def all_rows(request: Request, store: str, page: Annotated[ScanQuery, Query()]) -> Response:
         """All rows in the order of their keys' bytes: `[{"key": …, "value": …}, …]`."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        scan = Scan(store, KeyRange(), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange(), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/range/{bounds:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def range_rows(
-        request: Request,
-        store: str,
-        *,
-        limit: Limit = 100,
-        cursor: Cursor = None,
-        reverse: Reverse = False,
-        key_format: KeyFormat = "string",
-    ) -> Response:
+    async def range_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
         """The rows from one key to another, `/range/{from}/{to}`, both included, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        lower, upper = two_keys_behind(request.scope, 4, key_format)
+        lower, upper = two_keys_behind(request.scope, 4, page.key_format)
         check_keys(services, lower, upper)
-        scan = Scan(store, KeyRange.between(lower, upper), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange.between(lower, upper), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/prefix/{prefix:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def prefix_rows(
-        request: Request,
-        store: str,
-        *,
-        limit: Limit = 100,
-        cursor: Cursor = None,
-        reverse: Reverse = False,
-        key_format: KeyFormat = "string",
-    ) -> Response:
+    async def prefix_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
         """The rows whose keys begin with some text, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        prefix = _prefix(request, key_format)
+        prefix = _prefix(request, page.key_format)
         check_keys(services, prefix)
-        scan = Scan(store, KeyRange.starting_with(prefix), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange.starting_with(prefix), page.reverse), page)
 
 
 def _prefix(request: Request, key_format: str) -> bytes:
@@ -136,15 +110,11 @@ class RowsView(BaseModel):
 _BODY = {"requestBody": {"content": {JSON: {"schema": KeysBody.model_json_schema()}}, "required": True}}
 
 
-def several_keys_routes(services: QueryServices) -> APIRouter:
-    """The routes."""
-    routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
-
+def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
     async def answered(store: str, keys: list[bytes], request: Request) -> Response:
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        found = await services.many.answer(store, keys, asked_by(services, request))
-        headers = origin_headers(services.catalog.node, found.found.origins, found.found.missing)
-        return Response(found.body, headers=headers, media_type=JSON)
+        body, found = await services.many.answer(store, keys, asked_by(services, request))
+        return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
 
     @routes.get("/state/keyvalues/{store}", response_model=RowsView)
     async def several_keys(
@@ -162,8 +132,6 @@ def several_keys_routes(services: QueryServices) -> APIRouter:
     async def several_keys_of_body(store: str, request: Request) -> Response:
         """The same with the keys in the body: `{"keys": ["a", "b"]}`."""
         return await answered(store, parse_keys(await request.body()), request)
-
-    return routes
 
 
 def _raw_keys(request: Request) -> list[bytes]:

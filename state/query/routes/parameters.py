@@ -6,7 +6,7 @@ path as it was sent: in a decoded path, `/` and `%2F` look the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from typing import Annotated, Any, get_origin
@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import FastAPI, Query
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
 from starlette.routing import Route
 
 from state.errors import InvalidArgumentError
@@ -22,10 +23,26 @@ from state.security.access import INTERNAL_PREFIX
 
 _DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 
-Limit = Annotated[int, Query(ge=1, description="Rows of a page, at most the node's limit of 1000.")]
-Cursor = Annotated[str | None, Query(description="`storekeeper-next-cursor` of the page before.")]
-Reverse = Annotated[bool, Query(description="Backwards: from the last key to the first.")]
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
+
+
+class PageQuery(BaseModel):
+    """Which page of a list."""
+
+    limit: int = Field(100, ge=1, description="Rows of a page, at most the node's limit of 1000.")
+    cursor: str | None = Field(None, description="`storekeeper-next-cursor` of the page before.")
+
+
+class ScanQuery(PageQuery):
+    """Which page of a scan, and in which order."""
+
+    reverse: bool = Field(False, description="Backwards: from the last key to the first.")
+
+
+class KeyScanQuery(ScanQuery):
+    """The same, for a path with keys."""
+
+    key_format: KeyFormat = "string"
 
 
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +119,7 @@ class _KnownParameters:
         if isinstance(route, APIRoute):
             fields = route.dependant.query_params
             documented = (route.openapi_extra or {}).get("parameters", ())
-            known |= {field.alias for field in fields} | {parameter["name"] for parameter in documented}
+            known |= {name for field in fields for name in _names(field)} | {found["name"] for found in documented}
             self._lists = frozenset(field.alias for field in fields if get_origin(field.field_info.annotation) is list)
         self._known = frozenset(known)
 
@@ -110,6 +127,11 @@ class _KnownParameters:
         if scope["query_string"]:
             check_names(scope["query_string"], self._known, self._lists)
         await self._app(scope, receive, send)
+
+
+def _names(field: Any) -> Iterable[str]:
+    """The names of a parameter, or of all that a model has."""
+    return getattr(field.field_info.annotation, "model_fields", (field.alias,))
 
 
 def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:

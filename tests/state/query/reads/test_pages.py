@@ -89,7 +89,7 @@ def test_a_scan_is_told_from_every_other_one() -> None:
 def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     scan, limits = Scan("s", KeyRange(b"\xff", b"\xff\x01"), reverse=True, times=times), PageLimits(3, 4, 5)
     question = PageQuestion(scan, limits)
-    query = dict(part.split("=", 1) for part in question.path().partition("?")[2].split("&"))
+    query = dict(part.split("=", 1) for part in question.request([3], "of=4").path.partition("?")[2].split("&"))
     assert PageQuestion.parse("s", query, PageLimits(9, 9, 9)) == question
     assert PageQuestion.parse("s", query, PageLimits(1, 2, 3)) == PageQuestion(scan, PageLimits(1, 2, 3))
     page = RowPage([(b"k", b""), (b"\xff", b"v")], b"\xff")
