@@ -13,7 +13,7 @@ import structlog
 
 from state.clock import Clock, SystemClock
 from state.cluster.catalog import Catalog
-from state.cluster.node_runtime import node_runtime
+from state.cluster.node_runtime import NodeRuntime
 from state.cluster.view import ViewSettings
 from state.errors import ConfigurationError
 from state.kafka.access import check_login
@@ -74,7 +74,7 @@ class Node:
         self._tracer = tracer(TracingVariables())
         self._stop = asyncio.Event()
         self._name_taken = False
-        self._runtime = node_runtime(
+        self._runtime = NodeRuntime(
             name,
             settings,
             self._catalog,
@@ -143,7 +143,7 @@ class Node:
             scrapes=Scrapes(metrics, gatherer.turns, self._clock),
             limits=limits,
             backend=settings.backend,
-            following=lambda: self._runtime.following,
+            following=lambda: self._runtime.replicas.following,
         )
         try:
             guard = self._guard(make_app(services), traffic)
@@ -177,7 +177,7 @@ class Node:
         try:
             yield
         finally:
-            await asyncio.to_thread(self._runtime.leave)
+            await asyncio.to_thread(self._runtime.membership.leave)
             await asyncio.sleep(2 * ViewSettings().interval_s)
 
     def _give_up_name(self) -> None:

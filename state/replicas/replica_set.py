@@ -75,7 +75,7 @@ class ReplicaSet:
         # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
         self.end_offset_poller = EndOffsetPoller(
-            self._held, lambda: LogEnds(reader.kafka), clock, on_topic_changed=on_topic_changed
+            self.held, lambda: LogEnds(reader.kafka), clock, on_topic_changed=on_topic_changed
         )
         self._cold_restore = cold_restore
         self._follower = Follower(
@@ -140,7 +140,8 @@ class ReplicaSet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _held(self) -> Iterable[Replica]:
+    def held(self) -> Iterable[Replica]:
+        """The current replicas: others than before once the assignment has changed."""
         return self._replicas.values()
 
     def _make(self, spec: ReplicaSpec) -> Replica:

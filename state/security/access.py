@@ -45,6 +45,9 @@ current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default
 
 
 LIVE_PATH = b"/livez"
+PAGE_PATH = "/page/"
+DOCS_PATH = "/docs"
+_OPEN = frozenset({LIVE_PATH, b"/", DOCS_PATH.encode()})
 INTERNAL_PREFIX = b"/internal/"
 _STATE_PREFIX = b"/state/"
 _HIDDEN = (b"%2f", b"%5c", b"%00")
@@ -56,6 +59,14 @@ class UnauthenticatedError(StateError):
 
 class ForbiddenError(StateError):
     """The caller is known and may not do this."""
+
+
+def is_open(raw_path: bytes) -> bool:
+    """Whether anybody may ask for a path: the node's life, and the files of its pages.
+
+    These files hold no data; the page at `/` asks for a token.
+    """
+    return raw_path in _OPEN or raw_path.startswith(PAGE_PATH.encode())
 
 
 def check_plain(raw_path: bytes) -> None:

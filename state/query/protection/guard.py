@@ -26,19 +26,18 @@ from state.query.answers.answer import (
     UrlTooLongError,
     problem_of,
 )
-from state.query.page.routes import is_of_page
 from state.query.protection.connection_places import PROVEN
 from state.query.protection.hot_requests import HotAnswers
 from state.query.protection.traffic import Traffic
 from state.security.access import (
     INTERNAL_PREFIX,
-    LIVE_PATH,
     Caller,
     ForbiddenError,
     UnauthenticatedError,
     check_access,
     check_plain,
     current_caller,
+    is_open,
 )
 from state.security.authenticator import Authenticator
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
@@ -218,7 +217,7 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """The caller, after checking their rights; None where no caller is required."""
-        if self._authenticator.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
+        if self._authenticator.open or is_open(scope["raw_path"]):
             return None
         caller = (
             self._authenticator.caller(watched.get(_AUTHORIZATION))
