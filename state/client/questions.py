@@ -83,13 +83,8 @@ def about(
 ) -> Question[T]:
     """A question about a store.
 
-    Args:
-        store: its name.
-        path: the path below `/state/`, with `{}` in the place of the name.
-        parameters: of the query; those that are None are left out.
-        read: reads the value from an answer with status 200.
-        options: as the caller gave them.
-        key: the key whose partition answers it; None if any node may.
+    `path` is below `/state/`, with `{}` in the place of the store's name. Parameters that are None are left out. With
+    `key`, the key's partition answers; without one, any node may.
     """
     given = [(name, value) for name, value in parameters if value is not None]
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given)

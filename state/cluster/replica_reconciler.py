@@ -50,14 +50,8 @@ class ReconcilerSettings:
 class ReplicaReconciler:
     """See the module. `update` belongs to one thread, the other methods to any.
 
-    Args:
-        catalog: updated with every change.
-        held: the replicas.
-        counts: returns the partition counts known so far, by store.
-        settings: how to spread replicas and when to drop them.
-        clock: for waiting and staleness.
-        aliases: returns the aliases by store; None until they are known, and nothing is opened before that.
-        sweep: deletes the rows of replicas that aren't held, if they are old enough.
+    `counts` returns the partition counts known so far, `aliases` None until they are known: nothing is opened before
+    that. `sweep` deletes the rows of replicas that aren't held, if they are old enough.
     """
 
     def __init__(

@@ -83,11 +83,8 @@ def check_plain(raw_path: bytes) -> None:
 def check_access(caller: Caller, raw_path: bytes) -> None:
     """Checks that a caller may read a path. There are no writes.
 
-    `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists.
-
-    Args:
-        caller: who asks.
-        raw_path: the path as it was sent, percent-encoded.
+    `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists. `raw_path`
+    is the path as it was sent, percent-encoded.
 
     Raises:
         ForbiddenError: if it may not.

@@ -15,10 +15,6 @@ _WHOLE = {"int32_val", "int64_val"}
 def check_entities(view: str, entities: Sequence[str]) -> None:
     """Checks that a feature view has the one entity that a row's key can be.
 
-    Args:
-        view: the feature view's name.
-        entities: the names of its entities, or of their join keys.
-
     Raises:
         InvalidArgumentError: it has none, or several.
     """

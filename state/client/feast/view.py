@@ -49,10 +49,6 @@ class ServedView:
     def row(self, value: Any, features: Iterable[str]) -> tuple[datetime | None, Features | None]:
         """The time of the row's event, and the features that the value has; (None, None) if there is no row.
 
-        Args:
-            value: the row's JSON value; None if there is none.
-            features: those to read.
-
         Raises:
             SerializationError: the value is no JSON object, or a field isn't of its feature's type.
             InvalidArgumentError: the view has no such feature.

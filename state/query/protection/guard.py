@@ -96,17 +96,8 @@ class GuardLimits:
 class Guard:
     """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
 
-    The server may answer some requests in front of the guard: see `hot_answers`.
-
-    Args:
-        app: the application behind the guard.
-        node: this node's name.
-        limits: the limits of requests.
-        authenticator: identifies callers.
-        hops: verifies requests of other nodes.
-        hosts: which Host headers are accepted; None for any.
-        clock: for deadlines.
-        traffic: counts refusals.
+    The server may answer some requests in front of the guard: see `hot_answers`. `hosts` accepts Host headers; None
+    accepts any.
     """
 
     def __init__(

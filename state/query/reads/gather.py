@@ -106,13 +106,7 @@ class Gathered(Generic[_T]):
 class Gatherer:
     """Asks this node's replicas and other nodes. Belongs to one event loop.
 
-    Args:
-        catalog: the stores and their holders.
-        router: the way to other nodes.
-        gate: holds questions back until their requirement is met.
-        clock: for deadlines.
-        max_reads: how many requests that read many rows this node answers at a time.
-        longest_s: the longest that a request may take.
+    `max_reads` bounds the requests that read many rows at a time, `longest_s` the time of each.
 
     Attributes:
         turns: for work that reads or writes many rows.

@@ -115,12 +115,7 @@ class HotRows:
     def keep(self, replica: Replica, store: str, key: bytes, body: bytes, writes: int) -> bytes:
         """Keeps a row's answer, and returns all of it from `content-length` on.
 
-        Args:
-            replica: the replica that the row was read from.
-            store: its store.
-            key: the row's key.
-            body: the row as JSON.
-            writes: the replica's `writes` before the row was read.
+        `body` is the row as JSON, `writes` the replica's before the row was read.
         """
         tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
         self._put(store, key, (replica, tail, len(tail) - len(body), True), writes)

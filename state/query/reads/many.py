@@ -11,7 +11,7 @@ import orjson
 from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError, SerializationError, StateError
 from state.protocol.keys import decode_base64url
-from state.query.answers.answer import KeyTooLongError
+from state.query.answers.answer import check_key
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
 from state.query.forwarding.peers import PeerRequest
@@ -90,15 +90,7 @@ class KeysQuestion:
 
 
 class ManyQueries:
-    """Answers for several keys at a time. Belongs to one event loop.
-
-    Args:
-        catalog: the stores and their holders.
-        gatherer: asks this node's replicas and other nodes.
-        hot_rows: answers for rows that have not changed since they were asked for.
-        max_keys: most keys of a request.
-        max_key_bytes: longest key that is looked for.
-    """
+    """Answers for several keys at a time. Belongs to one event loop."""
 
     def __init__(
         self, catalog: Catalog, gatherer: Gatherer, hot_rows: HotRows, *, max_keys: int, max_key_bytes: int
@@ -173,11 +165,7 @@ class ManyQueries:
             raise InvalidArgumentError(msg)
         found: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
-            if not key:
-                raise InvalidArgumentError("a key is empty: every row has one of at least a byte")
-            if len(key) > self._max_key_bytes:
-                msg = f"a key has {len(key)} bytes, over the limit of {self._max_key_bytes}"
-                raise KeyTooLongError(msg)
+            check_key(key, self._max_key_bytes)
             found.setdefault(self._catalog.partition(store, key), []).append(key)
         return found
 

@@ -35,12 +35,8 @@ _ROWS_AT_A_TIME = 80
 class Streams:
     """The streams of one node. Belongs to one event loop.
 
-    Args:
-        gatherer: reads the pages.
-        node: this node's name.
-        limits: of the page that is held per part.
-        max_streams: the most streams at a time.
-        longest_s: a stream that takes longer is cut off, without an end mark.
+    `limits` are those of the page that is held per part. A stream that takes longer than `longest_s` is cut off,
+    without an end mark.
     """
 
     def __init__(

@@ -65,12 +65,6 @@ class Front:
 
     The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
     `?key_format=base64url` it is base64url, for keys that aren't text. Every requirement of freshness is accepted, too.
-
-    Args:
-        catalog: has the variant of each store.
-        point: answers for one key.
-        many: answers for several.
-        app: the web framework.
     """
 
     def __init__(self, catalog: Catalog, point: PointQueries, many: ManyQueries, app: ASGIApp) -> None:

@@ -15,7 +15,7 @@ from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import parse_keys
 from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.front import answer_key
-from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys
+from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
     KeyFormat,
     KeyScanQuery,
@@ -44,9 +44,7 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
         """The row of one key: `{"key": …, "value": …}`."""
         del store, key_format  # read from the path and query as they were sent
-        answer = await answer_key(services.point, request.scope)
-        headers = {name.decode(): value.decode() for name, value in answer.headers}
-        return Response(answer.body, answer.status, headers)
+        return response_of(await answer_key(services.point, request.scope))
 
     @routes.get("/state/keyvalues/{store}/count")
     async def count(store: str, request: Request, response: Response) -> CountView:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
-from state.query.answers.answer import NEXT_CURSOR, KeyTooLongError
+from state.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from state.query.answers.json_rows import RowLayout
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.pages import PageLimits, Scan
@@ -36,6 +36,11 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 """The documented responses of a route that also streams."""
+
+
+def response_of(answer: Answer) -> Response:
+    """An answer as the framework's response."""
+    return Response(answer.body, answer.status, {name.decode(): value.decode() for name, value in answer.headers})
 
 
 def asked_by(services: QueryServices, request: Request) -> Asked:

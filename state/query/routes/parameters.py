@@ -81,10 +81,7 @@ _SHOWN = 40
 def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] = _NONE) -> None:
     """Checks the names in a query string. A name is written plainly: percent-encoded it is another one.
 
-    Args:
-        query: the query string.
-        known: the names that may be there once.
-        lists: those of them that may be there several times.
+    `known` are the names that may be there, those in `lists` several times.
 
     Raises:
         InvalidArgumentError: if a name is not known, or is there twice.

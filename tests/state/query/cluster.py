@@ -81,16 +81,17 @@ class Node:
         self.catalog.complete(cluster.assignment, self.replicas)
         peers = Peers(name, lambda: cluster.addresses, clock=cluster.clock, transport=lambda: cluster.network)
         self.router = Router(self.catalog, peers)
+        gate = FreshnessGate(cluster.clock, lambda: None)
         gatherer = Gatherer(
             self.catalog,
             self.router,
-            FreshnessGate(cluster.clock, lambda: None),
+            gate,
             cluster.clock,
             max_reads=cluster.max_reads,
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
-        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5)
+        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5, clock=cluster.clock, gate=gate)
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,
