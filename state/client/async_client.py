@@ -13,8 +13,7 @@ import httpx2
 from state.client.answers import Failure, Reply, failure_of
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
-from state.client.exchange import Answered, Ask, Exchange
-from state.client.limits import ClientLimits
+from state.client.exchange import Answered, Ask, ClientLimits, Exchange
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Page, Reading
 from state.client.rows import AsyncRows

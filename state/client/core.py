@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from state.client.answers import Reply, error_of, is_unknown_key, reading
-from state.client.exchange import Exchange
-from state.client.limits import ClientLimits
+from state.client.exchange import ClientLimits, Exchange
 from state.client.nodes import ClusterMap, Nodes
 from state.client.questions import Question, document
 from state.client.readings import Reading

@@ -110,7 +110,9 @@ class KeyTooLongError(InvalidArgumentError):
 def check_key(key: bytes, max_bytes: int) -> None:
     """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
     if not key:
-        raise InvalidArgumentError("the key is empty: name one of at least a byte, percent-encoded if it is in the path")
+        raise InvalidArgumentError(
+            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
+        )
     if len(key) > max_bytes:
         msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
         raise KeyTooLongError(msg)

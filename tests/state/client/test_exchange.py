@@ -9,8 +9,7 @@ from typing import Any, Unpack
 import pytest
 
 from state.client.answers import Failure, Reply
-from state.client.exchange import Answered, Ask, Exchange, Wait
-from state.client.limits import ClientLimits
+from state.client.exchange import Answered, Ask, ClientLimits, Exchange, Wait
 from state.client.nodes import Nodes
 from state.client.questions import Question, ReadOptions, about, value_of
 from state.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError

@@ -6,7 +6,7 @@ import pytest
 
 from state.changelog.partitioner import partition_for
 from state.client.core import ClientCore
-from state.client.limits import ClientLimits
+from state.client.exchange import ClientLimits
 from state.client.nodes import ClusterMap, LatencyEstimate, Nodes
 from state.errors import InvalidArgumentError
 
