@@ -13,7 +13,7 @@ import structlog
 
 from state.clock import Clock, SystemClock
 from state.cluster.catalog import Catalog
-from state.cluster.node_runtime import node_runtime
+from state.cluster.node_runtime import NodeRuntime
 from state.cluster.view import ViewSettings
 from state.errors import ConfigurationError
 from state.kafka.access import check_login
@@ -24,16 +24,14 @@ from state.query.forwarding.peers import FORWARD_TIMEOUT_MS, Peers
 from state.query.forwarding.router import Router
 from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
-from state.query.observing.metrics import make_registry
-from state.query.observing.scrapes import Scrapes
+from state.query.observing.metrics import NodeCollector, Scrapes
 from state.query.observing.spans import Spans, TracingVariables, tracer
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.traffic import Traffic
-from state.query.reads.cursor import CursorCodec
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
-from state.query.reads.pages import PageLimits
+from state.query.reads.pages import CursorCodec, PageLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
@@ -76,7 +74,7 @@ class Node:
         self._tracer = tracer(TracingVariables())
         self._stop = asyncio.Event()
         self._name_taken = False
-        self._runtime = node_runtime(
+        self._runtime = NodeRuntime(
             name,
             settings,
             self._catalog,
@@ -126,7 +124,7 @@ class Node:
             longest_s=FORWARD_TIMEOUT_MS / 1000,
         )
         traffic = Traffic()
-        registry = make_registry(
+        metrics = NodeCollector(
             self._catalog, point, router, heartbeats=self._runtime.membership.counts, traffic=traffic
         )
         services = QueryServices(
@@ -142,10 +140,10 @@ class Node:
             gatherer=gatherer,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            scrapes=Scrapes(registry, gatherer.turns, self._clock),
+            scrapes=Scrapes(metrics, gatherer.turns, self._clock),
             limits=limits,
             backend=settings.backend,
-            following=lambda: self._runtime.following,
+            following=lambda: self._runtime.replicas.following,
         )
         try:
             guard = self._guard(make_app(services), traffic)
@@ -179,7 +177,7 @@ class Node:
         try:
             yield
         finally:
-            await asyncio.to_thread(self._runtime.leave)
+            await asyncio.to_thread(self._runtime.membership.leave)
             await asyncio.sleep(2 * ViewSettings().interval_s)
 
     def _give_up_name(self) -> None:

@@ -21,8 +21,8 @@ from deploy.control.views import NothingToShowError, PlatformViews, UnknownAppEr
 from quality.errors import StagedTableError
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
-from state.query.answers.problems import MEDIA_TYPE, Problem, problem_of
-from state.query.routes.known_parameters import refuse_unknown_parameters
+from state.query.answers.answer import MEDIA_TYPE, Problem, problem_of
+from state.query.routes.parameters import refuse_unknown_parameters
 from state.security.access import Caller, ForbiddenError, Role
 
 _log = structlog.get_logger(__name__)

@@ -20,9 +20,8 @@ from deploy.settings import PlatformSettings
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook
 from state.security.exposure import checked_exposure
-from state.security.tokens import TokenBook
 from state.settings import NodeSettings, load_node_settings
 
 _TICK_S = 1.0

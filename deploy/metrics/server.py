@@ -13,9 +13,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from state.clock import Clock
 from state.security.access import LIVE_PATH, UnauthenticatedError
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook
 from state.security.exposure import checked_exposure, is_loopback
-from state.security.tokens import TokenBook
 from state.settings import load_node_settings
 
 _SILENT_S = 10

@@ -3,9 +3,8 @@
 from state.client.async_client import AsyncStateClient
 from state.client.client import StateClient
 from state.client.credentials import AccessDeniedError, Credentials
-from state.client.limits import ClientLimits
-from state.client.listing import Listing
-from state.client.readings import NodeLag, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.exchange import ClientLimits
+from state.client.readings import Listing, NodeLag, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
 from state.protocol.too_stale import Freshest, TooStaleError
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""Answers of nodes: what a status means for the client, and the origin in the headers. No I/O."""
+"""Outcomes of requests: answers, what a status means, the origin in the headers, and failures. No I/O."""
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from state.client.credentials import AccessDeniedError
 from state.client.readings import Reading
 from state.errors import (
+    ConfigurationError,
     InvalidArgumentError,
     InvalidStateStoreError,
     SerializationError,
@@ -165,3 +167,36 @@ def _number(text: object) -> int | None:
     if isinstance(text, int):
         return text
     return int(text) if isinstance(text, str) and text.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer. `hopeless` is the error if no later request does better."""
+
+    reason: str
+    hopeless: StateError | None = None
+
+
+Outcome = Reply | Failure
+
+
+def failure_of(error: Exception, timeout_s: float) -> Failure:
+    """The failure for an error.
+
+    Args:
+        error: how the attempt ended. A certificate that can't be verified won't be verified later.
+        timeout_s: the time limit of the attempt.
+    """
+    if isinstance(error, ConfigurationError):
+        return Failure(str(error), error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            msg = f"the node's certificate can't be verified ({cause.verify_message}): name the authority's file"
+            return Failure(msg, ConfigurationError(msg))
+        if isinstance(cause, TimeoutError):
+            return Failure(no_answer_within(timeout_s))
+        if isinstance(cause, OSError) and cause.strerror:
+            return Failure(f"does not answer ({cause.strerror})")
+        cause = cause.__cause__ or cause.__context__
+    return Failure(f"does not answer ({str(error) or 'the connection broke'})")

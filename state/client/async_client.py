@@ -10,12 +10,10 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 
-from state.client.answers import Reply
+from state.client.answers import Failure, Reply, failure_of
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
-from state.client.exchange import Answered, Ask, Exchange
-from state.client.limits import ClientLimits
-from state.client.outcomes import Failure, failure_of, settle
+from state.client.exchange import Answered, Ask, ClientLimits, Exchange
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Page, Reading
 from state.client.rows import AsyncRows
@@ -164,7 +162,7 @@ class AsyncStateClient(Stores):
             return
         done, _ = await asyncio.wait(running, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            settle(exchange, running.pop(task), task.result(), self._now_s())
+            exchange.on_outcome(running.pop(task), task.result(), self._now_s())
 
     async def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
         try:

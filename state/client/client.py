@@ -10,12 +10,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from state.client.answers import Failure, Outcome
 from state.client.connections import NodeConnections, Sent
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
-from state.client.exchange import Answered, Ask, Exchange
-from state.client.limits import ClientLimits
-from state.client.outcomes import Failure, Outcome, settle
+from state.client.exchange import Answered, Ask, ClientLimits, Exchange
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Page, Reading
 from state.client.rows import Rows
@@ -146,7 +145,7 @@ class StateClient(Stores):
             outcome = sent.outcome()
             if outcome is not None:
                 with self._lock:
-                    settle(exchange, ask.attempt, outcome, self._now_s())
+                    exchange.on_outcome(ask.attempt, outcome, self._now_s())
                 return
             sent = None
         running[self._handed_over(ask, body, sent)] = ask.attempt
@@ -169,7 +168,7 @@ class StateClient(Stores):
             return
         for future in wait(running, left_s, FIRST_COMPLETED).done:
             with self._lock:
-                settle(exchange, running.pop(future), future.result(), self._now_s())
+                exchange.on_outcome(running.pop(future), future.result(), self._now_s())
 
     def _ask(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Outcome:
         """Runs in another thread: reads the answer of `sent`, or sends the question itself."""

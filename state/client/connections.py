@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
-from state.client.answers import Reply
+from state.client.answers import Failure, Outcome, Reply, failure_of
 from state.client.credentials import Credentials
 from state.client.exchange import Ask
-from state.client.outcomes import Failure, Outcome, failure_of
 from state.clock import Clock
 from state.errors import StateError
 

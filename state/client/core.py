@@ -2,74 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from state.client.answers import Reply, error_of, is_unknown_key, reading
-from state.client.cluster_map import ClusterMap
-from state.client.exchange import Exchange
-from state.client.limits import ClientLimits
-from state.client.nodes import Nodes
+from state.client.exchange import ClientLimits, Exchange
+from state.client.nodes import ClusterMap, Nodes
 from state.client.questions import Question, document
 from state.client.readings import Reading
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.position_token import PositionToken
 
-_WAIT_MS = 500
-
-
-class SeenPositions:
-    """The position by store that later answers must include. Not thread-safe: the client calls it under its lock."""
-
-    def __init__(self, *, monotonic: bool) -> None:
-        """Keeps the positions of answers only if `monotonic`; required ones always."""
-        self._monotonic = monotonic
-        self._seen: dict[str, PositionToken] = {}
-
-    def answered(self, store: str, position: str) -> None:
-        """Takes the token of an answer about a store. One that can't be read is ignored."""
-        if self._monotonic and position and store:
-            try:
-                self.require(store, PositionToken.parse(position))
-            except InvalidArgumentError:
-                return
-
-    def require(self, store: str, token: PositionToken) -> None:
-        """From now on, answers about a store must include everything up to the token's positions."""
-        seen = self._seen.get(store)
-        self._seen[store] = token if seen is None else seen.merged(token)
-
-    def added_to(self, requirement: FreshnessRequirement, store: str) -> FreshnessRequirement:
-        """The requirement plus the position seen. Nodes may wait a moment for a replica to reach it."""
-        seen = self._seen.get(store)
-        if seen is None:
-            return requirement
-        both = seen if requirement.position is None else requirement.position.merged(seen)
-        return replace(requirement, position=both, wait_ms=max(requirement.wait_ms, _WAIT_MS))
-
-
 T = TypeVar("T")
 
+_WAIT_MS = 500
 MAP_PATH = "/state/cluster"
 _EPOCH = "storekeeper-epoch"
 
 
 class ClientCore:
-    """Not thread-safe."""
+    """Not thread-safe. Keeps the positions of answers only if `monotonic`; required ones always."""
 
     def __init__(self, seeds: Sequence[str], limits: ClientLimits, *, monotonic: bool) -> None:
         """Takes the addresses of some nodes. Raises InvalidArgumentError if they can't be used."""
         self.nodes = Nodes(seeds)
         self.limits = limits
-        self._seen = SeenPositions(monotonic=monotonic)
+        self._monotonic = monotonic
+        self._seen: dict[str, PositionToken] = {}
         self._random = random.Random()  # noqa: S311 - it spreads pauses, it guards nothing
 
     def begin(self, question: Question[Any], now_s: float) -> Exchange:
         """The exchange for a question."""
-        requirement = self._seen.added_to(question.requirement, question.store)
+        requirement = self.added_to(question.requirement, question.store)
         return Exchange(
             question, requirement, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s
         )
@@ -88,12 +56,23 @@ class ClientCore:
         else:
             raise error_of(reply)
         found = reading(reply, value)
-        self._seen.answered(question.store, found.position)
+        if self._monotonic and found.position and question.store:
+            with contextlib.suppress(InvalidArgumentError):  # a token that can't be read is ignored
+                self.require(question.store, PositionToken.parse(found.position))
         return found
 
     def require(self, store: str, token: PositionToken) -> None:
         """From now on, answers about a store must include everything up to the token's positions."""
-        self._seen.require(store, token)
+        seen = self._seen.get(store)
+        self._seen[store] = token if seen is None else seen.merged(token)
+
+    def added_to(self, requirement: FreshnessRequirement, store: str) -> FreshnessRequirement:
+        """The requirement plus the positions seen. Nodes may wait a moment for a replica to reach them."""
+        seen = self._seen.get(store)
+        if seen is None:
+            return requirement
+        both = seen if requirement.position is None else requirement.position.merged(seen)
+        return replace(requirement, position=both, wait_ms=max(requirement.wait_ms, _WAIT_MS))
 
     def map_question(self, now_s: float) -> Question[Any] | None:
         """The question for the cluster's map if it is due, otherwise None."""

@@ -1,6 +1,6 @@
 """One question until its answer: which node to ask when, and when to give up. It only decides; the client acts.
 
-    step(now) ──> Ask      send this to that node, then call on_reply or on_failure
+    step(now) ──> Ask      send this to that node, then call on_outcome
               ──> Wait     until then, or until one of the attempts has ended
               ──> Answered the answer
               ──> an error of the tree
@@ -15,11 +15,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from state.client.answers import Reply, ReplyVerdict, error_of, gave_up, no_answer_within, too_stale, verdict
-from state.client.limits import ClientLimits
+from state.client.answers import (
+    Failure,
+    Outcome,
+    Reply,
+    ReplyVerdict,
+    error_of,
+    gave_up,
+    no_answer_within,
+    too_stale,
+    verdict,
+)
 from state.client.nodes import Nodes
 from state.client.questions import Question
-from state.errors import StateError
+from state.errors import InvalidArgumentError, StateError
 from state.protocol.freshness import FreshnessRequirement
 
 _NEVER_S = float("inf")
@@ -121,8 +130,14 @@ class Exchange:
         ends_s = min((attempt.ends_s for attempt in self._attempts.values()), default=_NEVER_S)
         return Wait(min(self._next_s, ends_s, self._deadline_s))
 
-    def on_reply(self, attempt: int, reply: Reply, now_s: float) -> None:
-        """Takes a node's answer, also a final one that arrives after its attempt has timed out."""
+    def on_outcome(self, attempt: int, outcome: Outcome, now_s: float) -> None:
+        """Takes how an attempt ended; also a final answer that arrives after its attempt has timed out."""
+        if isinstance(outcome, Reply):
+            self._replied(attempt, outcome, now_s)
+        else:
+            self._failed(attempt, outcome, now_s)
+
+    def _replied(self, attempt: int, reply: Reply, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
         judged = verdict(reply)
         if found is not None:
@@ -135,24 +150,16 @@ class Exchange:
         elif found is not None:
             self._refused(found.address, reply, judged, now_s)
 
-    def on_failure(self, attempt: int, reason: str, now_s: float, *, hopeless: StateError | None = None) -> None:
-        """Takes a failure: the node could not be reached, or the connection ended before the answer was complete.
-
-        Args:
-            attempt: which one.
-            reason: in a few words.
-            now_s: when.
-            hopeless: the error to raise if no node does better, as waiting would not help.
-        """
+    def _failed(self, attempt: int, failure: Failure, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
         if found is not None:
             self._nodes.failed(found.address, now_s)
             # An attempt cut short by the deadline is a weaker reason than the one before it.
             if now_s < self._deadline_s or found.address not in self._reasons:
-                self._reasons[found.address] = reason
+                self._reasons[found.address] = failure.reason
             self._next_s = now_s
-            if hopeless is not None:
-                self._hopeless[found.address] = hopeless
+            if failure.hopeless is not None:
+                self._hopeless[found.address] = failure.hopeless
 
     def _refused(self, address: str, reply: Reply, judged: ReplyVerdict, now_s: float) -> None:
         self._reasons[address] = reply.detail
@@ -170,7 +177,7 @@ class Exchange:
     def _end_slow_attempts(self, now_s: float) -> None:
         for number, attempt in list(self._attempts.items()):
             if now_s >= attempt.ends_s:
-                self.on_failure(number, no_answer_within(attempt.ends_s - attempt.began_s), now_s)
+                self._failed(number, Failure(no_answer_within(attempt.ends_s - attempt.began_s)), now_s)
 
     def _next_address(self, now_s: float) -> str | None:
         busy = {attempt.address for attempt in self._attempts.values()}
@@ -221,3 +228,36 @@ class Exchange:
         if self._too_stale is not None:
             return too_stale(self._too_stale)
         return gave_up(self._question.store, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Times of one question.
+
+    Attributes:
+        timeout_s: the time limit of a question, over all attempts.
+        attempt_s: how long to wait for one node in the first round; doubled with each further round.
+        max_running: the most nodes that are asked at the same time.
+        pause_s: the pause after the first round in which no node could answer. It doubles with each round, up to
+            `max_pause_s`; the actual pause is random, from half of it to all of it.
+        max_pause_s: the longest pause, even if a node asks for a longer one with `Retry-After`.
+    """
+
+    timeout_s: float = 10.0
+    attempt_s: float = 2.0
+    max_running: int = 3
+    pause_s: float = 0.05
+    max_pause_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if min(self.timeout_s, self.attempt_s, self.pause_s, self.max_pause_s) <= 0 or self.max_running < 1:
+            raise InvalidArgumentError("the times and counts of a client are greater than 0")
+
+    def attempt_in_round_s(self, rounds: int) -> float:
+        """How long to wait for one node in a round; the first round is 0."""
+        return self.attempt_s * 2 ** min(rounds, 8)
+
+    def pause_after_s(self, rounds: int, draw: float) -> float:
+        """The pause after a round; `draw` is from 0 to 1."""
+        longest_s = min(self.max_pause_s, self.pause_s * 2 ** min(rounds, 16))
+        return longest_s * (0.5 + 0.5 * draw)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from state.client.answers import Reply
-from state.client.listing import Listing
-from state.client.read_options import ReadOptions, requirement_of
-from state.client.readings import Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
+from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.keys import key_segments
+from state.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -84,13 +83,8 @@ def about(
 ) -> Question[T]:
     """A question about a store.
 
-    Args:
-        store: its name.
-        path: the path below `/state/`, with `{}` in the place of the name.
-        parameters: of the query; those that are None are left out.
-        read: reads the value from an answer with status 200.
-        options: as the caller gave them.
-        key: the key whose partition answers it; None if any node may.
+    `path` is below `/state/`, with `{}` in the place of the store's name. Parameters that are None are left out. With
+    `key`, the key's partition answers; without one, any node may.
     """
     given = [(name, value) for name, value in parameters if value is not None]
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given)
@@ -205,3 +199,48 @@ def rank_of(reply: Reply) -> Rank | None:
     """Reads the place of a key."""
     row = reply.json()
     return Rank(int(row["rank"]), key_of(row), row["score"], int(row["of"]))
+
+
+class ReadOptions(TypedDict, total=False):
+    """Arguments that every read takes.
+
+    Attributes:
+        max_staleness_ms: the answer includes all that was in the changelog that long before the question.
+        max_lag: at most this many changelog records are missing from it.
+        position: a token, from an answer's `position`: this answer includes all that the earlier one did.
+        wait_ms: how long to wait for a replica to become as fresh; `TooStaleError` after that. 0 by default.
+        stale: `ok` also lets restoring replicas answer; `no` only active ones.
+        snapshot: lets the last verified snapshot answer when no replica can.
+        partial: leaves out partitions that can't answer now; `complete` says so.
+        timeout_s: instead of the client's.
+    """
+
+    max_staleness_ms: int
+    max_lag: int
+    position: str
+    wait_ms: int
+    stale: Literal["ok", "no"]
+    snapshot: bool
+    partial: bool
+    timeout_s: float
+
+
+def requirement_of(options: ReadOptions) -> FreshnessRequirement:
+    """The freshness that they require, as nodes understand it.
+
+    Raises:
+        InvalidArgumentError: if one can't be met by any answer.
+    """
+    for name, number in options.items():
+        if isinstance(number, int | float) and number < 0:
+            msg = f"{name} can't be negative"
+            raise InvalidArgumentError(msg)
+    return FreshnessRequirement(
+        max_staleness_ms=options.get("max_staleness_ms"),
+        max_lag=options.get("max_lag"),
+        position=PositionToken.parse(options["position"]) if "position" in options else None,
+        wait_ms=options.get("wait_ms", 0),
+        stale=Stale(options.get("stale", "")),
+        snapshot_ok=options.get("snapshot", False),
+        partial_ok=options.get("partial", False),
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from state.client.listing import Listing
 from state.client.questions import Question
-from state.client.readings import Page, Reading
+from state.client.readings import Listing, Page, Reading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,10 +17,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import orjson
 
 from state.client.answers import Reply
-from state.client.listing import Listing
 from state.client.questions import (
     Key,
     Question,
+    ReadOptions,
     about,
     at_least_1,
     base64url,
@@ -38,8 +38,7 @@ from state.client.questions import (
     value_of,
     windowed_row_of,
 )
-from state.client.read_options import ReadOptions
-from state.client.readings import Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
 from state.client.rows import AsyncRows, Rows
 from state.protocol.position_token import PositionToken
 

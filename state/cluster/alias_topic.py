@@ -130,11 +130,7 @@ class AliasReader:
 class AliasWatch:
     """One thread that keeps reading. `known` may be read from any thread.
 
-    Args:
-        kafka: the Kafka.
-        secret: the cluster's.
-        topic: where aliases are.
-        on_change: called on that thread after an alias has changed, and once when all were read.
+    `on_change` is called on that thread after an alias has changed, and once when all were read.
     """
 
     def __init__(

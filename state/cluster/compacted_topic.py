@@ -25,11 +25,7 @@ def create_compacted_topic(
 ) -> None:
     """Makes the topic if there is none.
 
-    Args:
-        kafka: the Kafka.
-        topic: its name.
-        timeout_s: how long to wait for the broker.
-        config: the topic's settings besides compaction and the size of its segments.
+    `config` has settings besides compaction and the size of segments.
 
     Raises:
         BrokerUnavailableError: no broker answers now; try again.
@@ -53,12 +49,6 @@ def create_compacted_topic(
 
 class WholeTopicReader:
     """Reads a topic from its start and follows it. Belongs to one thread.
-
-    Args:
-        kafka: the Kafka.
-        topic: the topic's name.
-        name: what the reader is for.
-        timeout_s: how long to wait for the broker.
 
     Raises:
         BrokerUnavailableError: no broker answers now; try again.

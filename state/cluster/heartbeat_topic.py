@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 from confluent_kafka import Message, Producer
@@ -41,41 +40,8 @@ class HeartbeatRecord:
     signature: bytes | None = None
 
 
-class HeartbeatChannel(Protocol):
+class HeartbeatChannel:
     """Carries heartbeats between nodes. Belongs to one thread."""
-
-    def open(self) -> None:
-        """Begins to read the topic from its start.
-
-        Raises:
-            BrokerUnavailableError: no broker answers now; try again.
-        """
-        ...
-
-    def send(self, key: bytes, value: bytes, signature: bytes) -> None:
-        """Sends a heartbeat, without waiting. One that can't be sent within a second is dropped."""
-        ...
-
-    def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
-        """Waits up to `timeout_s` for records, then takes what is there."""
-        ...
-
-    @property
-    def caught_up(self) -> bool:
-        """Whether all has been read that was there when it was opened."""
-        ...
-
-    def flush(self, timeout_s: float) -> None:
-        """Waits until the broker has all sent heartbeats."""
-        ...
-
-    def close(self) -> None:
-        """Frees the clients. Safe to call twice."""
-        ...
-
-
-class KafkaHeartbeatChannel:
-    """Heartbeats through Kafka."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
         self._topic = topic
@@ -104,7 +70,7 @@ class KafkaHeartbeatChannel:
         self._reader = WholeTopicReader(self._kafka, self._topic, "members", _TIMEOUT_S)
 
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
-        """Sends a heartbeat, without waiting."""
+        """Sends a heartbeat, without waiting. One that can't be sent within a second is dropped."""
         if self._producer is None:
             return
         try:
@@ -129,7 +95,7 @@ class KafkaHeartbeatChannel:
             self._producer.flush(timeout_s)
 
     def close(self) -> None:
-        """Frees the clients."""
+        """Frees the clients. Safe to call twice."""
         if self._reader is not None:
             self._reader.close()
         if self._producer is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from state.changelog.listener import logging_listener
@@ -12,19 +11,17 @@ from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock
 from state.cluster.alias_topic import AliasWatch
 from state.cluster.catalog import Catalog
-from state.cluster.heartbeat_topic import KafkaHeartbeatChannel
+from state.cluster.heartbeat_topic import HeartbeatChannel
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.partition_counts import PartitionCounts
-from state.cluster.rebalance_policy import RebalancePolicy
-from state.cluster.rebuild_turns import RebuildTurns
+from state.cluster.rebalance_policy import RebalancePolicy, RebuildTurns
 from state.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from state.cluster.routing import Tolerance
 from state.cluster.view import Member, ViewSettings
 from state.private_files import private_folder
-from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
+from state.replicas.cold_restore import WorkerColdRestore
 from state.replicas.group_offsets import GroupOffsets
 from state.replicas.ranked_index import RankedIndex
-from state.replicas.replica import Replica
 from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_set import ReplicaSet
 from state.replicas.replica_storage import (
@@ -35,150 +32,111 @@ from state.replicas.replica_storage import (
     check_no_links,
 )
 from state.replicas.states import ReplicaId
-from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address
-from state.security.pinned_transport import system_resolver
+from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address, system_resolver
 from state.settings import NodeSettings
 from state.store_definitions import ServedKind
 from state.stores.rocksdb_options import bound_process_memory
 
 
-@dataclass(frozen=True, slots=True)
 class NodeRuntime:
     """The parts of a node besides its HTTP server. Start it once the server listens.
 
     Attributes:
         replicas: the stores of this node.
         membership: its heartbeats.
-        reconciler: carries out the assignment.
-        counts: partitions by store.
-        aliases: which topic each store is answered from.
-        progress: commits how far the replicas are.
     """
 
-    replicas: ReplicaSet
-    membership: Membership
-    reconciler: ReplicaReconciler
-    counts: PartitionCounts
-    aliases: AliasWatch
-    progress: GroupOffsets
-
-    @property
-    def following(self) -> bool:
-        """Whether the replicas are being followed."""
-        return self.replicas.following
+    def __init__(
+        self,
+        name: str,
+        settings: NodeSettings,
+        catalog: Catalog,
+        *,
+        secret: bytes,
+        clock: Clock,
+        index_for: Callable[[ReplicaId], RankedIndex | None],
+        read_row_for: Callable[[ReplicaId], ReadRow],
+        on_name_taken: Callable[[], None],
+    ) -> None:
+        state_dir = settings.run_dir / "state" / name
+        reader = ReaderSettings(settings.kafka)
+        self._counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir)
+        self._turns = RebuildTurns(name)
+        self.replicas = ReplicaSet(
+            (),
+            storage=_storage(settings, state_dir, clock),
+            reader=reader,
+            clock=clock,
+            listener=logging_listener(clock),
+            cold_restore=None if settings.backend == "memory" else WorkerColdRestore(state_dir, settings.kafka),
+            index_for=index_for,
+            read_row_for=read_row_for,
+            cache_bytes=settings.row_cache_mib << 20,
+            on_topic_changed=self._counts.ask_soon,
+            may_rebuild=self._turns.has,
+        )
+        self._aliases = AliasWatch(settings.kafka, secret, settings.aliases_topic)
+        rebalance = rebalance_policy_of(name, settings)
+        self._reconciler = ReplicaReconciler(
+            catalog,
+            self.replicas,
+            lambda: self._counts.known,
+            _reconciler_settings(settings, rebalance),
+            clock,
+            aliases=lambda: self._aliases.known,
+            sweep=RetainedReplicas(state_dir, clock, settings.keep_dropped_s).sweep,
+        )
+        identity = Identity(name, settings.address_of(name), settings.rack)
+        view_settings = ViewSettings()
+        self.membership = Membership(
+            identity,
+            secret=secret,
+            channel=HeartbeatChannel(settings.kafka, settings.members_topic),
+            view=static_view(settings.peer_addresses, identity, view_settings),
+            settings=view_settings,
+            clock=clock,
+            rebalance=rebalance,
+            allows=address_rule(settings.peer_networks),
+            reports=self._reconciler.reports,
+            on_members=self._update,
+            on_name_taken=on_name_taken,
+        )
+        self._progress = GroupOffsets(settings.kafka, name, self.replicas.held)
 
     def start(self) -> None:
         """Starts following and joins the cluster; returns at once."""
         self.replicas.start()
-        self.progress.start()
-        self.aliases.start()
-        self.counts.start()
+        self._progress.start()
+        self._aliases.start()
+        self._counts.start()
         self.membership.start()
-
-    def leave(self) -> None:
-        """Sends a goodbye, so that this node is not asked any more. Blocks for at most two seconds."""
-        self.membership.leave()
 
     def close(self) -> None:
         """Ends everything and closes the stores. Safe to call twice, or without `start`."""
         self.membership.close()
-        self.counts.stop()
-        self.aliases.stop()
-        self.progress.stop()
+        self._counts.stop()
+        self._aliases.stop()
+        self._progress.stop()
         self.replicas.close()
 
-
-def node_runtime(
-    name: str,
-    settings: NodeSettings,
-    catalog: Catalog,
-    *,
-    secret: bytes,
-    clock: Clock,
-    index_for: Callable[[ReplicaId], RankedIndex | None],
-    read_row_for: Callable[[ReplicaId], ReadRow],
-    on_name_taken: Callable[[], None],
-) -> NodeRuntime:
-    """Makes the parts; starts nothing."""
-    state_dir = settings.run_dir / "state" / name
-    reader = ReaderSettings(settings.kafka)
-    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir)
-    turns = RebuildTurns(name)
-    replicas = ReplicaSet(
-        (),
-        storage=_storage(settings, state_dir, clock),
-        reader=reader,
-        clock=clock,
-        listener=logging_listener(clock),
-        cold_restore=_cold_restore(settings, state_dir),
-        index_for=index_for,
-        read_row_for=read_row_for,
-        cache_bytes=settings.row_cache_mib << 20,
-        on_topic_changed=counts.ask_soon,
-        may_rebuild=turns.has,
-    )
-    aliases = AliasWatch(settings.kafka, secret, settings.aliases_topic)
-    rebalance = rebalance_policy_of(name, settings)
-    reconciler = ReplicaReconciler(
-        catalog,
-        replicas,
-        lambda: counts.known,
-        _reconciler_settings(settings, rebalance),
-        clock,
-        aliases=lambda: aliases.known,
-        sweep=RetainedReplicas(state_dir, clock, settings.keep_dropped_s).sweep,
-    )
-
-    def on_members(members: Sequence[Member]) -> None:
-        turns.update(members)
-        reconciler.update(members)
-
-    identity = Identity(name, settings.address_of(name), settings.rack)
-    view_settings = ViewSettings()
-    membership = Membership(
-        identity,
-        secret=secret,
-        channel=KafkaHeartbeatChannel(settings.kafka, settings.members_topic),
-        view=static_view(settings.peer_addresses, identity, view_settings),
-        settings=view_settings,
-        clock=clock,
-        rebalance=rebalance,
-        allows=_AddressRule(settings),
-        reports=reconciler.reports,
-        on_members=on_members,
-        on_name_taken=on_name_taken,
-    )
-
-    def held() -> Iterable[Replica]:
-        return replicas.replicas.values()  # which mapping this is changes with the assignment
-
-    progress = GroupOffsets(settings.kafka, name, held)
-    return NodeRuntime(replicas, membership, reconciler, counts, aliases, progress)
+    def _update(self, members: Sequence[Member]) -> None:
+        self._turns.update(members)
+        self._reconciler.update(members)
 
 
-class _AddressRule:
+def address_rule(networks: str) -> Callable[[str], bool]:
     """Whether requests may go to an announced address. Each address is checked once."""
+    rules = PeerRules.parse(networks)
 
-    def __init__(self, settings: NodeSettings) -> None:
-        self._rules = PeerRules.parse(settings.peer_networks)
-        self._known: dict[str, bool] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, address: str) -> bool:
-        with self._lock:
-            found = self._known.get(address)
-            if found is None:
-                found = self._allowed(address)
-                if len(self._known) < 1000:
-                    self._known[address] = found
-            return found
-
-    def _allowed(self, address: str) -> bool:
+    @lru_cache(maxsize=1000)
+    def allows(address: str) -> bool:
         try:
-            check_peer_address(address, self._rules, system_resolver)
+            check_peer_address(address, rules, system_resolver)
         except PeerAddressError:
             return False
         return True
+
+    return allows
 
 
 def rebalance_policy_of(name: str, settings: NodeSettings) -> RebalancePolicy:
@@ -206,9 +164,3 @@ def _storage(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaSt
     check_no_links(state_dir)
     bound_process_memory(settings.memory_mib << 20)
     return RocksDBStorage(state_dir, clock)
-
-
-def _cold_restore(settings: NodeSettings, state_dir: Path) -> WorkerColdRestore | None:
-    if settings.backend == "memory":
-        return None
-    return WorkerColdRestore(state_dir, settings.kafka, ColdRestoreSettings())

@@ -76,10 +76,7 @@ _ASK_AGAIN_AFTER = 10
 class PartitionCounts:
     """One thread that asks. It notices a topic that appears later or is recreated; known counts are never dropped.
 
-    Args:
-        topics: returns the current topic by store.
-        reader: opens a reader of the changelogs.
-        folder: the node's own folder, where the first count of each topic is kept.
+    `folder` is the node's own; the first count of each topic is kept there.
     """
 
     def __init__(

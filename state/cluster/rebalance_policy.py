@@ -1,4 +1,4 @@
-"""Which members partitions are spread over, and when a node opens and drops replicas. Pure.
+"""Which members partitions are spread over, and when a node opens, drops and rebuilds replicas. Pure.
 
 Newcomers get partitions only once they have stayed for a while. Otherwise a node that keeps joining and leaving would
 make replicas move each time, at the others' expense. Kafka's `group.initial.rebalance.delay.ms` exists for that, too.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import RoutingTable
 from state.cluster.view import Member
-from state.replicas.states import ReplicaId, ReplicaRole
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +78,59 @@ def _others_ready(table: RoutingTable, replica: ReplicaId) -> bool:
     if replica not in table.ready:
         return replica.store in table.assignment.partitions  # the topic was recreated with fewer partitions
     return set(table.assignment.holders(replica.store, replica.partition)) <= table.ready[replica]
+
+
+_SOON_WHOLE = frozenset({ReplicaState.CREATED, ReplicaState.RESTORING})
+
+
+class RebuildTurns:
+    """Which replicas a node may drop and rebuild now: of each partition, one in the cluster at a time.
+
+    A replica that was behind for longer than its log keeps tombstones must be rebuilt. If all nodes were down, all
+    replicas must be; if all were rebuilt at once, none could answer. So a replica is first reported as OUTDATED in its
+    node's heartbeats and keeps its rows. It has its turn once the node has read its own report, and no other node
+
+    - reported it earlier and is still a member, as that node comes first;
+    - has just dropped its rows, or has none to serve while this replica serves.
+
+    Heartbeats are the records of one partition, so all nodes read them in the same order, and only one node comes
+    first. If a node stops between its turn and the rebuild for so long that it is no member any more, it loses its
+    turn. If it then goes on, two replicas are rebuilt at once.
+
+    `update` belongs to one thread, `has` to any.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._turns: frozenset[ReplicaId] = frozenset()
+
+    def update(self, members: Sequence[Member]) -> None:
+        """Takes the current members."""
+        self._turns = turns_of(self._node, members)
+
+    def has(self, replica: ReplicaId) -> bool:
+        """Whether a replica may be rebuilt now."""
+        return replica in self._turns
+
+
+def turns_of(node: str, members: Sequence[Member]) -> frozenset[ReplicaId]:
+    """The replicas of a node that may be rebuilt now."""
+    mine = next((member for member in members if member.name == node), None)
+    if mine is None:
+        return frozenset()
+    reports = {report.replica: report for report in mine.replicas}
+    others = [member for member in members if member.name != node]
+    return frozenset(
+        replica
+        for replica, since in mine.outdated_since.items()
+        if not any(_comes_first(other, reports[replica], since) for other in others)
+    )
+
+
+def _comes_first(other: Member, mine: ReplicaReport, since: int) -> bool:
+    theirs = next((report for report in other.replicas if report.replica == mine.replica), None)
+    if theirs is None:
+        return False
+    if theirs.state is ReplicaState.OUTDATED:
+        return other.outdated_since[mine.replica] < since
+    return not theirs.serving and (mine.serving or theirs.state in _SOON_WHOLE)

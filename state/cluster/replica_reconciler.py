@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
@@ -19,34 +18,12 @@ from state.cluster.rebalance_policy import RebalancePolicy, plan_handover
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
 from state.names import store_of
-from state.replicas.replica import Replica
-from state.replicas.replica_set import ReplicaSpec
-from state.replicas.states import ReplicaId, ReplicaRole
+from state.replicas.replica_set import ReplicaSet, ReplicaSpec
+from state.replicas.states import ReplicaId
 
 log = structlog.get_logger(__name__)
 
 _SWEEP_EVERY_S = 60.0
-
-
-class HeldReplicas(Protocol):
-    """The replicas of this node; see `ReplicaSet`."""
-
-    @property
-    def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """The replicas by id."""
-        ...
-
-    def gain(self, spec: ReplicaSpec) -> None:
-        """Holds one more."""
-        ...
-
-    def drop(self, replica_id: ReplicaId) -> None:
-        """Drops one."""
-        ...
-
-    def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:
-        """Changes a role."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +50,14 @@ class ReconcilerSettings:
 class ReplicaReconciler:
     """See the module. `update` belongs to one thread, the other methods to any.
 
-    Args:
-        catalog: updated with every change.
-        held: the replicas.
-        counts: returns the partition counts known so far, by store.
-        settings: how to spread replicas and when to drop them.
-        clock: for waiting and staleness.
-        aliases: returns the aliases by store; None until they are known, and nothing is opened before that.
-        sweep: deletes the rows of replicas that aren't held, if they are old enough.
+    `counts` returns the partition counts known so far, `aliases` None until they are known: nothing is opened before
+    that. `sweep` deletes the rows of replicas that aren't held, if they are old enough.
     """
 
     def __init__(
         self,
         catalog: Catalog,
-        held: HeldReplicas,
+        held: ReplicaSet,
         counts: Callable[[], Mapping[str, Counted]],
         settings: ReconcilerSettings,
         clock: Clock,

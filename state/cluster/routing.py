@@ -63,10 +63,7 @@ class RoutingTable:
 def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: Tolerance) -> RoutingTable:
     """Ranks the nodes for every store partition.
 
-    Args:
-        assignment: the assignment of partitions to nodes.
-        members: the cluster's nodes with their replica reports.
-        tolerance: a replica that is further behind is asked after the others.
+    A replica that is further behind than `tolerance` is asked after the others.
     """
     by_name = {member.name: member for member in members}
     standings = _standings(members, tolerance)

@@ -70,10 +70,7 @@ class _Heard:
 class Members:
     """The members as of the heartbeats heard. Belongs to one thread.
 
-    Args:
-        node: this node's name.
-        peers: base address by name of the nodes that are members for the first `expire_after_s` even if unheard.
-        settings: how long silence may last.
+    `peers`, address by name, are members for the first `expire_after_s` even if unheard.
     """
 
     def __init__(self, node: str, peers: Mapping[str, str], settings: ViewSettings) -> None:
@@ -88,9 +85,7 @@ class Members:
     def hear(self, heartbeat: Heartbeat, *, age_s: float = 0.0) -> bool:
         """Takes a heartbeat; False if it isn't newer than the last one of its node.
 
-        Args:
-            heartbeat: one with a valid signature.
-            age_s: how long ago it was sent, for heartbeats that are read to catch up.
+        Its signature is valid. `age_s` is how long ago it was sent, for heartbeats that are read to catch up.
         """
         known = self._heard.get(heartbeat.name)
         if known is not None and heartbeat.order <= known.heartbeat.order:

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import httpx2
 
+from state.client.answers import failure_of
 from state.client.credentials import Credentials
-from state.client.outcomes import failure_of
 from state.errors import StoreUnavailableError
 from state.maintenance.verification import Copy, Fold, differing_buckets
 from state.query.reads.digests import bucket_of

@@ -8,24 +8,21 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from state.errors import InvalidArgumentError, StateError
-from state.query.answers.answer import SERVED_BY, Answer
-from state.query.answers.problems import Problem, problem_of
+from state.query.answers.answer import SERVED_BY, Answer, Problem, problem_of
 from state.query.page.routes import page_routes
-from state.query.routes.cluster import cluster_routes
 from state.query.routes.digests import digest_routes
 from state.query.routes.front import Front
 from state.query.routes.health import health_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
-from state.query.routes.known_parameters import refuse_unknown_parameters
 from state.query.routes.openapi import NodeApp, operation_id
+from state.query.routes.paged import response_of
+from state.query.routes.parameters import refuse_unknown_parameters
 from state.query.routes.ranked import ranked_routes
 from state.query.routes.services import QueryServices
-from state.query.routes.sessions import session_routes
-from state.query.routes.several_keys import several_keys_routes
 from state.query.routes.stores import store_routes
-from state.query.routes.topology import instance_routes, topology_routes
-from state.query.routes.windowed import windowed_routes
+from state.query.routes.topology import cluster_routes, instance_routes, topology_routes
+from state.query.routes.windowed import session_routes, windowed_routes
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +42,6 @@ def make_app(services: QueryServices) -> Front:
     for routes in (
         instance_routes(services.catalog),
         keyvalue_routes(services),
-        several_keys_routes(services),
         windowed_routes(services),
         session_routes(services),
         ranked_routes(services),
@@ -70,12 +66,12 @@ def _answer_errors(app: FastAPI, node: str) -> None:
         problem = problem_of(error)
         if problem.status == 500:
             log.error("request_failed", path=request.url.path, exc_info=error)
-        return _response(Answer.problem(problem, origin))
+        return response_of(Answer.problem(problem, origin))
 
     async def on_http_error(_request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         detail = str(error.detail) if isinstance(error, HTTPException) else "internal"
-        return _response(Answer.problem(Problem(_HTTP_KINDS.get(status, "invalid-argument"), status, detail), origin))
+        return response_of(Answer.problem(Problem(_HTTP_KINDS.get(status, "invalid-argument"), status, detail), origin))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
@@ -86,8 +82,3 @@ def _answer_errors(app: FastAPI, node: str) -> None:
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(StateError, on_error)
     app.add_exception_handler(Exception, on_error)
-
-
-def _response(answer: Answer) -> Response:
-    headers = {name.decode(): value.decode() for name, value in answer.headers}
-    return Response(answer.body, answer.status, headers)

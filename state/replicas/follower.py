@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -23,6 +23,10 @@ from state.clock import Clock
 from state.errors import ChangelogError, DiskFullError, StateError, StoreCorruptedError
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaState
+
+if TYPE_CHECKING:
+    # A worker has a follower of its own.
+    from state.replicas.cold_restore import WorkerColdRestore
 
 log = structlog.get_logger(__name__)
 
@@ -40,18 +44,6 @@ class _Waiting:
     at_s: float
 
 
-class ColdRestore(Protocol):
-    """Restores replicas that are far behind in another process."""
-
-    def takes(self, replica: Replica, remaining: int) -> bool:
-        """Whether it takes over a replica that lacks `remaining` records."""
-        ...
-
-    def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
-        """Begins, and returns at once. Calls `give_back` from any thread with each replica to be opened again."""
-        ...
-
-
 class Follower:
     """Applies changelogs to replicas until stopped. `run` belongs to one thread; the rest may be called from any."""
 
@@ -61,7 +53,7 @@ class Follower:
         reader: Callable[[], ChangelogReader],
         clock: Clock,
         *,
-        cold_restore: ColdRestore | None = None,
+        cold_restore: WorkerColdRestore | None = None,
         check_every_s: float = 30.0,
     ) -> None:
         self._replicas = list(replicas)

@@ -33,13 +33,7 @@ class GroupOffsets:
     """One thread that commits how far the open replicas are. A failure is logged once and changes nothing else."""
 
     def __init__(self, kafka: Kafka, node: str, replicas: Callable[[], Iterable[Replica]]) -> None:
-        """Starts nothing.
-
-        Args:
-            kafka: the Kafka.
-            node: the node's name.
-            replicas: those that the node holds now.
-        """
+        """Starts nothing. `replicas` returns those that the node holds now."""
         self._consumer = new_group_committer(kafka, group_of(node))
         self._replicas = replicas
         self._failed = False

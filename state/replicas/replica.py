@@ -20,12 +20,11 @@ from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
-from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness
+from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness, SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_rows import ReadRow, ReplicaRows
 from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
-from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.row import HEADER_BYTES, decode_row

@@ -16,12 +16,12 @@ from state.metrics.latency import LatencyRecorder
 from state.replicas.cold_restore import WorkerColdRestore
 from state.replicas.end_offset_poller import EndOffsetPoller
 from state.replicas.follower import Follower
+from state.replicas.freshness import SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica import Replica
 from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
-from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaStatus
 from state.stores.row import decode_row
 
@@ -75,7 +75,7 @@ class ReplicaSet:
         # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
         self.end_offset_poller = EndOffsetPoller(
-            self._held, lambda: LogEnds(reader.kafka), clock, on_topic_changed=on_topic_changed
+            self.held, lambda: LogEnds(reader.kafka), clock, on_topic_changed=on_topic_changed
         )
         self._cold_restore = cold_restore
         self._follower = Follower(
@@ -140,7 +140,8 @@ class ReplicaSet:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _held(self) -> Iterable[Replica]:
+    def held(self) -> Iterable[Replica]:
+        """The current replicas: others than before once the assignment has changed."""
         return self._replicas.values()
 
     def _make(self, spec: ReplicaSpec) -> Replica:

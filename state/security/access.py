@@ -45,6 +45,9 @@ current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default
 
 
 LIVE_PATH = b"/livez"
+PAGE_PATH = "/page/"
+DOCS_PATH = "/docs"
+_OPEN = frozenset({LIVE_PATH, b"/", DOCS_PATH.encode()})
 INTERNAL_PREFIX = b"/internal/"
 _STATE_PREFIX = b"/state/"
 _HIDDEN = (b"%2f", b"%5c", b"%00")
@@ -56,6 +59,14 @@ class UnauthenticatedError(StateError):
 
 class ForbiddenError(StateError):
     """The caller is known and may not do this."""
+
+
+def is_open(raw_path: bytes) -> bool:
+    """Whether anybody may ask for a path: the node's life, and the files of its pages.
+
+    These files hold no data; the page at `/` asks for a token.
+    """
+    return raw_path in _OPEN or raw_path.startswith(PAGE_PATH.encode())
 
 
 def check_plain(raw_path: bytes) -> None:
@@ -72,11 +83,8 @@ def check_plain(raw_path: bytes) -> None:
 def check_access(caller: Caller, raw_path: bytes) -> None:
     """Checks that a caller may read a path. There are no writes.
 
-    `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists.
-
-    Args:
-        caller: who asks.
-        raw_path: the path as it was sent, percent-encoded.
+    `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists. `raw_path`
+    is the path as it was sent, percent-encoded.
 
     Raises:
         ForbiddenError: if it may not.

@@ -76,11 +76,7 @@ class Hop:
 class HopSigner:
     """Makes the headers of requests to other nodes. Safe from any thread.
 
-    Args:
-        node: this node's name.
-        secret: the cluster's.
-        clock: gives the wall-clock time.
-        caller: gives the caller that the current task asks for.
+    `caller` gives the one that the current task asks for.
     """
 
     def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str]) -> None:
@@ -110,10 +106,7 @@ class HopSigner:
 class HopVerifier:
     """Checks such requests to one node. Belongs to one event loop.
 
-    Args:
-        node: this node's name. Requests to another node are refused here, even if they are passed on.
-        secret: the cluster's.
-        clock: gives the wall-clock time.
+    Requests to another node are refused here, even if they are passed on.
     """
 
     def __init__(self, node: str, secret: bytes, clock: Clock) -> None:

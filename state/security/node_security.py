@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import httpx2
 
 from state.clock import Clock
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook
 from state.security.cluster_secret import load_cluster_secret
 from state.security.exposure import Tls, checked_exposure, is_loopback
 from state.security.hop import HopSigner, HopVerifier
 from state.security.host_rule import HostRule
-from state.security.peer_address import PeerRules
-from state.security.pinned_transport import PinnedTransport
-from state.security.tokens import TokenBook
+from state.security.peer_address import PeerRules, PinnedTransport
 from state.settings import NodeSettings
 
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)

@@ -19,11 +19,9 @@ from feast.repo_config import FeastConfigBaseModel
 
 from state.client.client import StateClient
 from state.client.credentials import Credentials
-from state.client.feast.keys import check_entities, row_key
-from state.client.feast.view import ServedView
-from state.client.limits import ClientLimits
-from state.client.questions import Key
-from state.client.read_options import ReadOptions
+from state.client.exchange import ClientLimits
+from state.client.feast.view import ServedView, check_entities, row_key
+from state.client.questions import Key, ReadOptions
 from state.errors import InvalidArgumentError, UnknownStoreError
 
 _KEYS_AT_ONCE = 1000

@@ -116,16 +116,9 @@ def _unsigned(_node: str, _method: str, _target: str, _body: bytes, _deadline_ms
 class Peers:
     """Asks other nodes, each through its own connections: a node that hangs doesn't hold up requests to others.
 
-    Belongs to one event loop.
-
-    Args:
-        node: this node's name.
-        addresses: returns the current base addresses by node name.
-        clock: for deadlines and latencies.
-        sign: returns the headers that prove a request's origin, for node, method, target, body and milliseconds left.
-        transport: makes a pool of connections to one node. Requests go to it unchanged: no redirects, cookies or
-            proxies.
-        max_answer_bytes: a longer answer counts as a failure.
+    Belongs to one event loop. `sign` returns the headers that prove a request's origin, for node, method, target, body
+    and milliseconds left. A pool of connections that `transport` makes gets requests unchanged: no redirects, cookies
+    or proxies. An answer over `max_answer_bytes` is a failure.
     """
 
     def __init__(

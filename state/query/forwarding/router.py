@@ -88,6 +88,16 @@ class _Question:
             self.answers.append(error.answer)
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """A node to ask for some partitions, the nodes that are `asked` then, and whether there are others to ask."""
+
+    node: str
+    asked: frozenset[str]
+    partitions: list[int] = field(default_factory=list)
+    has_others: bool = False
+
+
 class Router:
     """Sends questions on to other nodes. Belongs to one event loop.
 
@@ -106,13 +116,7 @@ class Router:
         self.corrected_total = 0
 
     async def forward(self, store: str, partition: int, request: PeerRequest, *, deadline_s: float) -> Answer:
-        """The answer of another node that holds the partition.
-
-        Args:
-            store: the store's name.
-            partition: the partition asked for.
-            request: what to ask.
-            deadline_s: the deadline, on the monotonic clock.
+        """The answer of another node that holds the partition, by `deadline_s` on the monotonic clock.
 
         Raises:
             NoHolderAnsweredError: none can answer in time; its message names the reasons.
@@ -135,17 +139,9 @@ class Router:
         *,
         deadline_s: float,
     ) -> Scattered:
-        """Asks other nodes for many partitions, each partition at one of its holders.
+        """Asks other nodes for many partitions, each partition at one of its holders. Raises as `forward` does.
 
-        Args:
-            store: the store's name.
-            partitions: those asked for.
-            request: makes the request for the partitions that one node is asked for together.
-            deadline_s: as for `forward`.
-
-        Raises:
-            UnknownStoreError: if there is no such store.
-            StoreRestoringError: if the node doesn't know the store's partitions yet.
+        `request` makes the request for the partitions that one node is asked for together.
         """
         wanted = sorted(set(partitions))
         question = _Question(store, request, deadline_s)
@@ -158,83 +154,60 @@ class Router:
         self, question: _Question, partitions: Sequence[int], asked: frozenset[str]
     ) -> list[HolderAnswer]:
         """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
-        by_node: dict[str, list[int]] = {}
+        attempts: dict[str, _Attempt] = {}
         for partition in partitions:
-            node = next(iter(self._holders(question, partition, asked)), None)
-            if node is not None:
-                by_node.setdefault(node, []).append(partition)
-        if len(by_node) == 1:
-            ((node, numbers),) = by_node.items()
-            return await self._ask_with_hedge(question, node, numbers, asked | {node})
-        found = await asyncio.gather(
-            *(self._ask_with_hedge(question, node, numbers, asked | {node}) for node, numbers in by_node.items())
-        )
+            known = self._catalog.holders(question.store, partition)
+            hinted = [node for node in question.hints.get(partition, ()) if node not in known]
+            holders = [node for node in self._peers.ordered([*known, *hinted]) if node not in asked]
+            if holders:
+                attempt = attempts.setdefault(holders[0], _Attempt(holders[0], asked | {holders[0]}))
+                attempt.partitions.append(partition)
+                attempt.has_others |= len(holders) > 1
+        if len(attempts) == 1:
+            return await self._ask_with_hedge(question, *attempts.values())
+        found = await asyncio.gather(*(self._ask_with_hedge(question, attempt) for attempt in attempts.values()))
         return [part for parts in found for part in parts]
 
-    def _holders(self, question: _Question, partition: int, asked: frozenset[str]) -> list[str]:
-        known = self._catalog.holders(question.store, partition)
-        hinted = [node for node in question.hints.get(partition, ()) if node not in known]
-        return [node for node in self._peers.ordered([*known, *hinted]) if node not in asked]
-
-    async def _ask_with_hedge(
-        self, question: _Question, node: str, partitions: list[int], asked: frozenset[str]
-    ) -> list[HolderAnswer]:
+    async def _ask_with_hedge(self, question: _Question, attempt: _Attempt) -> list[HolderAnswer]:
         """One node's answer, or the answers of the next nodes if it is slow or can't answer."""
-        request = question.request(partitions)
-        first = asyncio.ensure_future(self._peers.ask(node, request, deadline_s=question.deadline_s))
+        request = question.request(attempt.partitions)
+        first = asyncio.ensure_future(self._peers.ask(attempt.node, request, deadline_s=question.deadline_s))
         self.forwarded_total += 1
         self._hedges_left = min(_HEDGE_BURST, self._hedges_left + _HEDGE_SHARE)
         try:
-            await self._wait_for(first, node, question, partitions, asked)
+            await self._wait_for(first, attempt)
             if not first.done():
-                return await self._race(first, node, question, partitions, asked)
+                return await self._race(first, question, attempt)
             try:
-                return [HolderAnswer(tuple(partitions), first.result())]
+                return [HolderAnswer(tuple(attempt.partitions), first.result())]
             except PeerUnavailableError as error:
-                self._note_refusal(question, partitions, error)
-                return await self._ask_holders(question, partitions, asked)
+                self._note_refusal(question, attempt.partitions, error)
+                return await self._ask_holders(question, attempt.partitions, attempt.asked)
         finally:
             first.cancel()
 
-    async def _wait_for(
-        self,
-        first: asyncio.Future[Answer],
-        node: str,
-        question: _Question,
-        /,
-        partitions: list[int],
-        asked: frozenset[str],
-    ) -> None:
+    async def _wait_for(self, first: asyncio.Future[Answer], attempt: _Attempt) -> None:
         """Returns once the node has answered, or it is time to ask others as well."""
-        health = self._peers.health(node)
-        others = any(self._holders(question, partition, asked) for partition in partitions)
+        health = self._peers.health(attempt.node)
         while not first.done():
-            await asyncio.wait((first,), timeout=health.hedge_delay_s if others else None)
+            await asyncio.wait((first,), timeout=health.hedge_delay_s if attempt.has_others else None)
             if first.done() or health.suspect:
                 return
             if self._hedges_left >= 1:
                 self._hedges_left -= 1
                 return
 
-    async def _race(
-        self,
-        first: asyncio.Future[Answer],
-        node: str,
-        question: _Question,
-        /,
-        partitions: list[int],
-        asked: frozenset[str],
-    ) -> list[HolderAnswer]:
+    async def _race(self, first: asyncio.Future[Answer], question: _Question, attempt: _Attempt) -> list[HolderAnswer]:
         """The first answer for all partitions: from the slow node, or from those that are asked after it."""
         self.hedged_total += 1
-        second = asyncio.ensure_future(self._ask_holders(question, partitions, asked))
+        second = asyncio.ensure_future(self._ask_holders(question, attempt.partitions, attempt.asked))
         try:
             await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
-            if not first.done() and _covers(second.result(), partitions):
-                self._peers.health(node).failed()
+            if not first.done() and sum(len(part.partitions) for part in second.result()) == len(attempt.partitions):
+                self._peers.health(attempt.node).failed()
                 return second.result()
             try:
-                return [HolderAnswer(tuple(partitions), await first)]
+                return [HolderAnswer(tuple(attempt.partitions), await first)]
             except PeerUnavailableError as error:
                 question.failed(error)
                 return await second
@@ -249,10 +222,6 @@ class Router:
         self.corrected_total += 1
         if not question.hints:
             question.hints.update(dict.fromkeys(partitions, _holders_in(error.answer)))
-
-
-def _covers(parts: Sequence[HolderAnswer], partitions: Sequence[int]) -> bool:
-    return sum(len(part.partitions) for part in parts) == len(partitions)
 
 
 def _holders_in(answer: Answer) -> list[str]:

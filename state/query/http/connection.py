@@ -47,11 +47,7 @@ class ConnectionLimits:
 class Connections:
     """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
 
-    Args:
-        app: the ASGI application.
-        limits: for each connection.
-        hot: the requests to answer in front of it, if any.
-        traffic: counts.
+    `hot` answers in front of the application.
     """
 
     def __init__(

@@ -30,10 +30,7 @@ _TURNS = 8
 class Entrance:
     """Accepts connections as soon as it is made. Belongs to one event loop.
 
-    Args:
-        listening: a socket that listens and does not block.
-        connections: gives each connection its protocol.
-        tls: the TLS context; None for plain HTTP.
+    `listening` is a socket that listens and does not block.
     """
 
     def __init__(self, listening: socket.socket, connections: Connections, tls: ssl.SSLContext | None) -> None:

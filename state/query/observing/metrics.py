@@ -1,23 +1,27 @@
-"""A node's metrics for Prometheus, read when they are scraped."""
+"""A node's metrics for Prometheus, read when they are scraped, at most once a second for all callers together."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from state.clock import Clock
 from state.cluster.catalog import Catalog
 from state.cluster.membership import HeartbeatCounts
 from state.metrics import names
 from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
-from state.query.answers.problems import REFUSALS
+from state.query.answers.answer import REFUSALS
 from state.query.forwarding.router import Router
 from state.query.observing.health import readiness
 from state.query.protection.traffic import CONNECTION_REFUSALS, Traffic
 from state.query.reads.point import PointQueries
+from state.query.reads.turns import Steps, Turns
 from state.replicas.row_cache import RowCache
 from state.replicas.states import ReplicaRole, ReplicaState
 from state.stores.rocksdb_options import process_memory
@@ -138,20 +142,6 @@ class NodeCollector(Collector):
         yield _family(names.ROCKSDB_CACHE_BOUND, {(): memory.bound_bytes})
 
 
-def make_registry(
-    catalog: Catalog,
-    point: PointQueries,
-    router: Router,
-    *,
-    heartbeats: HeartbeatCounts | None = None,
-    traffic: Traffic | None = None,
-) -> CollectorRegistry:
-    """A registry with a node's metrics."""
-    registry = CollectorRegistry()
-    registry.register(NodeCollector(catalog, point, router, heartbeats=heartbeats, traffic=traffic))
-    return registry
-
-
 def _add(samples: dict[tuple[str, ...], float], labels: tuple[str, ...], value: float) -> None:
     samples[labels] = samples.get(labels, 0) + value
 
@@ -170,3 +160,52 @@ def _latency(metric: Metric, recorders: Iterable[tuple[tuple[str, ...], LatencyR
         buckets = [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in recorder.cumulative()]
         family.add_metric(labels, buckets, recorder.total_ns / 1e9)
     return family
+
+
+_GOOD_FOR_S = 1.0
+
+
+class Scrapes:
+    """The text of metrics: written in turns, and at most once a second for all callers together.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, metrics: Collector, turns: Turns, clock: Clock) -> None:
+        self._metrics = metrics
+        self._turns = turns
+        self._clock = clock
+        self._written: asyncio.Future[bytes] | None = None
+        self._begun_s = 0.0
+
+    async def text(self) -> bytes:
+        """Prometheus' text format, as of a second ago at the earliest."""
+        now_s = self._clock.monotonic_s()
+        written = self._written
+        if written is None or now_s - self._begun_s >= _GOOD_FOR_S or (written.done() and _failed(written)):
+            written = self._written = asyncio.ensure_future(self._turns.finish(_written(self._metrics)))
+            self._begun_s = now_s
+        # Others wait for the same text: if one caller leaves, they must still get it.
+        return await asyncio.shield(written)
+
+
+class _One(Collector):
+    """A single family, to be written by itself."""
+
+    def __init__(self, family: Any) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Any]:
+        yield self._family
+
+
+def _written(metrics: Collector) -> Steps[bytes]:
+    parts: list[bytes] = []
+    for family in metrics.collect():
+        parts.append(generate_latest(_One(family)))
+        yield
+    return b"".join(parts)
+
+
+def _failed(written: asyncio.Future[bytes]) -> bool:
+    return written.cancelled() or written.exception() is not None

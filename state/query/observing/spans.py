@@ -65,11 +65,6 @@ class Spans:
     """ASGI in front of a guard: a span around each request. What `app` passes on names that span as its parent.
 
     Requests that are answered before ASGI have none. Those with a `traceparent` never are.
-
-    Args:
-        app: the guard.
-        node: this node's name.
-        made_by: makes the spans.
     """
 
     def __init__(self, app: Any, node: str, made_by: Tracer) -> None:

@@ -12,11 +12,8 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-PAGE_PATH = "/page/"
-DOCS_PATH = "/docs"
-"""Where the page's files are, below the node's address."""
+from state.security.access import DOCS_PATH, PAGE_PATH
 
-_PAGES = frozenset({b"/", DOCS_PATH.encode()})
 SWAGGER_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -45,11 +42,6 @@ class PageFile:
     content: bytes
     media_type: str
     etag: str
-
-
-def is_of_page(raw_path: bytes) -> bool:
-    """Whether a path belongs to the pages. Their files hold no data; the page at `/` asks for a token."""
-    return raw_path in _PAGES or raw_path.startswith(PAGE_PATH.encode())
 
 
 def page_files() -> Mapping[str, PageFile]:

@@ -15,8 +15,9 @@ import structlog
 
 from state.clock import Clock
 from state.errors import InvalidArgumentError, StateError
-from state.query.answers.answer import SERVED_BY, Answer
-from state.query.answers.problems import (
+from state.query.answers.answer import (
+    SERVED_BY,
+    Answer,
     BodyTooLargeError,
     BodyTooSlowError,
     DeadlineExceededError,
@@ -25,19 +26,18 @@ from state.query.answers.problems import (
     UrlTooLongError,
     problem_of,
 )
-from state.query.page.routes import is_of_page
 from state.query.protection.connection_places import PROVEN
 from state.query.protection.hot_requests import HotAnswers
 from state.query.protection.traffic import Traffic
 from state.security.access import (
     INTERNAL_PREFIX,
-    LIVE_PATH,
     Caller,
     ForbiddenError,
     UnauthenticatedError,
     check_access,
     check_plain,
     current_caller,
+    is_open,
 )
 from state.security.authenticator import Authenticator
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
@@ -96,17 +96,8 @@ class GuardLimits:
 class Guard:
     """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
 
-    The server may answer some requests in front of the guard: see `hot_answers`.
-
-    Args:
-        app: the application behind the guard.
-        node: this node's name.
-        limits: the limits of requests.
-        authenticator: identifies callers.
-        hops: verifies requests of other nodes.
-        hosts: which Host headers are accepted; None for any.
-        clock: for deadlines.
-        traffic: counts refusals.
+    The server may answer some requests in front of the guard: see `hot_answers`. `hosts` accepts Host headers; None
+    accepts any.
     """
 
     def __init__(
@@ -217,7 +208,7 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """The caller, after checking their rights; None where no caller is required."""
-        if self._authenticator.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
+        if self._authenticator.open or is_open(scope["raw_path"]):
             return None
         caller = (
             self._authenticator.caller(watched.get(_AUTHORIZATION))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from state.errors import SerializationError
 from state.query.answers.origins import Origin, read_with_origins, with_origins
+from state.query.forwarding.peers import PeerRequest
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/count/"
@@ -19,9 +20,9 @@ class CountQuestion:
 
     store: str
 
-    def path(self) -> str:
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
         """As the internal route reads it."""
-        return f"{INTERNAL_PATH}{self.store}?of=rows"
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?of=rows&{rest}")
 
     def local(self, replicas: Sequence[Replica]) -> int:
         """The sum over replicas of this node."""

@@ -33,12 +33,7 @@ class Asked:
 
 
 class FreshnessGate:
-    """Belongs to one event loop.
-
-    Args:
-        clock: the clock that the replicas' freshness is measured with.
-        ask_soon: has the end offsets requested at once.
-    """
+    """Belongs to one event loop. `ask_soon` has the end offsets requested at once."""
 
     def __init__(self, clock: Clock, ask_soon: Callable[[], None]) -> None:
         self._clock = clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -25,8 +25,8 @@ from state.errors import (
 )
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.origins import Origin
-from state.query.answers.problems import TooManyScansError
+from state.query.answers.answer import TooManyScansError
+from state.query.answers.origins import Origin, origin_headers
 from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
 from state.query.forwarding.router import Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -47,8 +47,8 @@ class PartitionQuestion(Protocol[_T]):
         """The store."""
         ...
 
-    def path(self) -> str:
-        """The path and query string to ask another node; partitions and requirement are appended."""
+    def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
+        """The request that asks another node for some partitions; `rest` is the end of its query string."""
         ...
 
     def local(self, replicas: Sequence[Replica]) -> _T | Steps[_T]:
@@ -64,15 +64,6 @@ class PartitionQuestion(Protocol[_T]):
 
     def decode(self, body: bytes) -> tuple[_T, list[Origin]]:
         """Reads another node's answer. Raises SerializationError if it can't be read."""
-        ...
-
-
-@runtime_checkable
-class BodiedQuestion(Protocol):
-    """A question too long for a path: it is posted."""
-
-    def body(self, partitions: Sequence[int]) -> bytes:
-        """The body that asks for some partitions."""
         ...
 
 
@@ -106,17 +97,16 @@ class Gathered(Generic[_T]):
         """Where all of it comes from."""
         return [origin for answer in self.answers for origin in answer.origins]
 
+    @property
+    def found(self) -> list[_T]:
+        """What each node found."""
+        return [answer.found for answer in self.answers]
+
 
 class Gatherer:
     """Asks this node's replicas and other nodes. Belongs to one event loop.
 
-    Args:
-        catalog: the stores and their holders.
-        router: the way to other nodes.
-        gate: holds questions back until their requirement is met.
-        clock: for deadlines.
-        max_reads: how many requests that read many rows this node answers at a time.
-        longest_s: the longest that a request may take.
+    `max_reads` bounds the requests that read many rows at a time, `longest_s` the time of each.
 
     Attributes:
         turns: for work that reads or writes many rows.
@@ -180,6 +170,16 @@ class Gatherer:
             return Gathered(tuple(answers), tuple(missing), reasons)
         known = freshest([self._freshest(question.store, missing, asked), *(round_.freshest for round_ in rounds)])
         return Gathered(tuple(answers), tuple(missing), reasons, known)
+
+    async def complete(
+        self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int] | None = None
+    ) -> Gathered[_T]:
+        """The same, with all partitions unless the request says `partial=ok`. Raises as `gather` and `complete`."""
+        return complete(question.store, await self.gather(question, asked, partitions), asked)
+
+    def headers(self, found: Gathered[Any]) -> dict[str, str]:
+        """The headers that say where an answer comes from."""
+        return origin_headers(self._catalog.node, found.origins, found.missing)
 
     async def local(self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
         """The answer from this node's replicas alone, for another node that asks.
@@ -245,7 +245,10 @@ class Gatherer:
         found = await self._router.scatter(
             question.store,
             partitions,
-            lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), requirement),
+            lambda numbers: question.request(
+                numbers,
+                f"partitions={','.join(map(str, numbers))}&of={len(self.partitions(question.store))}&{requirement}",
+            ),
             deadline_s=asked.deadline_s,
         )
         answers: list[NodeAnswer[_T]] = []
@@ -315,13 +318,6 @@ def count_in(query: Mapping[str, str], name: str) -> int:
         msg = f"{name} must be a positive number"
         raise InvalidArgumentError(msg)
     return int(text)
-
-
-def _request(question: PartitionQuestion[_T], numbers: Sequence[int], of: int, requirement: str) -> PeerRequest:
-    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{requirement}"
-    if isinstance(question, BodiedQuestion):
-        return PeerRequest(path, "POST", question.body(numbers))
-    return PeerRequest(path)
 
 
 def _missing(wanted: Iterable[int], answers: Sequence[NodeAnswer[_T]]) -> list[int]:

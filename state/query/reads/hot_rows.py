@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from state.clock import Clock
 from state.cluster.catalog import Catalog
+from state.query.answers.answer import problem_of, unknown_key
 from state.query.answers.json_rows import no_row_json
 from state.query.answers.origins import LocalOrigin, Look
-from state.query.answers.problems import problem_of, unknown_key
 from state.replicas.replica import Replica
 from state.replicas.row_cache import Cached, RowCache
 from state.replicas.states import ReplicaRole
@@ -115,12 +115,7 @@ class HotRows:
     def keep(self, replica: Replica, store: str, key: bytes, body: bytes, writes: int) -> bytes:
         """Keeps a row's answer, and returns all of it from `content-length` on.
 
-        Args:
-            replica: the replica that the row was read from.
-            store: its store.
-            key: the row's key.
-            body: the row as JSON.
-            writes: the replica's `writes` before the row was read.
+        `body` is the row as JSON, `writes` the replica's before the row was read.
         """
         tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
         self._put(store, key, (replica, tail, len(tail) - len(body), True), writes)

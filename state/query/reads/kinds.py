@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from state.query.answers.problems import WrongKindError
+from state.query.answers.answer import WrongKindError
 from state.store_definitions import ServedKind, StoreDefinition
 
 _KEYED = (

@@ -11,11 +11,12 @@ import orjson
 from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError, SerializationError, StateError
 from state.protocol.keys import decode_base64url
+from state.query.answers.answer import check_key
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
-from state.query.answers.problems import KeyTooLongError
+from state.query.forwarding.peers import PeerRequest
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.gather import Gathered, Gatherer, complete
+from state.query.reads.gather import Gathered, Gatherer
 from state.query.reads.hot_rows import HotRows
 from state.query.reads.kinds import KEYED_KINDS
 from state.query.reads.point import count_misses
@@ -38,15 +39,10 @@ class KeysQuestion:
     store: str
     keys: Mapping[int, Sequence[bytes]]
 
-    def path(self) -> str:
-        """As the internal route reads it."""
-        return f"{INTERNAL_PATH}{self.store}?of=keys"
-
-    def body(self, partitions: Sequence[int]) -> bytes:
-        """The request body for the keys of some partitions."""
-        return orjson.dumps(
-            [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
-        )
+    def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As the internal route reads it, with the keys in the body."""
+        keys = [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?of=keys&{rest}", "POST", orjson.dumps(keys))
 
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows of this node's replicas."""
@@ -93,24 +89,8 @@ class KeysQuestion:
             raise SerializationError("another node's rows can't be read: let all nodes have one version") from error
 
 
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
-    """The answer for several keys, in the order asked; `found` has its origins and missing partitions."""
-
-    body: bytes
-    found: Gathered[dict[bytes, bytes | None]]
-
-
 class ManyQueries:
-    """Answers for several keys at a time. Belongs to one event loop.
-
-    Args:
-        catalog: the stores and their holders.
-        gatherer: asks this node's replicas and other nodes.
-        hot_rows: answers for rows that have not changed since they were asked for.
-        max_keys: most keys of a request.
-        max_key_bytes: longest key that is looked for.
-    """
+    """Answers for several keys at a time. Belongs to one event loop."""
 
     def __init__(
         self, catalog: Catalog, gatherer: Gatherer, hot_rows: HotRows, *, max_keys: int, max_key_bytes: int
@@ -161,7 +141,9 @@ class ManyQueries:
             return False
         return True
 
-    async def answer(self, store: str, keys: Sequence[bytes], asked: Asked) -> FoundKeys:
+    async def answer(
+        self, store: str, keys: Sequence[bytes], asked: Asked
+    ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
         """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
         With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
@@ -171,13 +153,11 @@ class ManyQueries:
             StateError: as `complete` of `gather` does.
         """
         question = KeysQuestion(store, self._by_partition(store, keys))
-        found = complete(store, await self._gatherer.gather(question, asked, question.keys), asked)
-        rows: dict[bytes, bytes | None] = {}
-        for answer in found.answers:
-            rows.update(answer.found)
+        found = await self._gatherer.complete(question, asked, question.keys)
+        rows = {key: row for rows in found.found for key, row in rows.items()}
         written = [rows[key] or no_row_json(key) for key in keys if key in rows]
         flag = b"false" if found.missing else b"true"
-        return FoundKeys(b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found)
+        return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
 
     def _by_partition(self, store: str, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
         if not 1 <= len(keys) <= self._max_keys:
@@ -185,11 +165,7 @@ class ManyQueries:
             raise InvalidArgumentError(msg)
         found: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
-            if not key:
-                raise InvalidArgumentError("a key is empty: every row has one of at least a byte")
-            if len(key) > self._max_key_bytes:
-                msg = f"a key has {len(key)} bytes, over the limit of {self._max_key_bytes}"
-                raise KeyTooLongError(msg)
+            check_key(key, self._max_key_bytes)
             found.setdefault(self._catalog.partition(store, key), []).append(key)
         return found
 

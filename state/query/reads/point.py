@@ -9,10 +9,9 @@ from typing import NoReturn
 
 import structlog
 
-from state.clock import Clock, SystemClock
+from state.clock import Clock
 from state.cluster.catalog import Catalog
 from state.errors import (
-    InvalidArgumentError,
     InvalidStateStoreError,
     StateError,
     StoreRestoringError,
@@ -23,10 +22,9 @@ from state.names import store_of
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.keys import key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, check_key, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
 from state.query.answers.origins import LocalOrigin
-from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
 from state.query.forwarding.peers import PeerRequest
 from state.query.forwarding.router import NoHolderAnsweredError, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -53,15 +51,7 @@ class _Question(Asked):
 class PointQueries:
     """Answers for one key at a time. Belongs to one event loop.
 
-    Args:
-        catalog: the stores and their holders.
-        router: the way to other nodes.
-        max_key_bytes: longest key that is looked for.
-        longest_s: the longest that a request may take.
-        clock: the clock that replicas are followed by.
-        gate: holds reads back until their requirement is met; None makes one that waits for the regular polls of end
-            offsets.
-        snapshots: answers when no replica can, for callers that allow it.
+    No request takes longer than `longest_s`. `snapshots` answers when no replica can, for callers that allow it.
 
     Attributes:
         hot_rows: answers for rows that have not changed since they were asked for.
@@ -76,16 +66,16 @@ class PointQueries:
         *,
         max_key_bytes: int,
         longest_s: float,
-        clock: Clock | None = None,
-        gate: FreshnessGate | None = None,
+        clock: Clock,
+        gate: FreshnessGate,
         snapshots: SnapshotFallback | None = None,
     ) -> None:
         self._catalog = catalog
         self._router = router
         self._max_key_bytes = max_key_bytes
         self._longest_s = longest_s
-        self._clock = clock or SystemClock()
-        self._gate = gate or FreshnessGate(self._clock, lambda: None)
+        self._clock = clock
+        self._gate = gate
         self._snapshots = snapshots
         self._origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
         self.hot_rows = HotRows(catalog, self._clock, self._origin)
@@ -123,15 +113,12 @@ class PointQueries:
     ) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
 
-        Args:
-            store: the store's name.
-            key: the row's key.
-            requirement: how fresh it must be.
-            forwarded: the request comes from another node, so it is not sent on.
+        A `forwarded` request comes from another node and is not sent on.
         """
         arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
-            partition = self._partition(store, key)
+            check_key(key, self._max_key_bytes)
+            partition = self._catalog.partition(store, key)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
             question = _Question(requirement, arrived_s, deadline_s, store, partition, key)
             answer = await self._answered(question, forwarded=forwarded)
@@ -190,14 +177,6 @@ class PointQueries:
             self._catalog.nobody_is_fresher(self._clock.monotonic_s())
             return None
         return answer
-
-    def _partition(self, store: str, key: bytes) -> int:
-        if not key:
-            raise InvalidArgumentError("the key is empty: put it behind the store's name, percent-encoded")
-        if len(key) > self._max_key_bytes:
-            msg = f"the key has {len(key)} bytes, over the limit of {self._max_key_bytes}"
-            raise KeyTooLongError(msg)
-        return self._catalog.partition(store, key)
 
     def _local(self, replica: Replica, question: _Question) -> Answer:
         store, key = question.store, question.key

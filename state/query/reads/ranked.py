@@ -13,13 +13,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from state.errors import InvalidArgumentError, StoreUnavailableError
 from state.protocol.keys import decode_base64url
+from state.query.answers.answer import UnknownKeyError
 from state.query.answers.origins import Origin, read_with_origins, with_origins
-from state.query.answers.problems import UnknownKeyError
+from state.query.forwarding.peers import PeerRequest
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.gather import Gathered, Gatherer, complete, count_in
+from state.query.reads.gather import Gathered, Gatherer, count_in
 from state.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
 from state.replicas.replica import Replica
 
@@ -77,7 +79,7 @@ class ListQuestion:
         order = negated(self.highest)
         return (order,) if self.after is None else (order, self.after + b"\0")
 
-    def path(self) -> str:
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
         """As `parse` reads it."""
         parts = [f"limit={self.limit + 1}", f"bytes={self.max_bytes}"]
         for name, score in (("highest", self.highest), ("lowest", self.lowest)):
@@ -85,11 +87,11 @@ class ListQuestion:
                 parts.append(f"{name}={_quoted(score)}")
         if self.after is not None:
             parts.append(f"after={base64.urlsafe_b64encode(self.after).decode()}")
-        return f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}"
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}&{rest}")
 
     @classmethod
     def parse(cls, store: str, query: Mapping[str, str]) -> ListQuestion:
-        """Reads the parameters that `path` wrote. Raises InvalidArgumentError."""
+        """Reads the parameters that `request` wrote. Raises InvalidArgumentError."""
         highest, lowest = (None if (text := query.get(name)) is None else score_in(text) for name in _BOUNDS)
         after = query.get("after")
         return cls(
@@ -136,13 +138,13 @@ class StandingQuestion:
     store: str
     key: bytes
 
-    def path(self) -> str:
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
         """As `parse` reads it."""
-        return f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}"
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}&{rest}")
 
     @classmethod
     def parse(cls, store: str, query: Mapping[str, str]) -> StandingQuestion:
-        """Reads the parameter that `path` wrote. Raises InvalidArgumentError."""
+        """Reads the parameter that `request` wrote. Raises InvalidArgumentError."""
         return cls(store, decode_base64url(query.get("key", ""), "the key"))
 
     def local(self, replicas: Sequence[Replica]) -> KeyStanding:
@@ -178,49 +180,38 @@ class PlacedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedList:
-    """Rows in the order of the ranking. `more`: the list was cut at its limit."""
-
-    rows: Sequence[PlacedRow]
-    more: bool
-    origins: Sequence[Origin]
-    missing: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RankOfKey:
     """A key's place among `of` ranked rows."""
 
     rank: int
     score: Score
     of: int
-    origins: Sequence[Origin]
-    missing: tuple[int, ...]
 
 
-async def ranked_rows(gatherer: Gatherer, question: ListQuestion, asked: Asked) -> RankedList:
-    """A list from all partitions. Raises as a scan does."""
-    found: Gathered[RankedPart] = await gatherer.gather(question, asked)
-    complete(question.store, found, asked)
-    parts = [answer.found for answer in found.answers]
+async def ranked_rows(
+    gatherer: Gatherer, question: ListQuestion, asked: Asked
+) -> tuple[Sequence[PlacedRow], bool, Gathered[RankedPart]]:
+    """A list in the order of the ranking, from all partitions, and whether it was cut. Raises as a scan does."""
+    found = await gatherer.complete(question, asked)
+    parts = found.found
     # The rows behind the last one of a cut part aren't known, so the list ends there too.
     horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
     taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
     before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-    rows = _placed(taken, before, above, question.highest if question.after is not None else None)
-    return RankedList(rows, cut, found.origins, found.missing)
+    return _placed(taken, before, above, question.highest if question.after is not None else None), cut, found
 
 
-async def rank_of(gatherer: Gatherer, store: str, key: bytes, partition: int, asked: Asked) -> RankOfKey:
+async def rank_of(
+    gatherer: Gatherer, store: str, key: bytes, partition: int, asked: Asked
+) -> tuple[RankOfKey, Gathered[Any]]:
     """A key's place.
 
     Raises:
         UnknownKeyError: if the store has no such key, or none with a numeric score.
         StoreUnavailableError: if a partition is missing, as the place would be wrong.
     """
-    own: Gathered[KeyStanding] = await gatherer.gather(StandingQuestion(store, key), asked, [partition])
-    complete(store, own, asked)
-    standing = own.answers[0].found if own.answers else None
+    own = await gatherer.complete(StandingQuestion(store, key), asked, [partition])
+    standing = own.found[0] if own.answers else None
     if standing is None or standing.score is None:
         if own.missing:
             msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
@@ -228,16 +219,13 @@ async def rank_of(gatherer: Gatherer, store: str, key: bytes, partition: int, as
         msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
         raise UnknownKeyError(msg)
     rest = [number for number in gatherer.partitions(store) if number != partition]
-    others: Gathered[RankedPart] = await gatherer.gather(ListQuestion(store, 0, 1, highest=standing.score), asked, rest)
-    complete(store, others, asked)
-    parts = [answer.found for answer in others.answers]
-    return RankOfKey(
-        1 + standing.above + sum(part.above for part in parts),
+    others = await gatherer.complete(ListQuestion(store, 0, 1, highest=standing.score), asked, rest)
+    rank = RankOfKey(
+        1 + standing.above + sum(part.above for part in others.found),
         standing.score,
-        standing.rows + sum(part.rows for part in parts),
-        [*own.origins, *others.origins],
-        others.missing,
+        standing.rows + sum(part.rows for part in others.found),
     )
+    return rank, Gathered((*own.answers, *others.answers), others.missing, ())
 
 
 def score_in(text: str) -> Score:

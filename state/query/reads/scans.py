@@ -16,10 +16,11 @@ import orjson
 
 from state.errors import InvalidArgumentError, SerializationError
 from state.protocol.keys import decode_base64url
+from state.query.answers.json_rows import RowTimes
 from state.query.answers.origins import Origin
-from state.query.answers.row_times import RowTimes
+from state.query.forwarding.peers import PeerRequest
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.gather import Gathered, Gatherer, complete, count_in
+from state.query.reads.gather import Gathered, Gatherer, count_in
 from state.query.reads.pages import KeyRange, PageLimits, RowPage, Scan, merge_pages, read_page
 from state.query.reads.turns import Steps
 from state.replicas.replica import Replica
@@ -40,8 +41,8 @@ class PageQuestion:
         """The store."""
         return self.scan.store
 
-    def path(self) -> str:
-        """As `parse` reads it; the partitions are not in it."""
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As `parse` reads it."""
         scan, limits = self.scan, self.limits
         parts = [f"rows={limits.rows}", f"bytes={limits.max_bytes}", f"examined={limits.examined}"]
         for name, bound in (("start", scan.keys.start), ("stop", scan.keys.stop)):
@@ -51,11 +52,11 @@ class PageQuestion:
             parts.append("reverse=true")
         if scan.times is not None:
             parts.append(f"times={scan.times.encode()}")
-        return f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}"
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}&{rest}")
 
     @classmethod
     def parse(cls, store: str, query: Mapping[str, str], most: PageLimits) -> Self:
-        """Reads the parameters that `path` wrote; the limits are at most those of this node.
+        """Reads the parameters that `request` wrote; the limits are at most those of this node.
 
         Raises:
             InvalidArgumentError: if they can't be read.
@@ -117,29 +118,11 @@ class PageQuestion:
             raise SerializationError("another node's page can't be read: let all nodes have one version") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ScanPage:
-    """A page, where it comes from, and the partitions that are missing from it; none if it is complete."""
-
-    page: RowPage
-    origins: Sequence[Origin]
-    missing: tuple[int, ...]
-
-
 async def scan_page(
     gatherer: Gatherer, question: PageQuestion, asked: Asked, partitions: Iterable[int] | None = None
-) -> ScanPage:
-    """The first rows of a scan from all partitions or some, wherever they are.
-
-    Raises:
-        StoreUnavailableError: if a partition is missing and must not be.
-        UnknownStoreError: if there is no such store.
-        StoreRestoringError: if the node doesn't know the store's partitions yet.
-        TooManyScansError: if too many scans are under way.
-    """
+) -> tuple[RowPage, Gathered[RowPage]]:
+    """The first rows of a scan from all partitions or some, wherever they are. Raises as `Gatherer.complete`."""
     gatherer.check_free()
-    found: Gathered[RowPage] = await gatherer.gather(question, asked, partitions)
-    complete(question.store, found, asked)
-    pages = [answer.found for answer in found.answers]
+    found = await gatherer.complete(question, asked, partitions)
     await gatherer.turns.take()
-    return ScanPage(merge_pages(pages, question.limits, reverse=question.scan.reverse), found.origins, found.missing)
+    return merge_pages(found.found, question.limits, reverse=question.scan.reverse), found

@@ -8,22 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
 from state.changelog.partitioner import partition_for
-from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import StorageError
 from state.locations import Location
 from state.protocol.freshness import FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
-from state.query.answers.answer import COMPLETE, JSON, OFFSET, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS, Answer
+from state.query.answers.answer import (
+    COMPLETE,
+    JSON,
+    OFFSET,
+    PARTITION,
+    POSITION,
+    ROLE,
+    SERVED_BY,
+    STALENESS,
+    Answer,
+    UnknownKeyError,
+    problem_of,
+)
 from state.query.answers.json_rows import row_json
-from state.query.answers.problems import UnknownKeyError, problem_of
+
+if TYPE_CHECKING:
+    # They load the reader of Delta tables, which is an extra.
+    from state.snapshots.loaded import LoadedSnapshot
+    from state.snapshots.manifest import SnapshotManifest
 
 log = structlog.get_logger(__name__)
 
@@ -31,37 +46,11 @@ ROLE_SNAPSHOT = "snapshot"
 _LOOK_EVERY_S = 5.0
 
 
-class Manifest(Protocol):
-    """The parts of a snapshot's manifest that are needed here; see `state/snapshots/manifest.py`."""
-
-    @property
-    def changelog_topic(self) -> str: ...  # noqa: D102 (see the manifest)
-    @property
-    def changelog_offsets(self) -> Mapping[int, int]: ...  # noqa: D102
-    @property
-    def source_offsets(self) -> Position: ...  # noqa: D102
-    @property
-    def row_count(self) -> int: ...  # noqa: D102
-    @property
-    def delta_version(self) -> int: ...  # noqa: D102
-
-
-class VerifiedSnapshot(Protocol):
-    """A verified snapshot in memory; see `state/snapshots/loaded.py`."""
-
-    @property
-    def manifest(self) -> Manifest: ...  # noqa: D102
-    @property
-    def rows(self) -> Mapping[bytes, bytes]: ...  # noqa: D102
-    @property
-    def newest_ms(self) -> int: ...  # noqa: D102
-
-
 @dataclass(slots=True)
 class _Held:
     """One store's snapshot, when it was last looked for, and the search under way."""
 
-    snapshot: VerifiedSnapshot | None = None
+    snapshot: LoadedSnapshot | None = None
     looked_at_s: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
@@ -88,8 +77,8 @@ class SnapshotFallback:
         *,
         max_rows: int = 2_000_000,
         shown: Callable[[str, bytes], bytes] = lambda _, value: value,
-        newest: Callable[[Location], Manifest | None] | None = None,
-        load: Callable[[Location, Manifest], VerifiedSnapshot] | None = None,
+        newest: Callable[[Location], SnapshotManifest | None] | None = None,
+        load: Callable[[Location, SnapshotManifest], LoadedSnapshot] | None = None,
     ) -> None:
         self._node = node
         self._folder = folder
@@ -131,7 +120,7 @@ class SnapshotFallback:
             return Answer.problem(problem_of(UnknownKeyError(msg)), *headers)
         return Answer(200, [JSON, *headers], row_json(key, self._shown(store, value)))
 
-    async def _current(self, store: str) -> VerifiedSnapshot | None:
+    async def _current(self, store: str) -> LoadedSnapshot | None:
         held = self._held.setdefault(store, _Held())
         if held.looking is None and self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
             held.looking = asyncio.create_task(self._look(store, held))
@@ -152,7 +141,7 @@ class SnapshotFallback:
             held.looked_at_s = self._clock.monotonic_s()
             held.looking = None
 
-    def _read(self, store: str, held: VerifiedSnapshot | None) -> VerifiedSnapshot | None:
+    def _read(self, store: str, held: LoadedSnapshot | None) -> LoadedSnapshot | None:
         """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
@@ -170,7 +159,7 @@ class SnapshotFallback:
         return self._load(path, manifest)
 
 
-def _meets(requirement: FreshnessRequirement, manifest: Manifest, partition: int, staleness_ms: int) -> bool:
+def _meets(requirement: FreshnessRequirement, manifest: SnapshotManifest, partition: int, staleness_ms: int) -> bool:
     if requirement.max_lag is not None or requirement.stale is Stale.NO:
         return False
     if requirement.max_staleness_ms is None or staleness_ms > requirement.max_staleness_ms:

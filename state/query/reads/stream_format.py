@@ -16,13 +16,12 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
-from state.query.answers.json_rows import row_json, timed_row_json
-from state.query.answers.problems import NotAcceptableError, Problem
-from state.query.answers.row_times import RowLayout, TimedKey, timed_key
+from state.query.answers.answer import NotAcceptableError, Problem
+from state.query.answers.json_rows import RowLayout, TimedKey, row_json, timed_key, timed_row_json
 from state.query.reads.pages import Row
 
 NDJSON = "application/x-ndjson"
@@ -45,23 +44,6 @@ class StreamEnd:
         if self.problem is not None:
             fields["error"] = orjson.loads(self.problem.body())
         return fields
-
-
-class StreamFormat(Protocol):
-    """Writes one stream."""
-
-    @property
-    def media_type(self) -> str:
-        """Its content type."""
-        ...
-
-    def rows(self, rows: Sequence[Row]) -> bytes:
-        """Bytes for some rows."""
-        ...
-
-    def end(self, end: StreamEnd) -> bytes:
-        """The last bytes."""
-        ...
 
 
 class NdjsonFormat:
@@ -127,6 +109,10 @@ class ArrowFormat:
         arrays = [self._arrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._writer.write_batch(self._arrow.record_batch(arrays, schema=self._schema), custom_metadata=metadata)
         return self._sink.taken()
+
+
+StreamFormat = NdjsonFormat | ArrowFormat
+"""Writes one stream: some rows, and its end."""
 
 
 @cache

@@ -1,21 +1,29 @@
-"""Streams of whole scans over HTTP: a bounded number at a time, each within its time, each with its end marked."""
+"""Streams of whole scans over HTTP: a bounded number at a time, each within its time, each with its end marked.
+
+Runs of rows from all partitions are merged in order, in bounded memory. Each part of the store - the partitions that
+one node answers for - is read page by page, and only as fast as rows are taken: at most one page per part is held. If a
+part's node dies, reading goes on at another holder behind its last row. Every row is as of some moment during the
+stream. No key comes twice, and no key that exists throughout is left out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import structlog
 from starlette.responses import StreamingResponse
 
 from state.errors import StateError
-from state.query.answers.origins import origin_headers
-from state.query.answers.problems import TooManyScansError, problem_of
+from state.query.answers.answer import TooManyScansError, problem_of
+from state.query.answers.origins import Origin, origin_headers
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.gather import Gatherer
-from state.query.reads.pages import PageLimits, Scan
-from state.query.reads.scan_stream import ScanStream
+from state.query.reads.gather import Gatherer, complete
+from state.query.reads.pages import PageLimits, Row, Scan, by_key, horizon_of
+from state.query.reads.scans import PageQuestion
 from state.query.reads.stream_format import StreamEnd, StreamFormat
 
 log = structlog.get_logger(__name__)
@@ -27,12 +35,8 @@ _ROWS_AT_A_TIME = 80
 class Streams:
     """The streams of one node. Belongs to one event loop.
 
-    Args:
-        gatherer: reads the pages.
-        node: this node's name.
-        limits: of the page that is held per part.
-        max_streams: the most streams at a time.
-        longest_s: a stream that takes longer is cut off, without an end mark.
+    `limits` are those of the page that is held per part. A stream that takes longer than `longest_s` is cut off,
+    without an end mark.
     """
 
     def __init__(
@@ -102,3 +106,112 @@ class _StreamResponse(StreamingResponse):
             raise
         finally:
             self._streams.open -= 1
+
+
+_PAUSES_S = (0.1, 0.3, 0.6, 1.0, 2.0)
+"""Pauses before a part without an answer is asked again: another node takes over within seconds, or not at all."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """Partitions that are read together: rows not yet taken, and the last key read; `reached` None: read to the end."""
+
+    partitions: tuple[int, ...]
+    rows: list[Row]
+    reached: bytes | None
+    origins: Sequence[Origin] = field(default_factory=tuple)
+
+
+class ScanStream:
+    """One scan, read once. `start` reads the first page of each part; then `runs` gives the rows.
+
+    Attributes:
+        origins: where the first rows come from.
+        missing: partitions that could not be read to their end, if the caller allows that.
+    """
+
+    def __init__(
+        self,
+        gatherer: Gatherer,
+        scan: Scan,
+        limits: PageLimits,
+        asked: Asked,
+        partitions: Sequence[int] | None = None,
+    ) -> None:
+        self._gatherer = gatherer
+        self._scan = scan
+        self._limits = limits
+        self._asked = asked
+        self._partitions = partitions
+        self._parts: list[_Part] = []
+        self.origins: list[Origin] = []
+        self.missing: set[int] = set()
+
+    async def start(self) -> None:
+        """Reads the first pages.
+
+        Raises:
+            StoreUnavailableError: if a partition is missing and must not be.
+            UnknownStoreError, StoreRestoringError, TooManyScansError: as a page of the scan does.
+        """
+        self._parts = await self._read(self._scan, self._partitions, pauses_s=())
+        self.origins = [origin for part in self._parts for origin in part.origins]
+
+    async def runs(self) -> AsyncIterator[Sequence[Row]]:
+        """The rows in order, several at a time. Raises as `start` does if a part can't be read further."""
+        while self._parts:
+            await self._gatherer.turns.take()
+            if run := self._take():
+                yield run
+            self._parts = [part for part in self._parts if part.rows or part.reached is not None]
+            due = [part for part in self._parts if not part.rows]
+            if due:
+                read = await asyncio.gather(*(self._read_on(part) for part in due))
+                self._parts = [part for part in self._parts if part.rows] + list(chain.from_iterable(read))
+
+    def _take(self) -> list[Row]:
+        """Takes the rows that certainly come before all rows not yet read."""
+        reverse = self._scan.reverse
+        horizon = horizon_of((part.reached for part in self._parts), reverse=reverse)
+        run: list[Row] = []
+        for part in self._parts:
+            taken = part.rows if horizon is None else _up_to(part.rows, horizon, reverse=reverse)
+            part.rows = part.rows[len(taken) :]
+            run += taken
+        run.sort(key=by_key, reverse=reverse)
+        return run
+
+    async def _read_on(self, part: _Part) -> list[_Part]:
+        if part.reached is None:
+            return []
+        return await self._read(self._scan.beyond(part.reached), part.partitions, pauses_s=_PAUSES_S)
+
+    async def _read(self, scan: Scan, partitions: Sequence[int] | None, *, pauses_s: Sequence[float]) -> list[_Part]:
+        question = PageQuestion(scan, self._limits)
+        asked = self._gatherer.asked(self._asked.requirement)
+        found = await self._gatherer.gather(question, asked, partitions)
+        answers = list(found.answers)
+        for pause_s in pauses_s:
+            if not found.missing:
+                break
+            await asyncio.sleep(pause_s)
+            found = await self._gatherer.gather(question, self._gatherer.asked(self._asked.requirement), found.missing)
+            answers += found.answers
+        complete(scan.store, found, self._asked)
+        self.missing.update(found.missing)
+        return [
+            _Part(answer.partitions, list(answer.found.rows), answer.found.reached, answer.origins)
+            for answer in answers
+        ]
+
+
+def _up_to(rows: list[Row], horizon: bytes, *, reverse: bool) -> list[Row]:
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        key = rows[middle][0]
+        if key == horizon or (key > horizon) is reverse:
+            low = middle + 1
+        else:
+            high = middle
+    return rows[:low]

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.answers.problems import TooManyScansError
+from state.query.answers.answer import TooManyScansError
 from state.query.reads.digests import BUCKETS, ReplicaDigest, digest_of, entries_as_json
 from state.query.reads.turns import Steps, Turns
 from state.query.routes.services import QueryServices

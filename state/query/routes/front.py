@@ -17,12 +17,11 @@ from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import NO_REQUIREMENT, PARAMETERS, FreshnessRequirement
 from state.protocol.keys import decode_base64url
-from state.query.answers.answer import Answer
-from state.query.answers.problems import problem_of
+from state.query.answers.answer import Answer, problem_of
 from state.query.protection.hot_requests import HotAnswers
 from state.query.reads.many import ManyQueries, parse_keys
 from state.query.reads.point import LOCAL, PointQueries
-from state.query.routes.known_parameters import check_names
+from state.query.routes.parameters import check_names
 from state.security.hop import HOP
 
 _STATE = b"/state/"
@@ -66,12 +65,6 @@ class Front:
 
     The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
     `?key_format=base64url` it is base64url, for keys that aren't text. Every requirement of freshness is accepted, too.
-
-    Args:
-        catalog: has the variant of each store.
-        point: answers for one key.
-        many: answers for several.
-        app: the web framework.
     """
 
     def __init__(self, catalog: Catalog, point: PointQueries, many: ManyQueries, app: ASGIApp) -> None:

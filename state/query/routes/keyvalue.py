@@ -1,21 +1,30 @@
-"""`/state/keyvalue` and `/state/keyvalues`: rows by key, by range, by prefix, and all of them, page by page."""
+"""`/state/keyvalue` and `/state/keyvalues`: rows by key, by several keys, by range, by prefix, and all of them."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+from urllib.parse import unquote_to_bytes
+
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.answers.origins import origin_headers
+from state.protocol.keys import decode_base64url
 from state.query.reads.counts import CountQuestion, saturating_sum
-from state.query.reads.gather import Gathered, complete
 from state.query.reads.kinds import KEYED_KINDS, require_kind
+from state.query.reads.many import parse_keys
 from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.front import answer_key
-from state.query.routes.paged import STREAMED, answer_scan, asked_by, check_keys
-from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
-from state.query.routes.paths import key_behind, raw_tail, two_keys_behind
-from state.query.routes.rows import KeyedRow
+from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
+from state.query.routes.parameters import (
+    KeyFormat,
+    KeyScanQuery,
+    ReadRoute,
+    ScanQuery,
+    key_behind,
+    raw_tail,
+    two_keys_behind,
+)
 from state.query.routes.services import QueryServices
 
 
@@ -35,70 +44,98 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
         """The row of one key: `{"key": …, "value": …}`."""
         del store, key_format  # read from the path and query as they were sent
-        answer = await answer_key(services.point, request.scope)
-        headers = {name.decode(): value.decode() for name, value in answer.headers}
-        return Response(answer.body, answer.status, headers)
+        return response_of(await answer_key(services.point, request.scope))
 
     @routes.get("/state/keyvalues/{store}/count")
     async def count(store: str, request: Request, response: Response) -> CountView:
         """About how many rows a store has: an estimate on RocksDB, exact in memory. Stores of every kind."""
         services.catalog.definition(store)
-        asked = asked_by(services, request)
-        found: Gathered[int] = await services.gatherer.gather(CountQuestion(store), asked)
-        complete(store, found, asked)
-        response.headers.update(origin_headers(services.catalog.node, found.origins, found.missing))
-        total = saturating_sum([answer.found for answer in found.answers])
-        return CountView(approximate_num_entries=total, complete=not found.missing)
+        found = await services.gatherer.complete(CountQuestion(store), asked_by(services, request))
+        response.headers.update(services.gatherer.headers(found))
+        return CountView(approximate_num_entries=saturating_sum(found.found), complete=not found.missing)
 
+    _add_several_keys(routes, services)
     return routes
 
 
 def _add_scans(routes: APIRouter, services: QueryServices) -> None:
     @routes.get("/state/keyvalues/{store}/all", response_model=list[KeyedRow], responses=STREAMED)
-    async def all_rows(
-        request: Request, store: str, *, limit: Limit = 100, cursor: Cursor = None, reverse: Reverse = False
-    ) -> Response:
+    async def all_rows(request: Request, store: str, page: Annotated[ScanQuery, Query()]) -> Response:
         """All rows in the order of their keys' bytes: `[{"key": …, "value": …}, …]`."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        scan = Scan(store, KeyRange(), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange(), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/range/{bounds:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def range_rows(
-        request: Request,
-        store: str,
-        *,
-        limit: Limit = 100,
-        cursor: Cursor = None,
-        reverse: Reverse = False,
-        key_format: KeyFormat = "string",
-    ) -> Response:
+    async def range_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
         """The rows from one key to another, `/range/{from}/{to}`, both included, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        lower, upper = two_keys_behind(request.scope, 4, key_format)
+        lower, upper = two_keys_behind(request.scope, 4, page.key_format)
         check_keys(services, lower, upper)
-        scan = Scan(store, KeyRange.between(lower, upper), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange.between(lower, upper), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/prefix/{prefix:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def prefix_rows(
-        request: Request,
-        store: str,
-        *,
-        limit: Limit = 100,
-        cursor: Cursor = None,
-        reverse: Reverse = False,
-        key_format: KeyFormat = "string",
-    ) -> Response:
+    async def prefix_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
         """The rows whose keys begin with some text, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        prefix = _prefix(request, key_format)
+        prefix = _prefix(request, page.key_format)
         check_keys(services, prefix)
-        scan = Scan(store, KeyRange.starting_with(prefix), reverse)
-        return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
+        return await answer_scan(services, request, Scan(store, KeyRange.starting_with(prefix), page.reverse), page)
 
 
 def _prefix(request: Request, key_format: str) -> bytes:
     if not raw_tail(request.scope, 4):
         raise InvalidArgumentError("the prefix is empty: put it at the end of the path, or ask for /all")
     return key_behind(request.scope, 4, key_format)
+
+
+class KeysBody(BaseModel):
+    """Which rows to bring."""
+
+    keys: list[str]
+    key_format: str = "string"
+
+
+class RowsView(BaseModel):
+    """Rows in the order asked; the value is null where the store has no such key.
+
+    `complete` is false if some were left out by `partial=ok`.
+    """
+
+    rows: list[KeyedRow]
+    complete: bool
+
+
+_BODY = {"requestBody": {"content": {JSON: {"schema": KeysBody.model_json_schema()}}, "required": True}}
+
+
+def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
+    async def answered(store: str, keys: list[bytes], request: Request) -> Response:
+        require_kind(services.catalog.definition(store), *KEYED_KINDS)
+        body, found = await services.many.answer(store, keys, asked_by(services, request))
+        return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
+
+    @routes.get("/state/keyvalues/{store}", response_model=RowsView)
+    async def several_keys(
+        store: str,
+        request: Request,
+        key: Annotated[list[str], Query(description="A key; give it once for each row.")],
+        key_format: KeyFormat = "string",
+    ) -> Response:
+        """The rows of several keys, `?key=a&key=b`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`."""
+        if key_format == "base64url":
+            return await answered(store, [decode_base64url(text, "a key") for text in key], request)
+        return await answered(store, _raw_keys(request), request)
+
+    @routes.post("/state/keyvalues/{store}", response_model=RowsView, openapi_extra=_BODY)
+    async def several_keys_of_body(store: str, request: Request) -> Response:
+        """The same with the keys in the body: `{"keys": ["a", "b"]}`."""
+        return await answered(store, parse_keys(await request.body()), request)
+
+
+def _raw_keys(request: Request) -> list[bytes]:
+    """The keys as they were sent: bytes that aren't UTF-8 are keys, too."""
+    query: bytes = request.scope["query_string"]
+    found = [part[4:] for part in query.split(b"&") if part.startswith(b"key=")]
+    if not found:
+        raise InvalidArgumentError("name at least one key: ?key=a&key=b")
+    return [unquote_to_bytes(key.replace(b"+", b" ")) for key in found]

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 
 from state.query.answers.answer import (
     COMPLETE,
+    KINDS_BY_STATUS,
+    MEDIA_TYPE,
     NEXT_CURSOR,
     OFFSET,
     OFFSET_LAG,
@@ -25,7 +27,6 @@ from state.query.answers.answer import (
     SERVED_BY,
     STALENESS,
 )
-from state.query.answers.problems import KINDS_BY_STATUS, MEDIA_TYPE
 from state.query.reads.stream_format import NDJSON
 
 Json = dict[str, Any]

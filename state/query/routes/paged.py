@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
+from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
-from state.query.answers.answer import NEXT_CURSOR
-from state.query.answers.origins import origin_headers
-from state.query.answers.problems import KeyTooLongError
-from state.query.answers.row_times import RowLayout
+from state.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
+from state.query.answers.json_rows import RowLayout
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.pages import PageLimits, Scan
 from state.query.reads.scans import PageQuestion, scan_page
 from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
 from state.query.routes.front import asked_path
+from state.query.routes.parameters import PageQuery
 from state.query.routes.services import QueryServices
 
 JSON = "application/json"
@@ -36,6 +36,11 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 """The documented responses of a route that also streams."""
+
+
+def response_of(answer: Answer) -> Response:
+    """An answer as the framework's response."""
+    return Response(answer.body, answer.status, {name.decode(): value.decode() for name, value in answer.headers})
 
 
 def asked_by(services: QueryServices, request: Request) -> Asked:
@@ -62,42 +67,27 @@ async def answer_scan(
     services: QueryServices,
     request: Request,
     scan: Scan,
-    *,
-    limit: int,
-    cursor: str | None,
-    layout: RowLayout | None = None,
-    partitions: Sequence[int] | None = None,
+    page: PageQuery,
+    key: bytes | None = None,
 ) -> Response:
-    """The answer to a scan, in the format of the request's `Accept`."""
+    """The answer to a scan, in the format of the request's `Accept`.
+
+    With `key`, the scan is within that key's rows: only its partition is asked.
+    """
+    partitions = None if key is None else (services.catalog.partition(scan.store, key),)
+    layout = None if scan.times is None else scan.times.layout
     asked = asked_by(services, request)
     form = await stream_format(services, request, scan, layout)
-    rest = scan if cursor is None else scan.beyond(services.cursors.decode(scan.identity(), cursor))
+    rest = scan if page.cursor is None else scan.beyond(services.cursors.decode(scan.identity(), page.cursor))
     if form is not None:
         return await services.streams.answer(rest, asked, form, partitions)
-    question = PageQuestion(rest, page_limits(services, limit))
-    found = await scan_page(services.gatherer, question, asked, partitions)
-    headers = origin_headers(services.catalog.node, found.origins, found.missing)
-    if found.page.reached is not None:
-        headers |= next_page(request, services.cursors.encode(scan.identity(), found.page.reached))
-    body = await joined(services, (json_of(layout, *row) for row in found.page.rows))
+    question = PageQuestion(rest, page_limits(services, page.limit))
+    read, found = await scan_page(services.gatherer, question, asked, partitions)
+    headers = services.gatherer.headers(found)
+    if read.reached is not None:
+        headers |= next_page(request, services.cursors.encode(scan.identity(), read.reached))
+    body = await joined(services, (json_of(layout, *row) for row in read.rows))
     return Response(body, headers=headers, media_type=JSON)
-
-
-async def answer_key_scan(
-    services: QueryServices,
-    request: Request,
-    scan: Scan,
-    key: bytes,
-    *,
-    limit: int,
-    cursor: str | None,
-    layout: RowLayout,
-) -> Response:
-    """The same for a scan within one key's rows: only the key's partition is asked."""
-    partition = services.catalog.partition(scan.store, key)
-    return await answer_scan(
-        services, request, scan, limit=limit, cursor=cursor, layout=layout, partitions=(partition,)
-    )
 
 
 async def stream_format(
@@ -142,3 +132,16 @@ async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
             await services.gatherer.turns.take()
         written.append(row)
     return b"[%b]" % b",".join(written)
+
+
+class AnyRow(BaseModel):
+    """`key_format` and `value_format` are there if a key is no UTF-8 or a value no JSON: then they are base64url."""
+
+    key: str
+    key_format: Literal["base64url"] | None = None
+    value: object
+    value_format: Literal["base64url"] | None = None
+
+
+class KeyedRow(AnyRow):
+    """A row. Its value is the JSON that the app wrote."""

@@ -1,19 +1,48 @@
-"""Query parameters that many routes have, typed and described once."""
+"""What routes read of a request: query parameters, typed and described once, and keys in paths.
+
+A parameter that a route doesn't know is refused by name, as a misspelled one would be ignored. Keys are read from the
+path as it was sent: in a decoded path, `/` and `%2F` look the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
+from typing import Annotated, Any, get_origin
+from urllib.parse import unquote_to_bytes
 
-from fastapi import Query
+from fastapi import FastAPI, Query
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.routing import Route
+
+from state.errors import InvalidArgumentError
+from state.protocol.keys import decode_base64url
+from state.security.access import INTERNAL_PREFIX
 
 _DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 
-Limit = Annotated[int, Query(ge=1, description="Rows of a page, at most the node's limit of 1000.")]
-Cursor = Annotated[str | None, Query(description="`storekeeper-next-cursor` of the previous page.")]
-Reverse = Annotated[bool, Query(description="Backwards: from the last key to the first.")]
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
+
+
+class PageQuery(BaseModel):
+    """Which page of a list."""
+
+    limit: int = Field(100, ge=1, description="Rows of a page, at most the node's limit of 1000.")
+    cursor: str | None = Field(None, description="`storekeeper-next-cursor` of the previous page.")
+
+
+class ScanQuery(PageQuery):
+    """Which page of a scan, and in which order."""
+
+    reverse: bool = Field(False, description="Backwards: from the last key to the first.")
+
+
+class KeyScanQuery(ScanQuery):
+    """The same, for a path with keys."""
+
+    key_format: KeyFormat = "string"
 
 
 def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -44,3 +73,107 @@ class ReadRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options | {"openapi_extra": {"parameters": _REQUIREMENTS}})
+
+
+_EVERYWHERE = frozenset({"deadline_ms"})
+_NONE: frozenset[str] = frozenset()
+_SHOWN = 40
+
+
+def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] = _NONE) -> None:
+    """Checks the names in a query string. A name is written plainly: percent-encoded it is another one.
+
+    `known` are the names that may be there, those in `lists` several times.
+
+    Raises:
+        InvalidArgumentError: if a name is not known, or is there twice.
+    """
+    seen: set[str] = set()
+    for part in filter(None, query.split(b"&")):
+        name = part.partition(b"=")[0].decode("ascii", errors="replace")
+        if name not in known:
+            near = get_close_matches(name, known, 1) or sorted(known)
+            msg = f"there is no parameter {name[:_SHOWN]!r} here: did you mean {' or '.join(near)}?"
+            raise InvalidArgumentError(msg)
+        if name in seen and name not in lists:
+            msg = f"{name} is given twice: give it once"
+            raise InvalidArgumentError(msg)
+        seen.add(name)
+
+
+def refuse_unknown_parameters(app: FastAPI) -> None:
+    """Makes every current route of `app` check its parameters. Routes between nodes are signed and left alone."""
+    for route in app.routes:
+        if isinstance(route, Route) and not route.path.startswith(INTERNAL_PREFIX.decode()):
+            route.app = _KnownParameters(route)
+
+
+class _KnownParameters:
+    """ASGI, in front of one route's endpoint."""
+
+    def __init__(self, route: Route) -> None:
+        self._app = route.app
+        self._lists: frozenset[str] = _NONE
+        known = set(_EVERYWHERE)
+        if isinstance(route, APIRoute):
+            fields = route.dependant.query_params
+            documented = (route.openapi_extra or {}).get("parameters", ())
+            known |= {name for field in fields for name in _names(field)} | {found["name"] for found in documented}
+            self._lists = frozenset(field.alias for field in fields if get_origin(field.field_info.annotation) is list)
+        self._known = frozenset(known)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["query_string"]:
+            check_names(scope["query_string"], self._known, self._lists)
+        await self._app(scope, receive, send)
+
+
+def _names(field: Any) -> Iterable[str]:
+    """The names of a parameter, or of all that a model has."""
+    return getattr(field.field_info.annotation, "model_fields", (field.alias,))
+
+
+def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:
+    """The rest of the path behind the first `segments` segments, still percent-encoded."""
+    path: bytes = scope["raw_path"]
+    return b"/".join(path.split(b"/")[segments + 1 :])
+
+
+def key_behind(scope: Mapping[str, Any], segments: int, key_format: str = "string") -> bytes:
+    """The key that follows the first `segments` segments of the path: slashes in it may be encoded or not.
+
+    Raises:
+        InvalidArgumentError: if there is none, or `key_format` is base64url and it is not written so.
+    """
+    key = unquote_to_bytes(raw_tail(scope, segments))
+    if not key:
+        raise InvalidArgumentError("the key is empty: put it at the end of the path, percent-encoded")
+    return decode_base64url(key, "the key") if key_format == "base64url" else key
+
+
+def two_keys_behind(scope: Mapping[str, Any], segments: int, key_format: str) -> tuple[bytes, bytes]:
+    """The two keys that follow the first `segments` segments: slashes in them must be encoded. Either may be empty.
+
+    Raises:
+        InvalidArgumentError: if there are not two, or `key_format` is base64url and one is not written so.
+    """
+    parts = raw_tail(scope, segments).split(b"/")
+    if len(parts) != 2:
+        raise InvalidArgumentError("a range needs two keys: /range/{from}/{to}, with slashes in keys written as %2F")
+    first, last = map(unquote_to_bytes, parts)
+    if key_format == "base64url":
+        return decode_base64url(first, "the first key"), decode_base64url(last, "the last key")
+    return first, last
+
+
+def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, form: str) -> list[bytes]:
+    """Everything behind the first `segments` segments, split at the slashes that are not encoded.
+
+    Raises:
+        InvalidArgumentError: if there are fewer than `at_least`; the message shows the path's `form`.
+    """
+    parts = [unquote_to_bytes(part) for part in raw_tail(scope, segments).split(b"/")]
+    if len(parts) < at_least or not parts[0]:
+        msg = f"the path has not the form {form}"
+        raise InvalidArgumentError(msg)
+    return parts

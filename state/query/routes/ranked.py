@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.query.answers.json_rows import key_json, ranked_row_json
-from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import require_kind
 from state.query.reads.ranked import ListQuestion, PlacedRow, rank_of, ranked_rows, score_in
-from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
-from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
-from state.query.routes.paths import key_behind
-from state.query.routes.rows import AnyRow
+from state.query.routes.paged import JSON, AnyRow, asked_by, check_keys, joined, next_page, page_limits
+from state.query.routes.parameters import KeyFormat, PageQuery, ReadRoute, key_behind
 from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
 from state.store_definitions import ServedKind
@@ -46,20 +43,18 @@ def ranked_routes(services: QueryServices) -> APIRouter:
     routes = APIRouter(tags=["ranked stores"], route_class=ReadRoute)
 
     @routes.get("/state/ranked/{store}/top", response_model=list[RankedRowView])
-    async def top(request: Request, store: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
+    async def top(request: Request, store: str, page: Annotated[PageQuery, Query()]) -> Response:
         """The rows with the highest scores, highest first; equal scores by key, at the same place (1, 2, 2, 4)."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
-        return await _list(services, request, store, limit=limit, cursor=cursor)
+        return await _list(services, request, store, page)
 
     @routes.get("/state/ranked/{store}/scores/{from}/{to}", response_model=list[RankedRowView])
     async def scores(
-        request: Request, store: str, lowest: _From, highest: _To, *, limit: Limit = 100, cursor: Cursor = None
+        request: Request, store: str, lowest: _From, highest: _To, page: Annotated[PageQuery, Query()]
     ) -> Response:
         """The rows with scores between two, both included, highest first, with their places among all rows."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
-        return await _list(
-            services, request, store, limit=limit, cursor=cursor, highest=score_in(highest), lowest=score_in(lowest)
-        )
+        return await _list(services, request, store, page, highest=score_in(highest), lowest=score_in(lowest))
 
     @routes.get("/state/ranked/{store}/rank/{key:path}", response_model=RankView)
     async def rank(request: Request, store: str, key_format: KeyFormat = "string") -> Response:
@@ -68,10 +63,10 @@ def ranked_routes(services: QueryServices) -> APIRouter:
         key = key_behind(request.scope, 4, key_format)
         check_keys(services, key)
         asked = asked_by(services, request)
-        found = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)
-        headers = origin_headers(services.catalog.node, found.origins, found.missing)
-        body = b'{"rank":%d,%b,"score":%b,"of":%d}' % (found.rank, key_json(key), str(found.score).encode(), found.of)
-        return Response(body, headers=headers, media_type=JSON)
+        placed, found = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)
+        score = str(placed.score).encode()
+        body = b'{"rank":%d,%b,"score":%b,"of":%d}' % (placed.rank, key_json(key), score, placed.of)
+        return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
 
     return routes
 
@@ -80,24 +75,23 @@ async def _list(
     services: QueryServices,
     request: Request,
     store: str,
+    page: PageQuery,
     *,
-    limit: int,
-    cursor: str | None,
     highest: Score | None = None,
     lowest: Score | None = None,
 ) -> Response:
     asked = asked_by(services, request)
     identity = f"ranked|{store}|{highest}|{lowest}".encode()
     after = None
-    if cursor is not None:
-        highest, after = _place_in(services.cursors.decode(identity, cursor))
-    limits = page_limits(services, limit)
+    if page.cursor is not None:
+        highest, after = _place_in(services.cursors.decode(identity, page.cursor))
+    limits = page_limits(services, page.limit)
     question = ListQuestion(store, limits.rows, limits.max_bytes, highest, after, lowest)
-    found = await ranked_rows(services.gatherer, question, asked)
-    headers = origin_headers(services.catalog.node, found.origins, found.missing)
-    if found.more and found.rows:
-        headers |= next_page(request, services.cursors.encode(identity, _place_of(found.rows[-1])))
-    body = await joined(services, (ranked_row_json(row.rank, row.key, row.score, row.value) for row in found.rows))
+    rows, more, found = await ranked_rows(services.gatherer, question, asked)
+    headers = services.gatherer.headers(found)
+    if more and rows:
+        headers |= next_page(request, services.cursors.encode(identity, _place_of(rows[-1])))
+    body = await joined(services, (ranked_row_json(row.rank, row.key, row.score, row.value) for row in rows))
     return Response(body, headers=headers, media_type=JSON)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from state.cluster.catalog import Catalog
-from state.query.observing.scrapes import Scrapes
-from state.query.reads.cursor import CursorCodec
+from state.query.observing.metrics import Scrapes
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
+from state.query.reads.pages import CursorCodec
 from state.query.reads.point import PointQueries
 from state.query.reads.streams import Streams
 

@@ -8,12 +8,10 @@ from typing import Any, Unpack
 
 import pytest
 
-from state.client.answers import Reply
-from state.client.exchange import Answered, Ask, Exchange, Wait
-from state.client.limits import ClientLimits
+from state.client.answers import Failure, Reply
+from state.client.exchange import Answered, Ask, ClientLimits, Exchange, Wait
 from state.client.nodes import Nodes
-from state.client.questions import Question, about, value_of
-from state.client.read_options import ReadOptions
+from state.client.questions import Question, ReadOptions, about, value_of
 from state.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.position_token import PositionToken
@@ -63,7 +61,7 @@ def test_the_first_answer_ends_it() -> None:
     found = exchange()
     first = asked(found, 0.0)
     assert first.address == A
-    found.on_reply(first.attempt, OK, 0.1)
+    found.on_outcome(first.attempt, OK, 0.1)
     assert found.step(0.1) == Answered(OK)
 
 
@@ -72,7 +70,7 @@ def test_a_failure_is_followed_by_the_next_node_at_once() -> None:
     for address in (A, B, C):
         step = asked(found, 0.0)
         assert step.address == address
-        found.on_failure(step.attempt, "reset", 0.0)
+        found.on_outcome(step.attempt, Failure("reset"), 0.0)
     assert until(found, 0.0) == pytest.approx(0.1), "all were asked: a pause"
     assert asked(found, 0.1).address == A
 
@@ -86,7 +84,7 @@ def test_a_slow_node_keeps_its_chance_while_others_are_asked_beside_it() -> None
     third = asked(found, 2 * hedge_s)
     assert [slow.address, second.address, third.address] == [A, B, C]
     assert until(found, 3 * hedge_s) == 2.0, "no fourth: until the first one's time is over"
-    found.on_reply(slow.attempt, OK, 3 * hedge_s)
+    found.on_outcome(slow.attempt, OK, 3 * hedge_s)
     assert found.step(3 * hedge_s) == Answered(OK)
 
 
@@ -108,7 +106,7 @@ def test_no_attempt_outlives_the_deadline_and_then_it_gives_up() -> None:
 
 def test_an_attempt_that_the_deadline_cuts_short_does_not_hide_why_the_one_before_it_failed() -> None:
     found = exchange(A, limits=ClientLimits(timeout_s=3, attempt_s=2))
-    found.on_failure(asked(found, 2.8).attempt, "refuses connections", 2.8)
+    found.on_outcome(asked(found, 2.8).attempt, Failure("refuses connections"), 2.8)
     asked(found, until(found, 2.8))
     with pytest.raises(StoreUnavailableError, match=r"within 3 s: http://a:1: refuses connections$"):
         found.step(3.0)
@@ -118,7 +116,7 @@ def test_an_answer_after_its_time_still_counts() -> None:
     found = exchange(A)
     late = asked(found, 0.0)
     until(found, 2.0)
-    found.on_reply(late.attempt, OK, 2.05)
+    found.on_outcome(late.attempt, OK, 2.05)
     assert found.step(2.05) == Answered(OK)
 
 
@@ -131,29 +129,29 @@ def test_hedges_are_bounded_so_that_a_loaded_cluster_is_not_asked_twice_as_much(
         first = asked(found, 0.0)
         step = found.step(1.5)
         hedged += isinstance(step, Ask)
-        found.on_reply(first.attempt, OK, 1.5)
+        found.on_outcome(first.attempt, OK, 1.5)
     assert 20 <= hedged <= 45
 
 
 def test_retry_after_holds_for_the_node_that_said_it_and_not_for_the_others() -> None:
     found = exchange(A, B)
     first = asked(found, 0.0)
-    found.on_reply(first.attempt, refusal(503, "restoring", retry_after="1"), 0.0)
+    found.on_outcome(first.attempt, refusal(503, "restoring", retry_after="1"), 0.0)
     second = asked(found, 0.0)
     assert second.address == B
-    found.on_failure(second.attempt, "reset", 0.0)
+    found.on_outcome(second.attempt, Failure("reset"), 0.0)
     assert asked(found, until(found, 0.0)).address == B
-    found.on_failure(3, "reset", 0.2)
+    found.on_outcome(3, Failure("reset"), 0.2)
     while isinstance(step := found.step(0.99), Ask):
         assert step.address == B
-        found.on_failure(step.attempt, "reset", 0.99)
+        found.on_outcome(step.attempt, Failure("reset"), 0.99)
     assert isinstance(step, Wait)
     assert asked(found, max(1.0, step.until_s)).address == A
 
 
 def test_a_very_long_retry_after_is_cut() -> None:
     found = exchange(A)
-    found.on_reply(asked(found, 0.0).attempt, refusal(503, "restoring", retry_after="3600"), 0.0)
+    found.on_outcome(asked(found, 0.0).attempt, refusal(503, "restoring", retry_after="3600"), 0.0)
     assert until(found, 0.0) == 1.0
 
 
@@ -166,7 +164,7 @@ def test_a_question_for_one_node_goes_nowhere_else() -> None:
     found = exchange(question=replace(of_one_key(), address=B))
     step = asked(found, 0.0)
     assert step.address == B
-    found.on_failure(step.attempt, "reset", 0.0)
+    found.on_outcome(step.attempt, Failure("reset"), 0.0)
     assert isinstance(found.step(0.0), Wait)
 
 
@@ -175,10 +173,10 @@ def test_a_refusal_for_freshness_is_final_after_the_wait_that_was_asked_for() ->
     first = asked(found, 0.0)
     assert "wait_ms=700" in first.path
     assert first.timeout_s == pytest.approx(2.7), "the node may take the wait, and then its time"
-    found.on_reply(first.attempt, refusal(503, "too-stale"), 0.3)
+    found.on_outcome(first.attempt, refusal(503, "too-stale"), 0.3)
     again = asked(found, until(found, 0.3))
     assert "wait_ms=300" in again.path, "only what is left of the wait"
-    found.on_reply(again.attempt, refusal(503, "too-stale"), 0.8)
+    found.on_outcome(again.attempt, refusal(503, "too-stale"), 0.8)
     with pytest.raises(TooStaleError) as caught:
         found.step(0.8)
     assert caught.value.freshest is not None
@@ -193,7 +191,7 @@ def test_what_the_client_saw_itself_is_waited_for_until_the_deadline() -> None:
         step = found.step(now_s)
         if isinstance(step, Ask):
             assert "position=" in step.path
-            found.on_reply(step.attempt, refusal(503, "too-stale"), now_s)
+            found.on_outcome(step.attempt, refusal(503, "too-stale"), now_s)
         else:
             assert isinstance(step, Wait)
             now_s = step.until_s
@@ -209,8 +207,8 @@ def test_each_attempt_tells_the_node_how_long_it_will_be_waited_for() -> None:
 def test_what_waiting_does_not_heal_ends_it_once_every_node_says_so() -> None:
     found = exchange(A, B)
     error = ConfigurationError("the certificate can't be verified")
-    found.on_failure(asked(found, 0.0).attempt, "tls", 0.0, hopeless=error)
-    found.on_failure(asked(found, 0.0).attempt, "tls", 0.0, hopeless=error)
+    found.on_outcome(asked(found, 0.0).attempt, Failure("tls", error), 0.0)
+    found.on_outcome(asked(found, 0.0).attempt, Failure("tls", error), 0.0)
     with pytest.raises(ConfigurationError, match="certificate"):
         found.step(0.0)
 

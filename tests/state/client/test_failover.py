@@ -260,8 +260,7 @@ def test_it_fetches_the_map_anew_when_an_answer_bears_another_epoch(client: Eith
 
 
 def test_a_map_never_leads_from_tls_to_plain_text() -> None:
-    from state.client.cluster_map import ClusterMap
-    from state.client.nodes import Nodes
+    from state.client.nodes import ClusterMap, Nodes
 
     nodes = Nodes(["https://a:1"])
     found = ClusterMap.of(map_of("e", {"a": "https://a:1", "b": "http://b:1"}, [["b", "a"]]))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from state.changelog.partitioner import partition_for
-from state.client.cluster_map import ClusterMap
 from state.client.core import ClientCore
-from state.client.limits import ClientLimits
-from state.client.nodes import LatencyEstimate, Nodes
+from state.client.exchange import ClientLimits
+from state.client.nodes import ClusterMap, LatencyEstimate, Nodes
 from state.errors import InvalidArgumentError
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"

@@ -8,7 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from state.client import ClientLimits, TooStaleError
-from state.client.core import SeenPositions
+from state.client.answers import Reply
+from state.client.core import ClientCore
+from state.client.questions import Question
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.protocol.position_token import PositionToken
 from tests.state.client.both import Either
@@ -85,12 +87,13 @@ def test_what_was_written_is_required_of_its_store_alone(client: Either) -> None
 
 
 def test_seen_positions_only_grow() -> None:
-    seen = SeenPositions(monotonic=True)
-    for offset in (5, 9, 7):
-        seen.answered("s", PositionToken.of_changelog("log", 0, offset).encode())
-    seen.answered("s", "no token")
-    requirement = seen.added_to(FreshnessRequirement(max_lag=3, position=PositionToken.of_changelog("log", 1, 2)), "s")
+    core = ClientCore(["http://a:1"], ClientLimits(), monotonic=True)
+    question = Question("/x", lambda reply: reply.json(), store="s")
+    tokens = [PositionToken.of_changelog("log", 0, offset).encode() for offset in (5, 9, 7)]
+    for token in (*tokens, "no token"):
+        core.finish(question, Reply(200, {"storekeeper-position": token}, b"{}"))
+    requirement = core.added_to(FreshnessRequirement(max_lag=3, position=PositionToken.of_changelog("log", 1, 2)), "s")
     assert requirement.position is not None
     assert requirement.max_lag == 3
     assert [requirement.position.changelog.offset("log", partition) for partition in (0, 1)] == [9, 2]
-    assert seen.added_to(NO_REQUIREMENT, "other") == NO_REQUIREMENT
+    assert core.added_to(NO_REQUIREMENT, "other") == NO_REQUIREMENT

@@ -10,7 +10,7 @@ from state.cluster.catalog import Catalog
 from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
-from state.query.answers.problems import problem_of
+from state.query.answers.answer import problem_of
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState

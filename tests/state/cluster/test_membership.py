@@ -13,7 +13,7 @@ from harness.waiting import eventually
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
 from state.cluster.heartbeat import Heartbeat, ReplicaReport, signed
-from state.cluster.heartbeat_topic import HeartbeatRecord
+from state.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import Member, ViewSettings
@@ -35,11 +35,11 @@ class Topic:
             self.written.notify_all()
 
 
-class Channel:
+class Channel(HeartbeatChannel):
     """One node's end of the topic. The broker may refuse a few times first."""
 
     def __init__(self, topic: Topic, refusals: int = 0) -> None:
-        self._topic = topic
+        self._log = topic
         self._refusals = refusals
         self._place = 0
         self._ended = False
@@ -50,13 +50,13 @@ class Channel:
             raise BrokerUnavailableError("not yet")
 
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
-        self._topic.append(key, value, signature)
+        self._log.append(key, value, signature)
 
     def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
-        with self._topic.written:
-            if len(self._topic.records) == self._place and self._ended:
-                self._topic.written.wait(timeout_s)
-            found = self._topic.records[self._place :]
+        with self._log.written:
+            if len(self._log.records) == self._place and self._ended:
+                self._log.written.wait(timeout_s)
+            found = self._log.records[self._place :]
             self._place += len(found)
         self._ended = True
         return found

@@ -11,16 +11,16 @@ from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from state.cluster.view import Member
 from state.replicas.replica import Replica
-from state.replicas.replica_set import ReplicaSpec
+from state.replicas.replica_set import ReplicaSet, ReplicaSpec
 from state.replicas.states import ReplicaId, ReplicaRole
 from state.store_definitions import StoreDefinition
 
 
-class NothingHeld:
+class NothingHeld(ReplicaSet):
     """Holds nothing, whatever it is told to hold."""
 
     def __init__(self) -> None:
-        self.replicas: Mapping[ReplicaId, Replica] = {}
+        self._replicas: Mapping[ReplicaId, Replica] = {}
 
     def gain(self, spec: ReplicaSpec) -> None:
         pass

@@ -19,12 +19,11 @@ from state.keys.windows import window_row_key
 from state.query.app import make_app
 from state.query.forwarding.peers import Peers
 from state.query.forwarding.router import Router
-from state.query.observing.scrapes import Scrapes
-from state.query.reads.cursor import CursorCodec
+from state.query.observing.metrics import Scrapes
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
-from state.query.reads.pages import PageLimits
+from state.query.reads.pages import CursorCodec, PageLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices
@@ -82,16 +81,17 @@ class Node:
         self.catalog.complete(cluster.assignment, self.replicas)
         peers = Peers(name, lambda: cluster.addresses, clock=cluster.clock, transport=lambda: cluster.network)
         self.router = Router(self.catalog, peers)
+        gate = FreshnessGate(cluster.clock, lambda: None)
         gatherer = Gatherer(
             self.catalog,
             self.router,
-            FreshnessGate(cluster.clock, lambda: None),
+            gate,
             cluster.clock,
             max_reads=cluster.max_reads,
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
-        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5)
+        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5, clock=cluster.clock, gate=gate)
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,

@@ -11,8 +11,7 @@ import pytest
 from state.changelog.listener import logging_listener
 from state.clock import ManualClock
 from state.kafka.connection import Kafka
-from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
-from state.replicas.cold_worker import ColdReport, ColdRequest
+from state.replicas.cold_restore import ColdReport, ColdRequest, ColdRestoreSettings, WorkerColdRestore, spread
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId

@@ -12,6 +12,8 @@ from harness.waiting import eventually
 from state.changelog.log_ends import LogEnd
 from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
+from state.kafka.connection import Kafka
+from state.replicas.cold_restore import WorkerColdRestore
 from state.replicas.follower import Follower
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage
@@ -273,14 +275,16 @@ def test_a_partition_that_cannot_be_read_on_is_planned_anew(storage: RocksDBStor
     assert found == [{b"k8": b"v"}]
 
 
-def test_restores_are_given_back_by_whoever_took_them(storage: RocksDBStorage, clock: StepClock) -> None:
+def test_restores_are_given_back_by_whoever_took_them(
+    storage: RocksDBStorage, clock: StepClock, tmp_path: Path
+) -> None:
     log = FakeLog()
     for number in range(10):
         log.append(0, b"k%d" % number, b"v")
     (replica,) = make(storage, clock)
     taken: list[int] = []
 
-    class Elsewhere:
+    class Elsewhere(WorkerColdRestore):
         def takes(self, replica: Replica, remaining: int) -> bool:
             del replica
             return remaining == 10 and not taken
@@ -293,7 +297,7 @@ def test_restores_are_given_back_by_whoever_took_them(storage: RocksDBStorage, c
             give_back(replicas[0])
 
     script = Script(log, lambda: None)
-    script.follower = Follower([replica], lambda: log, clock, cold_restore=Elsewhere())
+    script.follower = Follower([replica], lambda: log, clock, cold_restore=Elsewhere(tmp_path, Kafka("b:1")))
     script.follower.run()
     assert taken == [1]
     assert log.added[-1] == (0, 10), "nothing was read twice"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from state.changelog.position import Position
-from state.replicas.freshness import FreshnessTracker
-from state.replicas.source_progress import SourceProgress
+from state.replicas.freshness import FreshnessTracker, SourceProgress
 
 
 def told(tracker: FreshnessTracker, at_s: float, end: int, written: int | None = None) -> None:

@@ -14,10 +14,10 @@ from state.security.access import (
     UnauthenticatedError,
     check_access,
     current_caller,
+    is_open,
 )
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
-from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 
 READER = Caller("r", frozenset({Role.READER}), frozenset({"rewards"}))
 EVERYTHING = Caller("e", frozenset({Role.READER}))
@@ -111,3 +111,12 @@ def test_certificates_alone_let_everything_be_read() -> None:
     assert guarded.caller_of(Hop("b", CERTIFICATE)).may_read("any")
     with pytest.raises(UnauthenticatedError):
         guarded.caller_of(Hop("b", ANONYMOUS))
+
+
+def test_the_page_is_told_from_what_holds_data() -> None:
+    assert is_open(b"/")
+    assert is_open(b"/page/page.js")
+    assert is_open(b"/docs")
+    assert not is_open(b"/openapi.json")
+    assert not is_open(b"/state/stores")
+    assert not is_open(b"/metrics")

@@ -13,9 +13,9 @@ from harness.certificates import Authority, make_authority
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.security.access import Caller, Role
+from state.security.authenticator import TokenRecord, new_token, token_digest, write_tokens
 from state.security.exposure import checked_exposure
 from state.security.node_security import NodeSecurity
-from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
 from state.settings import NodeSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.exposition import generate_latest
 
 from state.clock import ManualClock
-from state.query.observing.metrics import make_registry
+from state.query.observing.metrics import NodeCollector
 from state.replicas.replica_storage import MemoryStorage
 from tests.state.changelog.messages import Record
 from tests.state.query.cluster import Cluster
@@ -14,7 +14,7 @@ from tests.state.replicas.recording import batch, log_of, make_replica
 
 
 def lines(node: OneNode) -> set[str]:
-    return set(generate_latest(make_registry(node.catalog, node.point, node.router)).decode().splitlines())
+    return set(generate_latest(NodeCollector(node.catalog, node.point, node.router)).decode().splitlines())
 
 
 def test_a_scan_counts_while_it_is_open() -> None:
@@ -77,5 +77,5 @@ def test_rows_without_a_score_are_exported() -> None:
     cluster.write("players", b"ranked", b'{"Score":1}')
     cluster.write("players", b"hostile", b'{"Score":1e-99999999999999999999}')
     services = cluster.nodes["a"].services
-    told = generate_latest(make_registry(services.catalog, services.point, cluster.nodes["a"].router)).decode()
+    told = generate_latest(NodeCollector(services.catalog, services.point, cluster.nodes["a"].router)).decode()
     assert 'state_unranked_rows{partition="0",store="players"} 1.0' in told.splitlines()

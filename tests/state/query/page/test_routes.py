@@ -9,7 +9,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from state.query.page.routes import PAGE_PATH, SWAGGER_FILES, is_of_page, page_files, page_routes
+from state.query.page.routes import SWAGGER_FILES, page_files, page_routes
+from state.security.access import PAGE_PATH
 
 FILES: Mapping[str, str] = {name: file.content.decode() for name, file in page_files().items()}
 PAGES = {"index.html", "docs.html"}
@@ -65,12 +66,3 @@ def test_every_field_of_the_page_has_a_label() -> None:
     fields = re.findall(r'<(?:input|select)\b[^>]*?\bid="([^"]+)"', html)
     assert len(fields) == 7
     assert [name for name in fields if f'<label for="{name}">' not in html] == []
-
-
-def test_the_page_is_told_from_what_holds_data() -> None:
-    assert is_of_page(b"/")
-    assert is_of_page(b"/page/page.js")
-    assert is_of_page(b"/docs")
-    assert not is_of_page(b"/openapi.json")
-    assert not is_of_page(b"/state/stores")
-    assert not is_of_page(b"/metrics")

@@ -15,10 +15,9 @@ from state.query.protection.connection_places import PROVEN
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotAnswers, HotRequests
 from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
 from state.security.host_rule import HostRule
-from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.trace_context import current_trace
 from tests.state.test_trace_context import TRACE
 

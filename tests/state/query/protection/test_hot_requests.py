@@ -9,8 +9,7 @@ import pytest
 from state.clock import ManualClock
 from state.query.protection.hot_requests import HotAnswers, HotRequests
 from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator
-from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 
 ALL, ONE, MONITOR = (new_token().encode() for _ in range(3))
 BODY = b'{"keys":["k"]}'

@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from state import query
-from state.query.answers.problems import Problem, TooManyRequestsError, UnknownKeyError, problem_of
+from state.query.answers.answer import Problem, TooManyRequestsError, UnknownKeyError, problem_of
 from state.query.http.connection import Connection, ConnectionLimits, Connections
-from state.query.observing.metrics import make_registry
+from state.query.observing.metrics import NodeCollector
 from state.query.protection.traffic import CONNECTION_REFUSALS, Traffic
 from tests.state.query.in_loop import eventually_in_loop
 from tests.state.query.protection.test_guard import Echo, ask, guarded
@@ -173,7 +173,7 @@ def test_it_all_is_exported() -> None:
     assert asyncio.run(node.point.answer("rewards", b"k", forwarded=False)).status == 200
     traffic.refuse("too-slow")
     traffic.connections = 7
-    text = generate_latest(make_registry(node.catalog, node.point, node.router, traffic=traffic)).decode()
+    text = generate_latest(NodeCollector(node.catalog, node.point, node.router, traffic=traffic)).decode()
     assert 'state_query_seconds_count{way="local"} 2.0' in text
     assert 'state_query_seconds_count{way="forwarded"} 0.0' in text
     assert 'state_refused_requests_total{reason="too-slow"} 1.0' in text
@@ -188,5 +188,5 @@ def test_every_reason_of_a_connection_is_exported_from_the_start() -> None:
     assert {"handshake", "unproven-connections"} <= named
     assert named - {*CONNECTION_REFUSALS} == set()
     node = OneNode()
-    lines = set(generate_latest(make_registry(node.catalog, node.point, node.router)).decode().splitlines())
+    lines = set(generate_latest(NodeCollector(node.catalog, node.point, node.router)).decode().splitlines())
     assert {f'state_refused_requests_total{{reason="{reason}"}} 0.0' for reason in CONNECTION_REFUSALS} <= lines

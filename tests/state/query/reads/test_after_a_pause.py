@@ -16,6 +16,7 @@ from state.cluster.view import Member
 from state.query.answers.answer import SERVED_BY, Answer
 from state.query.forwarding.peers import Peers
 from state.query.forwarding.router import Router
+from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -50,7 +51,14 @@ class Woken:
             clock=clock,
             transport=lambda: httpx2.MockTransport(other),
         )
-        self.point = PointQueries(catalog, Router(catalog, peers), max_key_bytes=100, longest_s=5, clock=clock)
+        self.point = PointQueries(
+            catalog,
+            Router(catalog, peers),
+            max_key_bytes=100,
+            longest_s=5,
+            clock=clock,
+            gate=FreshnessGate(clock, lambda: None),
+        )
         self._clock = clock
 
     async def ask(self) -> Answer:

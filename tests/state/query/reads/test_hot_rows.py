@@ -50,7 +50,9 @@ class OneNode:
         catalog = self.catalog = Catalog("a", {"a": "http://a"}, parse_definitions("rewards=t"))
         catalog.complete(Assignment(("a",), {"rewards": 1}, 0), {self.replica.replica_id: self.replica})
         router = self.router = Router(catalog, Peers("a", dict, clock=clock))
-        self.point = PointQueries(catalog, router, max_key_bytes=100, longest_s=0.1, clock=clock)
+        self.point = PointQueries(
+            catalog, router, max_key_bytes=100, longest_s=0.1, clock=clock, gate=FreshnessGate(clock, lambda: None)
+        )
         self.clock = clock
         self.route = Front(catalog, self.point, self.many(1000), None)
 

@@ -18,8 +18,8 @@ from state.errors import StorageError
 from state.locations import Location
 from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import Answer
-from state.query.reads.snapshot_fallback import SnapshotFallback, VerifiedSnapshot
-from state.snapshots.loaded import load_snapshot
+from state.query.reads.snapshot_fallback import SnapshotFallback
+from state.snapshots.loaded import LoadedSnapshot, load_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
 from tests import snapshot_tables
@@ -178,7 +178,7 @@ def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_
     begun, goes_on = threading.Event(), threading.Event()
     loads: list[int] = []
 
-    def load(path: Location, wanted: Any) -> VerifiedSnapshot:
+    def load(path: Location, wanted: Any) -> LoadedSnapshot:
         loads.append(wanted.delta_version)
         begun.set()
         assert goes_on.wait(30)

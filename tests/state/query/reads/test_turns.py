@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from state.clock import ManualClock
-from state.query.observing.scrapes import Scrapes
+from state.query.observing.metrics import Scrapes
 from state.query.reads import stream_format
 from state.query.reads.stream_format import ARROW, NDJSON
 from state.query.reads.turns import Steps, Turns, finished

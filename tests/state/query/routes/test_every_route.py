@@ -14,9 +14,8 @@ from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotRequests
 from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator
+from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import HopVerifier
-from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from tests.state.query.cluster import Cluster
 from tests.state.query.protection.test_guard import HOST, SECRET, ask, kind
 

@@ -381,7 +381,7 @@ def test_a_stream_goes_on_at_another_holder_when_a_node_dies_in_the_middle() -> 
 
 
 def test_a_stream_that_breaks_off_says_that_it_is_not_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state.query.reads.scan_stream._PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("state.query.reads.streams._PAUSES_S", (0.0, 0.0))
 
     async def check() -> None:
         cluster = Cluster(stream_page_rows=5)

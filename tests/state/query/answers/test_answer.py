@@ -15,7 +15,7 @@ from state.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
-from state.query.answers.problems import (
+from state.query.answers.answer import (
     BodyTooLargeError,
     KeyTooLongError,
     TooManyScansError,

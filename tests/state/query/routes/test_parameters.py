@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from state.errors import InvalidArgumentError
-from state.query.routes.known_parameters import check_names
+from state.query.routes.parameters import check_names
 from tests.state.query.cluster import Cluster
 
 CLUSTER = Cluster(nodes=("a",), partitions=1)

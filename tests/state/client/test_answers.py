@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from state.client.outcomes import failure_of
+from state.client.answers import failure_of
 from tests.state.client.fake_node import accepts_nothing, fake_node, hangs
 
 _WAIT_S = 0.3
