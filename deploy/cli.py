@@ -33,11 +33,18 @@ def up(
     _require_platform()
     from deploy.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
     from deploy.environment import Instance  # noqa: PLC0415
+    from deploy.up import check_no_other  # noqa: PLC0415
     from deploy.up import up as bring_up  # noqa: PLC0415
+    from state.run_dir import remember_started  # noqa: PLC0415
 
     settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
+    check_no_other(settings)
     with _step_report(quiet=quiet) as report:
         new_password = bring_up(Instance.of(settings), report)
+        try:
+            remember_started(settings.run_dir)
+        except OSError as error:
+            report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
     out = Console(highlight=False, soft_wrap=True)
     if not quiet:
         out.print(f"The platform in {settings.run_dir} is up.", markup=False)

@@ -64,7 +64,6 @@ def up(instance: Instance, report: Report) -> str | None:
         PlatformError: with one sentence about what to do. What this call started is stopped again by then.
     """
     layout = instance.layout
-    check_no_other(instance.settings)
     check_room(layout.root)
     make_private(layout.root)
     with exclusive(layout.lock, "up"):

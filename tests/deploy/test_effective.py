@@ -54,7 +54,7 @@ def test_settings_are_named_with_the_old_and_the_new_value(running: Instance, mo
     assert found(changed) == [
         "quality_drift_limit: 0.25 -> 0.5",
         f"supervisor_port: {running.settings.supervisor_port} -> 19001 (restart of the platform)",
-        "topic_partitions: 4 -> 8 (impossible for topics that are there: begin in another run directory)",
+        "topic_partitions: 4 -> 8 (impossible for existing topics: start in another run directory)",
         "trigger_interval_ms: 500 -> 1 (restart of the apps)",
     ]
     with pytest.raises(AlreadyRunningError, match=r"trigger_interval_ms: 500 -> 1 .*storekeeper down"):

@@ -164,7 +164,7 @@ def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings
 def test_a_catalogue_that_ends_with_the_session_is_refused_before_spark_starts(
     settings: AppSettings, no_spark: None, given: dict[str, str]
 ) -> None:
-    with pytest.raises(ConfigurationError, match="no catalogue is named"):
+    with pytest.raises(ConfigurationError, match="no catalogue is configured"):
         register_tables(AppSettings(run_dir=settings.run_dir, spark=SparkProperties(given)), None, ManualClock())
 
 
@@ -189,4 +189,4 @@ def test_spark_starts_for_a_catalogue_that_its_own_folder_names(
 def test_the_command_ends_with_78_without_a_catalogue(settings: AppSettings) -> None:
     done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("register")
     assert done.returncode == ExitCode.CONFIGURATION
-    assert "no catalogue is named" in done.stderr
+    assert "no catalogue is configured" in done.stderr

@@ -180,7 +180,7 @@ def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_
     file.write(retired(handed_over(journal), 1))
     refused = called(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])
     assert refused.exit_code == 5
-    assert f"is kept in {new} by now" in refused.stderr
+    assert f"is now in {new}" in refused.stderr
     plan = run(broker, tmp_path, *preview)[1]
     assert (plan["topic"], plan["rows"]) == (new, 3)
     assert run(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])[1]["deleted"] == 3

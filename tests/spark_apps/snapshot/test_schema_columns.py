@@ -94,6 +94,7 @@ def shop(
     registry_of(file).close()
 
 
+@pytest.mark.long("test_schema_proof.py has the columns as they grow, without Spark")
 def test_a_snapshot_after_an_evolution_has_the_new_columns_in_the_rows_of_before_too(shop: Shop) -> None:
     shop.write(0, {"a": "ale", "b": "bread"})
     # The snapshot job is older than the app, and doesn't know the new fields yet.
@@ -118,7 +119,7 @@ def test_a_snapshot_after_an_evolution_has_the_new_columns_in_the_rows_of_before
     assert proven(shop) == ()
 
 
-@pytest.mark.long("test_schema_columns.py has one evolution; test_schema_proof.py has more of them without Spark")
+@pytest.mark.long("test_schema_proof.py has the columns as they grow, without Spark")
 def test_columns_come_and_never_go(shop: Shop) -> None:
     shop.snapshot()
     assert shop.columns == ["card", "amount"], "an empty table has them too"

@@ -45,15 +45,17 @@ def test_a_local_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_bucket_with_versions_keeps_what_was_forgotten(s3: S3, s3_place: RemoteFolder) -> None:
+@pytest.mark.usefixtures("s3_place")
+def test_a_bucket_with_versions_keeps_what_was_forgotten(s3: S3) -> None:
     """The documents say so, and how to end it."""
-    of_bucket = f"http://127.0.0.1:{s3.port}/{s3.bucket}"
-    assert httpx2.put(f"{of_bucket}?versioning", content=_KEEP_VERSIONS).status_code == 200
-    archive = Archive(s3_place)
+    of_bucket = f"http://127.0.0.1:{s3.port}/versions"
+    for request, content in (("", b""), ("?versioning", _KEEP_VERSIONS)):
+        assert httpx2.put(of_bucket + request, content=content).status_code == 200
+    archive = Archive(RemoteFolder("s3://versions/rewards"))
     archive.put(0, [LogRecord(1, 5, b"k", b"v", [])])
     assert archive.forget() == 1
     assert not archive.exists(0)
-    kept = re.findall(rf"<Key>[^<]*{s3_place.name}/([^<]*)</Key>", httpx2.get(f"{of_bucket}?versions").text)
+    kept = re.findall(r"<Key>rewards/([^<]*)</Key>", httpx2.get(f"{of_bucket}?versions").text)
     assert set(kept) == {"archive-00000.parquet"}
 
 
