@@ -50,8 +50,9 @@ def settings(tmp_path: Path) -> AppSettings:
 def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
     """The session of all tests, without entries."""
     yield spark_session
-    for table in spark_session.catalog.listTables():
-        spark_session.sql(f"DROP TABLE IF EXISTS `{table.name}`")
+    # `listTables` can't decode its rows in a session that interprets its plans.
+    for table in spark_session.sql("SHOW TABLES").collect():
+        spark_session.sql(f"DROP TABLE IF EXISTS `{table.tableName}`")
 
 
 @pytest.fixture
