@@ -272,6 +272,3 @@ def _bars(progress: Progresses) -> Table:
 
 def _worst(found: Iterable[Mapping[str, Any]]) -> int:
     return max((replica["offset_lag"] or 0 for replica in found), default=0)
-
-
-_SMOOTHING = 0.3

@@ -108,7 +108,8 @@ def spark_options(kafka: Kafka) -> dict[str, str]:
         ConfigurationError: the properties of the Kafka can't be used in a JVM.
     """
     jvm = {} if kafka.properties is None else jvm_properties(kafka.properties, read_properties(kafka.properties))
-    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": kafka.bootstrap, **jvm}.items()}
+    own = {"bootstrap.servers": kafka.bootstrap, "allow.auto.create.topics": "false"}
+    return {f"kafka.{name}": value for name, value in {**own, **jvm}.items()}
 
 
 def _settings(kafka: Kafka, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -145,4 +145,7 @@ def test_spark_gets_no_secret(tmp_path: Path) -> None:
     found = spark_options(Kafka("a:1,b:2", write(tmp_path, text)))
     assert found["kafka.bootstrap.servers"] == "a:1,b:2"
     assert "hidden" not in str(found)
-    assert spark_options(Kafka("a:1")) == {"kafka.bootstrap.servers": "a:1"}
+    assert spark_options(Kafka("a:1")) == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.allow.auto.create.topics": "false",
+    }

@@ -8,6 +8,7 @@ import pytest
 
 from state.clock import ManualClock
 from state.security.access import (
+    LIVE_PATH,
     Caller,
     ForbiddenError,
     Role,
@@ -117,6 +118,8 @@ def test_the_page_is_told_from_what_holds_data() -> None:
     assert is_open(b"/")
     assert is_open(b"/page/page.js")
     assert is_open(b"/docs")
+    assert is_open(LIVE_PATH)
+    assert not is_open(b"/pagex")
     assert not is_open(b"/openapi.json")
     assert not is_open(b"/state/stores")
     assert not is_open(b"/metrics")
