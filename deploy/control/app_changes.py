@@ -41,6 +41,7 @@ class AppChanges:
         Raises:
             InvalidArgumentError: a value can't be used, or none is given; nothing was changed.
             AppFailedError: it didn't come up with the new size, and was restarted with the old one.
+            OSError: the size can't be written; the app was started as it was.
         """
         before = read_scale(self.scale_file)
         after = scale_after(before, wanted)
@@ -48,7 +49,11 @@ class AppChanges:
             return self.control.ensure()
         try:
             self.control.stop()
-            write_scale(self.scale_file, after)
+            try:
+                write_scale(self.scale_file, after)
+            except OSError:
+                self.control.start()
+                raise
             # Whoever watches the apps may have started it before the size was there.
             return self.control.start() or self.control.restart()
         except (AppFailedError, AppTimeoutError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NoReturn
 
+import structlog
+
 from deploy.control.settings import OperationsSettings
 from deploy.layout import RunLayout
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
@@ -12,8 +14,10 @@ from spark_apps.generations.desired_state import Role, desired_state_of
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
-from state.errors import RefusedError
+from state.errors import RefusedError, TablesUnreachableError
 from state.locations import Location
+
+_log = structlog.get_logger(__name__)
 
 
 class Elsewhere:
@@ -79,11 +83,16 @@ def watched_programs(known: Collection[str], durable: Location) -> dict[str, tup
 
     Args:
         known: the supervisor's programs: those of the apps that this platform runs.
-        durable: holds the generations' journals: a generation that isn't live has a process of its own.
+        durable: holds the generations' journals: a generation that isn't live has a process of its own. It is left out
+            while its journal can't be reached.
     """
     found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
     for app in [app for apps in found.values() for app in apps]:
-        journal = JournalFile(durable, app).read()
+        try:
+            journal = JournalFile(durable, app).read()
+        except TablesUnreachableError as error:
+            _log.warning("next_generation_unknown", app=app, error=str(error))
+            continue
         if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
             found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
     return found

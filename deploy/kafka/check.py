@@ -159,9 +159,9 @@ def _check_transactions(kafka: Kafka, name: str, timeout_ms: int) -> None:
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         msg = (
-            f"Kafka at {kafka} can't begin a transaction ({reason.str()}): its topic __transaction_state must "
-            "have enough replicas in sync, and its transaction.max.timeout.ms must be at least "
-            "STOREKEEPER_TRANSACTION_TIMEOUT_MS"
+            f"Kafka at {kafka} can't begin a transaction ({reason.str()}): its brokers must be 2.5 or later, its topic "
+            "__transaction_state must have enough replicas in sync, and its transaction.max.timeout.ms must be at "
+            "least STOREKEEPER_TRANSACTION_TIMEOUT_MS"
         )
         raise denial(kafka, reason, name, "Write") or ConfigurationError(msg) from error
 

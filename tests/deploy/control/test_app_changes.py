@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +69,18 @@ def test_an_app_that_somebody_started_before_the_size_was_there_is_restarted(
     monkeypatch.setattr("deploy.control.app_changes.write_scale", late)
     assert app.changes.scale({"cores": 4}) is True
     assert app.bench.supervisor.asked == ["stop", "start", "start", "stop", "start"]
+
+
+def test_an_app_whose_size_can_not_be_written_runs_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Changed(tmp_path)
+
+    def full(_: Path, __: AppScale) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("deploy.control.app_changes.write_scale", full)
+    with pytest.raises(OSError, match="No space left"):
+        app.changes.scale({"cores": 4})
+    assert app.bench.supervisor.asked == ["stop", "start"]
 
 
 def test_an_app_that_does_not_come_up_has_its_old_size_back(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from spark_apps.generations.steps import planned, retired, started
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.clock import SystemClock
+from state.locations import RemoteFolder, unreachable
 from tests.deploy.control.supervised import Supervised
 
 SILENT_MS = 3_000
@@ -127,6 +128,14 @@ def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path
     assert watched_programs(POS_APPS, tmp_path)["pos-next"] == ("pos-next",)
     file.write(retired(started(journal, 2), 2))
     assert "pos-next" not in watched_programs((), tmp_path)
+
+
+def test_apps_are_watched_while_no_journal_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_: JournalFile) -> None:
+        raise unreachable(RemoteFolder("s3://shop/durable"), "nobody listens")
+
+    monkeypatch.setattr(JournalFile, "read", away)
+    assert list(watched_programs(POS_APPS, RemoteFolder("s3://shop/durable"))) == list(POS_APPS)
 
 
 NOW = 10_000_000
