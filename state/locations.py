@@ -26,7 +26,7 @@ SCHEMES = ("abfss", "gs", "hdfs", "s3", "s3a")
 """The schemes that deltalake and Hadoop have in common."""
 
 _COLOURS = re.compile(r"\x1b\[\d+m|↳|\[0m")
-_OF_A_STORE = re.compile(r"Generic \w+ error|Error performing (GET|HEAD|PUT|list request)")
+_OF_A_STORE = re.compile(r"Generic \w+ error|Error performing (DELETE|GET|HEAD|POST|PUT|list request)")
 _MISSING = re.compile(r"not found|NoSuchKey", re.IGNORECASE)
 _MOST_CHARS = 400
 

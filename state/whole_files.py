@@ -1,6 +1,6 @@
 """Files that are replaced in one step: a reader sees the old content or the complete new content.
 
-The new content is written to a draft beside the file, `<name>.<pid>.new`. A writer that is killed leaves its draft
+The new content is written to a draft beside the file, `.<name>.<pid>.new`. A writer that is killed leaves its draft
 behind. Each process removes such drafts from a folder when it first writes there.
 """
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-_DRAFT = re.compile(r".+\.(\d{1,9})\.new")
+_DRAFT = re.compile(r"\..+\.(\d{1,9})\.new")
 _STALE_S = 3600
 """No write takes so long. Another machine or container may write to the folder, and its processes aren't seen here."""
 
@@ -27,7 +27,7 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
         durable: whether to wait until it would survive a crash of the machine.
     """
     path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:

@@ -105,7 +105,7 @@ class Batches:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
         self._context.metrics.add(written)
         if batch_id > 0:  # this batch may be run again
-            self._purge(self._context.checkpoint.end_position(batch_id - 1))
+            self._purge(batch_id - 1)
 
     def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
         """A frame that, when collected, runs a batch's tasks up to and with a stage. For its rows see `engine.rows`."""
@@ -124,8 +124,8 @@ class Batches:
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
 
-    def _purge(self, processed: Position) -> None:
-        """Deletes the records below a position from the repartition topics, at most once per `PURGE_INTERVAL_S`.
+    def _purge(self, batch_id: int) -> None:
+        """Deletes what a batch and those before it read of the repartition topics, at most once per `PURGE_INTERVAL_S`.
 
         If the broker doesn't answer, a later call tries again.
         """
@@ -133,6 +133,7 @@ class Batches:
         if not names or time.monotonic() - self._purged_s < PURGE_INTERVAL_S:
             return
         self._purged_s = time.monotonic()
+        processed = self._context.checkpoint.end_position(batch_id)
         try:
             self._topics.delete_records(
                 Position({topic: ends for topic, ends in processed.offsets.items() if topic in names})

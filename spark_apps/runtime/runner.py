@@ -116,10 +116,14 @@ class AppRun:
         process = self._with_partitions(stream.process, checkpoint, made_with)
         barrier = DrainBarrier(self.around_batch(process))
         query = self.begin(stream, barrier, checkpoint)
-        # By now the app has made its own topics.
-        own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings))
-        claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
-        claim.write(checkpoint.path)
+        try:
+            # By now the app has made its own topics.
+            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings))
+            claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
+            claim.write(checkpoint.path)
+        except BaseException:
+            query.stop()  # nobody else does while another app has the session, and the lease ends here
+            raise
         watch = Watch(self, query, context, found)
         heartbeats.refresh_with(watch)
         heartbeats.enter(AppState.RUNNING)

@@ -50,6 +50,7 @@ _TYPES = {
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
+_MOST_DIGITS = 19  # of a whole number with 64 bits
 _MAX_MS = (1 << 63) // _US_PER_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _as_json = msgspec.json.Encoder(decimal_format="number").encode
@@ -115,9 +116,18 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_decimal(kind):
         return _to_decimal(kind.precision, kind.scale)
     if pa.types.is_integer(kind):
-        bound = 1 << (kind.bit_width - 1)
-        return lambda found: found if type(found) is int and -bound <= found < bound else None
+        return _to_integer(1 << (kind.bit_width - 1))
     return next((convert for is_it, convert in _CONVERTERS if is_it(kind)), _to_text)
+
+
+def _to_integer(bound: int) -> Callable[[Any], int | None]:
+    def convert(found: Any) -> int | None:
+        # JSON Schema takes 5.0 and 1e3 for integers.
+        if isinstance(found, Decimal) and found.is_finite() and found.adjusted() < _MOST_DIGITS:
+            found = int(found) if found == found.to_integral_value() else None
+        return found if type(found) is int and -bound <= found < bound else None
+
+    return convert
 
 
 def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
@@ -139,7 +149,12 @@ def _to_microseconds(found: Any) -> int | None:
     if type(found) is int:
         return found * _US_PER_MS if abs(found) < _MAX_MS else None
     at = _parsed(datetime.fromisoformat, found)
-    return (at - _EPOCH) // timedelta(microseconds=1) if isinstance(at, datetime) and at.tzinfo is not None else None
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        return None
+    try:
+        return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    except OverflowError:  # in UTC it is before the year 1 or after 9999, which readers can't show
+        return None
 
 
 def _to_date(found: Any) -> date | None:

@@ -64,8 +64,8 @@ def test_the_drafts_of_killed_writers_are_removed_and_no_others(tmp_path: Path) 
     """Only old ones: a process of another machine or container that writes now isn't seen here."""
     killed = [subprocess.Popen([sys.executable, "-c", _DYING, str(tmp_path / "file")]) for _ in range(2)]
     assert [process.wait() for process in killed] == [-signal.SIGKILL] * 2
-    old, young = (tmp_path / f"file.{process.pid}.new" for process in killed)
-    living, other = tmp_path / f"file.{os.getppid()}.new", tmp_path / f"{killed[0].pid}.new"
+    old, young = (tmp_path / f".file.{process.pid}.new" for process in killed)
+    living, other = tmp_path / f".file.{os.getppid()}.new", tmp_path / f"notes.{killed[0].pid}.new"
     for path in (old, living, other):
         path.touch()
         os.utime(path, (0, 0))
@@ -91,6 +91,6 @@ def test_a_private_file_is_its_owners_whatever_was_there(tmp_path: Path) -> None
 def test_a_link_in_the_place_of_the_draft_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
-    (tmp_path / f"file.{os.getpid()}.new").symlink_to(victim)
+    (tmp_path / f".file.{os.getpid()}.new").symlink_to(victim)
     write_whole(tmp_path / "file", b"written", private=True)
     assert (victim.read_text(), (tmp_path / "file").is_symlink()) == ("kept", False)
