@@ -14,6 +14,7 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.types import StringType
 
+from spark_apps.engine.errors import task_errors
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
 from state.changelog.headers import BATCH_ID, GENERATION
@@ -116,6 +117,7 @@ def with_columns(changes: DataFrame, columns: Mapping[str, str], values: StoreVa
     return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, columns=dict(columns), values=values), ddl)
 
 
+@task_errors
 def _typed(
     batches: Iterator[pa.RecordBatch], *, columns: Mapping[str, str], values: StoreValues
 ) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
+from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
@@ -117,7 +118,8 @@ class Snapshot:
         if changelog.is_empty and not self._evolves(vouched.manifest):
             return vouched.manifest, None
         check_proven(self._path, vouched, self._values)
-        return self._written(records, changelog, batch, vouched.version, vouched.manifest)
+        with errors_of_tasks():  # the registry may stop answering the workers
+            return self._written(records, changelog, batch, vouched.version, vouched.manifest)
 
     def _evolves(self, before: SnapshotManifest) -> bool:
         """Whether the next snapshot has other columns."""
@@ -133,7 +135,8 @@ class Snapshot:
     def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch, version: int) -> tuple[SnapshotManifest, int]:
         """The first snapshot after a change of generation: it replaces all that the table has."""
         changelog = range_to_fold(self._store.changelog_topic, None, bounds)
-        return self._written(*self._committed(changelog, batch), batch, version, None)
+        with errors_of_tasks():
+            return self._written(*self._committed(changelog, batch), batch, version, None)
 
     def _committed(self, changelog: ChangelogRange, batch: CommittedBatch) -> tuple[DataFrame, ChangelogRange]:
         """The records of a range, and the part of it that ends with `batch`."""

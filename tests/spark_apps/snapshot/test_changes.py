@@ -1,0 +1,36 @@
+"""What Spark's workers make of a store's changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.snapshot.changes import with_columns
+from state.schemas.errors import SchemaRegistryUnavailableError
+from state.snapshots.columns import PLACE_COLUMNS
+from state.snapshots.store_values import StoreValues
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class AwayValues(StoreValues):
+    """Values whose registry has stopped answering."""
+
+    def reader(self) -> object:  # type: ignore[override]
+        def read(_: bytes) -> object:
+            raise SchemaRegistryUnavailableError("the schema registry does not answer")
+
+        return read
+
+
+def test_a_registry_that_stops_answering_the_workers_is_tried_again(spark_session: SparkSession) -> None:
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in PLACE_COLUMNS.items())
+    row = dict.fromkeys(PLACE_COLUMNS) | {"_key": b"k", "_value": b"v"}
+    changes = spark_session.createDataFrame([tuple(row.values())], ddl)
+    with pytest.raises(SchemaRegistryUnavailableError, match="does not answer"), errors_of_tasks():
+        with_columns(changes, {"card": "string"}, AwayValues(())).collect()
