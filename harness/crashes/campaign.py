@@ -151,10 +151,9 @@ class Campaign:
     def _run_app(self, app: str) -> None:
         living = self.livings[app]
         wanted = -(-self.count * _SHARES[app] // sum(_SHARES.values()))
-        most = wanted * (2 if wanted >= _WHOLE else 1)
         for number, life in enumerate(lives(app, self.seed)):
-            is_whole = all(self.hits_at[app, point] for point in POINTS[app])
-            if number > most or len(living.hits) >= (wanted if is_whole else most):
+            is_whole = wanted < _WHOLE or all(self.hits_at[app, point] for point in POINTS[app])
+            if number > 2 * wanted or (is_whole and len(living.hits) >= wanted):
                 return
             try:
                 living.live(number, life)
