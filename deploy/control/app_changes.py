@@ -54,7 +54,7 @@ class AppChanges:
             except OSError:
                 self.control.start()
                 raise
-            # Whoever watches the apps may have started it before the size was there.
+            # The watcher may have started it before the size was there.
             return self.control.start() or self.control.restart()
         except (AppFailedError, AppTimeoutError) as error:
             write_scale(self.scale_file, before)

@@ -38,7 +38,7 @@ def numbers_of(fields: Iterable[ValueField]) -> frozenset[str]:
 
 
 def decimal_type(precision: int, scale: int) -> str:
-    """The SQL type of a decimal; that of text if a column can't have so many digits."""
+    """The SQL type of a decimal; that of text if it has more digits than a column."""
     return f"decimal({precision},{scale})" if 0 <= scale <= precision <= _MOST_DIGITS else JSON_TEXT
 
 

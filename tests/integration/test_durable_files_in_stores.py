@@ -4,7 +4,6 @@ too; a clean-up is undone from there, and forgotten.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from harness.app_process import AppProcess, AppProcesses
-from harness.broker import start_broker
+from harness.app_process import AppProcess
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
 from state.locations import Location, entries, location
 from state.program import ExitCode
-from tests.integration.test_tables_in_stores import CHANGELOG, IMPATIENT, TOPICS, Lake, made_store, shown
+from tests.integration.lake import Lake, made_store, running_lake, shown
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
@@ -27,8 +25,6 @@ pytestmark = [
     pytest.mark.timeout(2400),  # a broker, a store, and many Spark sessions one after the other
 ]
 
-_PATIENCE_S = 900
-"""Of waits for an event: on a busy machine a first batch takes minutes."""
 _KILLS = 3
 
 
@@ -36,29 +32,9 @@ _KILLS = 3
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp(f"durable-{request.param}")
     store = made_store(request.param, folder / "store")
-    broker = start_broker(folder / "broker")
-    properties = {**IMPATIENT, "jars": [str(jar) for jar in store.jars]} if store.jars else IMPATIENT
-    durable = store.uri.removesuffix("/tables")
-    apps = AppProcesses(
-        folder / "run",
-        broker.bootstrap,
-        {"trigger_interval_ms": "50", "durable_uri": f"{durable}/shop", "tables_uri": store.uri}
-        | {"spark": json.dumps(properties)},
-        patience_s=_PATIENCE_S,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in store.environment.items():
-            patch.setenv(name, value)
-        try:
-            store.start()
-            for topic in TOPICS:
-                broker.create_topic(topic)
-            broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
-            yield Lake(store, broker, apps)
-        finally:
-            apps.stop()
-            broker.stop()
-            store.close()
+    place = f"{store.uri.removesuffix('/tables')}/shop"
+    with running_lake(store, folder, {"durable_uri": place}) as found:
+        yield found
 
 
 def durable(lake: Lake) -> Location:

@@ -4,12 +4,9 @@ and goes. Nothing is lost or doubled, and a store that is away is one clear erro
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,17 +14,14 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from deploy.demo.invoices import Record as Sold
-from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
-from harness.app_process import AppProcess, AppProcesses
-from harness.broker import Broker, start_broker
+from deploy.demo.oracle import MASKED_FIELDS
+from harness.app_process import AppProcess
 from harness.sales import good_sales
-from harness.storage.hdfs import Hdfs
-from harness.storage.place import TableStore, frozen, is_asked
-from harness.storage.s3 import S3
-from harness.topics import end_offsets, read_topic, write_topic
+from harness.storage.place import frozen, is_asked
+from harness.topics import end_offsets, write_topic
 from harness.waiting import eventually
 from state.program import ExitCode
+from tests.integration.lake import PATIENCE_S, Lake, made_store, running_lake, shown
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
@@ -35,84 +29,13 @@ pytestmark = [
     pytest.mark.timeout(2400),  # a broker, a store, and eight Spark sessions one after the other
 ]
 
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
-CHANGELOG = "pos-rewards-changelog"
-IMPATIENT = {
-    "hadoop.fs.s3a.attempts.maximum": 1,
-    "hadoop.fs.s3a.retry.limit": 2,
-    "hadoop.ipc.client.connect.max.retries": 2,
-}
-"""Hadoop's clients would wait for minutes, and then do the same."""
-_PATIENCE_S = 900
-"""Of waits for an event: on a busy machine a first batch takes minutes."""
-
-
-@dataclass(frozen=True)
-class Lake:
-    """A store of tables, and the apps and jobs that use it."""
-
-    store: TableStore
-    broker: Broker
-    apps: AppProcesses
-
-    def table(self, name: str) -> DeltaTable:
-        return DeltaTable(f"{self.store.uri}/{name}")
-
-    def expected(self) -> Expectation:
-        """What must have come out of all that was put into `pos`."""
-        return expect(Sold("pos", record.key, record.value) for record in read_topic(self.broker.bootstrap, "pos"))
-
-    def run(self, *command: str) -> tuple[int, str]:
-        """The exit code of a command, and all that it said."""
-        done = self.apps.run(*command)
-        return done.returncode, done.stdout + done.stderr
-
-    def succeed(self, *command: str) -> dict[str, Any]:
-        """The answer of a command that must succeed."""
-        done = self.apps.run(*command, "--output", "json")
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        answer: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
-        return answer
-
 
 @pytest.fixture(scope="module", params=["hdfs", "s3"])
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp(f"lake-{request.param}")
-    store = made_store(request.param, folder / "store")
-    broker = start_broker(folder / "broker")
-    properties = {**IMPATIENT, "jars": [str(jar) for jar in store.jars]} if store.jars else IMPATIENT
-    apps = AppProcesses(
-        folder / "run",
-        broker.bootstrap,
-        {"trigger_interval_ms": "50", "tables_uri": store.uri, "spark": json.dumps(properties)},
-        constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
-        patience_s=_PATIENCE_S,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in store.environment.items():
-            patch.setenv(name, value)
-        try:
-            store.start()
-            for topic in TOPICS:
-                broker.create_topic(topic)
-            broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
-            yield Lake(store, broker, apps)
-        finally:
-            apps.stop()
-            broker.stop()
-            store.close()
-
-
-def made_store(name: str, folder: Path) -> TableStore:
-    if name == "s3":
-        store = S3()
-        if not (S3.is_fetched() and store.jars):
-            pytest.skip("the S3 server and its jars are not there: run `make setup-storage`")
-        return store
-    if not Hdfs.is_fetched():
-        pytest.skip("the jars of HDFS are not there: run `make setup-storage`")
-    folder.mkdir()
-    return Hdfs(folder)
+    quick = {"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    with running_lake(made_store(request.param, folder / "store"), folder, {}, quick) as found:
+        yield found
 
 
 def test_the_export_outlives_its_store_and_holds_every_line_item_once(lake: Lake) -> None:
@@ -237,7 +160,7 @@ def await_connection(lake: Lake, process: AppProcess, *, of_jvm: bool = False) -
             return True
         return is_asked(lake.store, [*asking.children(recursive=True), *([] if of_jvm else [asking])])
 
-    eventually(asks, _PATIENCE_S, "it asks the store")
+    eventually(asks, PATIENCE_S, "it asks the store")
 
 
 def test_a_generation_is_seeded_takes_over_and_its_snapshot_is_restored(lake: Lake) -> None:
@@ -281,9 +204,3 @@ def tiered(lake: Lake) -> dict[str, tuple[Any, int]]:
         )
         for row in rows
     }
-
-
-def shown(lake: Lake) -> dict[str, tuple[Any, int]]:
-    """Points and invoices by card, as deltalake reads them."""
-    rows = lake.table("rewards").to_pyarrow_table().to_pylist()
-    return {row["CustomerCardNo"]: (row["TotalLoyaltyPoints"], row["InvoiceCount"]) for row in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -17,7 +18,9 @@ from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from spark_apps.runtime.preflight import Preflight
 from spark_apps.runtime.runner import AppRun, Watch
 from spark_apps.runtime.stream import StreamContext
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
@@ -42,6 +45,27 @@ def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: P
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
         process(NOTHING, 1)
     assert begun == [0]
+
+
+def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[bool] = []
+
+    class Begun(AppRun):
+        def begin(self, *_: object) -> Any:
+            return SimpleNamespace(stop=lambda: stopped.append(True))
+
+    def away(*_: object) -> dict[str, str]:
+        raise BrokerUnavailableError("nobody listens")
+
+    monkeypatch.setattr("spark_apps.runtime.runner.opened", lambda _: SimpleNamespace(process=None))
+    monkeypatch.setattr(Topics, "ids", away)
+    found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={})))
+    run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())
+    with pytest.raises(BrokerUnavailableError):
+        run._query(NOTHING, NOTHING, found)
+    assert stopped == [True]
 
 
 class Unfinished:
