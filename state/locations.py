@@ -81,7 +81,8 @@ class RemoteFolder:
 
         with reaching(self):
             found = self._files().get_file_info(FileSelector(self._path, allow_not_found=True))
-        return (self / info.base_name for info in found)
+        # Hadoop's client of S3 marks a folder by an empty object of its name, which is listed as well.
+        return (self / info.base_name for info in found if info.path.strip("/") != self._path)
 
     def read_bytes(self) -> bytes:
         """The content of the file.
@@ -108,7 +109,7 @@ class RemoteFolder:
             self._files().delete_file(self._path)
 
     def delete_files(self) -> None:
-        """Deletes all files in the folder and below. In HDFS empty folders stay."""
+        """Deletes all files in the folder and below. Empty folders stay, in S3 as the markers of Hadoop's client."""
         with reaching(self):
             self._files().delete_dir(self._path)
 

@@ -85,7 +85,9 @@ def test_an_app_whose_store_is_away_ends_and_goes_on_afterwards(lake: Lake) -> N
 
 
 def test_a_generation_is_seeded_takes_over_and_the_old_one_is_deleted_in_the_store(lake: Lake) -> None:
+    sell(lake, 50, seed=15)
     live = lake.apps.start("pos")
+    live.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
     seeded = lake.succeed("generation", "seed", "pos")
     beside = lake.apps.start_next("pos")
     sell(lake, 50, seed=14)
@@ -105,6 +107,11 @@ def test_a_generation_is_seeded_takes_over_and_the_old_one_is_deleted_in_the_sto
 
 
 def test_a_clean_up_is_archived_undone_and_forgotten_in_the_store(lake: Lake) -> None:
+    sell(lake, 50, seed=16)
+    pos = lake.apps.start("pos")
+    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
+    assert pos.terminate() == 0, pos.log_tail()
+    check_exact(lake)
     before = shown(lake)
     undone, forgotten = (cleaned(lake, undo_days) for undo_days in ("7", "0"))
     assert lake.succeed("cleanup", "run", "rewards", undone)["deleted"] == len(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from harness.storage.s3 import S3
@@ -102,6 +103,16 @@ def test_a_folder_is_deleted_with_all_that_is_below(place: Location) -> None:
     delete_tree(place / "gen-1")
     delete_tree(place / "gen-1")
     assert entries(place) == [place / "gen-10"]
+
+
+def test_a_folder_that_hadoop_has_marked_is_not_in_itself(s3: S3, s3_place: RemoteFolder) -> None:
+    name = f"tables/{s3_place.name}/offsets"
+    marked = f"http://127.0.0.1:{s3.port}/{s3.bucket}/{name}/"
+    assert httpx2.put(marked, content=b"").status_code == 200
+    assert entries(s3_place / "offsets") == []
+    write_in_one_step(s3_place / "offsets" / "0", b"v1")
+    assert entries(s3_place / "offsets") == [s3_place / "offsets" / "0"]
+    assert entries(s3_place) == [s3_place / "offsets"]
 
 
 def test_what_a_store_did_not_take_whole_is_not_there(s3: S3, s3_place: RemoteFolder) -> None:
