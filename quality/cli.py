@@ -66,7 +66,9 @@ def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> 
     docs = settings.data_docs_dir(table) / "index.html"
     new = batch is not None
     published = new and verdict.status is Status.PUBLISHED
-    write_answer({**_report(verdict, resolution), "new": new, "published": published, "data_docs": str(docs)}, output)
+    more = {"new": new, "published": published, "data_docs": str(docs)}
+    brief = _summary_of_check(verdict, resolution) | {"new": new, "data_docs": str(docs)}
+    write_answer({**_report(verdict, resolution), **more}, output, brief)
     if not verdict.passed and resolution is None:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -222,6 +224,14 @@ def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:
         "reasons": verdict.reasons,
         "resolution": None if resolution is None else orjson.loads(resolution.to_json()),
     }
+
+
+def _summary_of_check(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:
+    """A verdict for people: what was not met. Data Docs have each expectation."""
+    shown = {key: value for key, value in _summary(verdict, resolution).items() if value is not None}
+    met = sum(outcome.passed for outcome in verdict.outcomes)
+    counts = {"warnings": verdict.warnings, "expectations_met": f"{met} of {len(verdict.outcomes)}"}
+    return {"status": verdict.status, "reasons": verdict.reasons, **shown, **counts}
 
 
 def _in_words(summary: dict[str, Any]) -> dict[str, Any]:

@@ -66,6 +66,9 @@ def check_upgrade(
     write_answer({"app": spec.name, "stores": stores}, output)
 
 
+_SHOWN_OF_SNAPSHOT = ("store", "generation", "delta_version", "committed", "row_count", "changed_keys", "duration_ms")
+
+
 @snapshot_commands.command()
 def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Bring tables up to their app's last committed batch.
@@ -85,7 +88,11 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     summaries = take_snapshots(specs, settings, SystemClock())
     taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
-    write_answer(taken[stores[0]] if len(taken) == 1 else {"store": ",".join(stores), "stores": taken}, output)
+    write_answer(
+        taken[stores[0]] if len(taken) == 1 else {"store": ",".join(stores), "stores": taken},
+        output,
+        {"snapshots": [{field: summary[field] for field in _SHOWN_OF_SNAPSHOT} for summary in taken.values()]},
+    )
 
 
 @snapshot_commands.command()

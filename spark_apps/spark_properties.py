@@ -95,6 +95,12 @@ def site_properties() -> SparkProperties:
         raise ConfigurationError(msg) from error
 
 
+def has_own_log_levels() -> bool:
+    """Whether the folder that `SPARK_CONF_DIR` names has a configuration of Log4j, which Spark finds by itself."""
+    folder = os.environ.get(CONF_DIR)  # noqa: TID251 (Spark's own variable)
+    return bool(folder) and any(Path(folder).glob("log4j2.*"))
+
+
 def ui_address(properties: Mapping[str, str]) -> str:
     """The address of Spark's UI, the first app's if there are several; empty if these properties ask for none."""
     if properties.get("spark.ui.enabled") != "true":

@@ -136,7 +136,8 @@ def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper generation status pos
     """
     begin_job()
-    write_answer(generation_status(app), output)
+    described = generation_status(app)
+    write_answer(described, output, _brief(described))
 
 
 def generation_status(app: str) -> dict[str, Any]:
@@ -309,7 +310,8 @@ def _answered(
     taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
     made = step(taken)
     journal, more = made if isinstance(made, tuple) else (made, {})
-    write_answer({**_described(taken, journal), **more}, output)
+    described = _described(taken, journal)
+    write_answer({**described, **more}, output, {**_brief(described), **more})
 
 
 def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> GenerationController:
@@ -349,6 +351,20 @@ def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:
         "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
         "generations": [_generation(taken, journal, item) for _, item in sorted(journal.generations.items())],
         "processes": {role.program(journal.app): process_status(taken, role) for role in Role},
+    }
+
+
+def _brief(described: dict[str, Any]) -> dict[str, Any]:
+    """The generations for people: what is live, what runs beside it, and how far it is."""
+    shown = ("generation", "state", "schema", "origin", "seed_rows", "last_batch", "records_behind_live")
+    processes = {name: process for name, process in described["processes"].items() if process is not None}
+    return {
+        **described,
+        "generations": [{field: item[field] for field in shown} for item in described["generations"]],
+        "processes": [
+            {"process": name, **{field: process[field] for field in ("state", "generation", "problem", "error")}}
+            for name, process in processes.items()
+        ],
     }
 
 

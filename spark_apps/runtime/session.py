@@ -18,7 +18,13 @@ from pyspark.sql import SparkSession
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.table_store import close_to_others, reaching_by_spark, store_properties
 from spark_apps.settings import AppSettings
-from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS, combined, site_properties
+from spark_apps.spark_properties import (
+    DEFAULT_JAVA_OPTIONS,
+    JAVA_OPTIONS,
+    combined,
+    has_own_log_levels,
+    site_properties,
+)
 from state.clock import Clock
 from state.errors import ConfigurationError
 
@@ -30,6 +36,7 @@ ARROW_BATCH_BYTES = 64 << 20
 """The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_LOG_LEVELS = Path(__file__).with_name("log4j2.properties")
 _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
 
@@ -132,7 +139,6 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         JAVA_OPTIONS: _java_options(settings, scratch),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.log.level": "ERROR",
         "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -157,6 +163,8 @@ def _umask(settings: AppSettings) -> str:
 
 def _java_options(settings: AppSettings, scratch: Path) -> str:
     options = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+    if not has_own_log_levels():
+        options += f" -Dlog4j2.configurationFile={_LOG_LEVELS}"
     archive = settings.jars_dir / ARCHIVE
     if not archive.exists():
         return options

@@ -22,7 +22,7 @@ from state.program import ExitCode
 if TYPE_CHECKING:
     from state.client import NodeLag, StateClient
 
-_STORES = ("store", "topic", "kind", "backend", "partitions", "approximate_num_entries")
+_STORES = ("store", "kind", "backend", "partitions", "approximate_num_entries")
 _LAG = ("node", "store", "partition", "role", "state", "offset_lag", "notes")
 _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 

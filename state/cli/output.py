@@ -107,19 +107,26 @@ def write_rows(rows: Iterable[Fields], output: ListOutput, columns: Sequence[str
     return len(shown)
 
 
-def write_answer(answer: Fields, output: AnswerOutput) -> None:
-    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects."""
+def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = None) -> None:
+    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects.
+
+    Args:
+        answer: what programs get.
+        output: for whom.
+        brief: what people get, if all of `answer` is too much to read.
+    """
     if output is AnswerOutput.JSON:
         write_json(answer)
         return
+    answer = answer if brief is None else brief
     lists = {name: value for name, value in answer.items() if _is_list_of_objects(value)}
     fields = Table(Column(style="bold", no_wrap=True), Column(overflow="fold"), box=None, show_header=False)
     for name, value in answer.items():
         if name not in lists:
-            fields.add_row(name.replace("_", " "), Text(_words(name, value)))
+            fields.add_row(_label(name), Text(_words(name, value)))
     show(fields)
     for name, value in lists.items():
-        show(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+        show(Text(f"\n{_label(name)}", style="bold"))
         show(table(list(dict.fromkeys(field for row in value for field in row)), value))
 
 
@@ -127,7 +134,7 @@ def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
     """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line."""
     rows = list(rows)
     found = Table(
-        *(Column(name.replace("_", " "), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
+        *(Column(_label(name), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
     )
     for row in rows:
         found.add_row(*(Text(_cell(name, row.get(name))) for name in columns))
@@ -182,7 +189,7 @@ def _is_list_of_objects(value: object) -> bool:
 
 
 def _justify(name: str, rows: Sequence[Fields]) -> Any:
-    numbers = all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
+    numbers = not _is_time(name) and all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
     return "right" if rows and numbers else "left"
 
 
@@ -199,11 +206,20 @@ def _words(name: str, value: object) -> str:
 def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
-    if name in {"start_ms", "end_ms"} and isinstance(value, int):
+    if _is_time(name) and isinstance(value, int):
         return iso(value)
     if isinstance(value, str | Decimal):
         return str(value)
     return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _is_time(name: str) -> bool:
+    return name in {"start_ms", "end_ms"} or name.endswith("_at_ms")
+
+
+def _label(name: str) -> str:
+    """A field's name for people: the unit of a time goes, because its value is a date then."""
+    return (name.removesuffix("_ms") if _is_time(name) else name).replace("_", " ")
 
 
 def _plain(value: object) -> float | str:

@@ -16,9 +16,14 @@ _WORDS = {
 
 
 def explain_plan(plan: Plan) -> str:
-    """All changes, breaking ones first."""
+    """All changes, breaking ones first; then the stores that stay as they are, in one line."""
     ordered = sorted(plan.changes, key=lambda change: (change.verdict is not Verdict.BREAKS, change.store))
-    return "\n".join(explain_change(change) for change in ordered)
+    unchanged = [change for change in ordered if change.verdict is Verdict.UNCHANGED and not change.details]
+    lines = [explain_change(change) for change in ordered if change not in unchanged]
+    if unchanged:
+        stay = "stays as it is" if len(unchanged) == 1 else "stay as they are"
+        lines.append(f"{', '.join(f'**{change.store}**' for change in unchanged)} {stay}\n")
+    return "\n".join(lines)
 
 
 def explain_change(change: Change) -> str:

@@ -6,7 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from spark_apps.settings import AppSettings
-from spark_apps.spark_properties import OWNED, SparkProperties, checked_properties, combined, site_properties
+from spark_apps.spark_properties import (
+    OWNED,
+    SparkProperties,
+    checked_properties,
+    combined,
+    has_own_log_levels,
+    site_properties,
+)
 from state.configuration import explained
 from state.errors import ConfigurationError
 
@@ -124,6 +131,15 @@ def test_a_folder_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "gone"))
     with pytest.raises(ConfigurationError, match=r"there is no folder .*gone: correct SPARK_CONF_DIR"):
         site_properties()
+
+
+def test_log_levels_of_sparks_own_folder_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    assert not has_own_log_levels()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert not has_own_log_levels()
+    (tmp_path / "log4j2.properties").touch()
+    assert has_own_log_levels()
 
 
 def test_the_page_names_every_property_that_is_refused() -> None:

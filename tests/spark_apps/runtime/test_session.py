@@ -25,14 +25,16 @@ class Sessions:
 
     folder: Path
     seen: dict[str, dict[str, Any]]
+    log: str
+    """Their standard error."""
 
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Sessions:
     folder = tmp_path_factory.mktemp("sessions")
     command = [sys.executable, "-m", two_sessions.__name__, str(folder)]
-    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return Sessions(folder, json.loads(answer))
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Sessions(folder, json.loads(ended.stdout), ended.stderr)
 
 
 def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(sessions: Sessions) -> None:
@@ -64,6 +66,11 @@ def test_a_batch_starts_no_process_for_the_files_that_it_writes(sessions: Sessio
     assert (checkpoint / "commits" / "0").exists()
     told = programs.read_text().splitlines() if programs.exists() else []
     assert [line for line in told if str(checkpoint) in line] == []
+
+
+def test_spark_does_not_announce_its_log_levels(sessions: Sessions) -> None:
+    assert "log4j" not in sessions.log
+    assert "log level" not in sessions.log
 
 
 def test_classes_come_from_the_archive(sessions: Sessions) -> None:
