@@ -97,8 +97,8 @@ def site_properties() -> SparkProperties:
 
 def has_own_log_levels() -> bool:
     """Whether the folder that `SPARK_CONF_DIR` names has a configuration of Log4j, which Spark finds by itself."""
-    folder = os.environ.get(CONF_DIR)  # noqa: TID251 (Spark's own variable)
-    return bool(folder) and any(Path(folder).glob("log4j2.*"))
+    folder = os.environ.get(CONF_DIR, "")  # noqa: TID251 (Spark's own variable)
+    return folder != "" and any(Path(folder).glob("log4j2.*"))
 
 
 def ui_address(properties: Mapping[str, str]) -> str:
