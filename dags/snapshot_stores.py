@@ -1,7 +1,8 @@
 """Snapshot the stores into Delta tables.
 
 **What it does.** Folds the changelog records since the last snapshot into the store's Delta table, up to the end of a
-batch that the app has committed. The commit carries the manifest: offsets, row count, digests.
+batch that the app has committed. The commit carries the manifest: offsets, row count, digests. There is a task for each
+app, and the tables of its stores end at the same batch.
 
 **When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap. Stores of apps that have never
 run here are skipped. An Airflow backfill is harmless: a snapshot has the current state, whatever the run's date.
@@ -11,12 +12,12 @@ run here are skipped. An Airflow backfill is harmless: a snapshot has the curren
 | `store` | `all` or one store | which stores |
 
 **What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
-older one. A task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
+older one. A task's XCom has the result; the asset `delta_<store>` of each store is updated, for DAGs that follow it.
 
-**If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. If it keeps
-failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
-changed by something else*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores
-its last snapshot.
+**If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. The other
+stores of the app have their snapshots all the same. If it keeps failing, the task's log has the job's own error; the
+last good snapshot stays readable. *A retry can't help: table … was changed by something else*: nothing is merged into
+such a table. `storekeeper snapshot restore <store>` restores its last snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
+from storekeeper_provider.dag_parts.per_store import ChooseStoresByAppOperator, for_each_store, per_store
 from storekeeper_provider.dag_parts.per_table import UPDATED_SNAPSHOTS, TableOperator
 from storekeeper_provider.dag_parts.runs import at
 
@@ -43,6 +44,7 @@ with DAG(
         _NAMES,
         "snapshot",
         "create",
+        choose=ChooseStoresByAppOperator,
         operator=TableOperator,
         task_id="snapshot",
         display_name="Take a snapshot",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
 from state.changelog.position import Position
 from state.clock import Clock
-from state.errors import ChangelogError
+from state.errors import ChangelogError, StateError
+from state.program import ExitCode, exit_code_of
 from state.schemas.bound import value_subject
 from state.snapshots.damage import damaged
 from state.snapshots.delta_log import is_table
@@ -60,7 +61,8 @@ class SnapshotSummary:
 def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> list[SnapshotSummary]:
     """Updates the Delta tables of an app's stores to its last committed batch, the same for all of them.
 
-    Safe to run again after any crash.
+    Safe to run again after any crash. A store that fails doesn't keep the others from their snapshots. Their errors
+    are logged, and the one that a retry can't mend is raised, if there is one.
 
     Raises:
         BrokerUnavailableError, AppRunningError, SchemaRegistryUnavailableError: it can't run now.
@@ -72,14 +74,34 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     topics = Topics(settings.kafka)
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
-    summaries: list[SnapshotSummary] = []
     jobs = [job_lease(store.name, "snapshot") for store in stores]
     with leased_session(jobs, settings, clock) as spark:
         batch = CommittedBatch.of(SparkCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
-        for store in stores:
+
+        def taken(store: StoreSpec) -> SnapshotSummary:
             manifest, changed_keys = Snapshot(spark, settings, store, topics).take(batch)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
-            summaries.append(SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms))
+            return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
+
+        return each_taken(stores, taken)
+
+
+def each_taken(stores: Sequence[StoreSpec], take: Callable[[StoreSpec], SnapshotSummary]) -> list[SnapshotSummary]:
+    """Takes the snapshot of each store, also after one that fails.
+
+    Raises:
+        StateError: one of them failed. If several did, it is an error that a retry can't mend, if there is one.
+    """
+    summaries: list[SnapshotSummary] = []
+    errors: list[StateError] = []
+    for store in stores:
+        try:
+            summaries.append(take(store))
+        except StateError as error:
+            _log.error("snapshot_failed", store=store.name, error=str(error))
+            errors.append(error)
+    if errors:
+        raise next((error for error in errors if exit_code_of(error) is not ExitCode.TRY_AGAIN), errors[0])
     return summaries
 
 

@@ -17,13 +17,13 @@ ALL = "all"
 
 
 class ChooseOperator(BaseOperator):
-    """Returns the arguments of each mapped task: the command and the name of a store or table.
+    """Returns the arguments of each mapped task: the command and the names of stores or tables.
 
     It chooses those whose assets started the run, or those that the run's params name.
 
     Args:
         names: those to choose from.
-        command: the words in front of the name.
+        command: the words in front of the names.
         selected: the name that the run is for, or "all". Templated.
         **kwargs: those of every operator.
     """
@@ -45,8 +45,12 @@ class ChooseOperator(BaseOperator):
         """What "all" stands for."""
         return self.names
 
+    def grouped(self, names: Sequence[str]) -> list[list[str]]:
+        """The chosen names of each mapped task: one each."""
+        return [[name] for name in names]
+
     def execute(self, context: Context) -> list[list[str]]:
-        """The arguments by name."""
+        """The arguments of each mapped task."""
         # Of assets and aliases; none in a run that no update started.
         updated = {asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")}
         if updated:
@@ -55,4 +59,4 @@ class ChooseOperator(BaseOperator):
             chosen = [name for name in self.names if name == self.selected]
             chosen = list(self.everything()) if self.selected == ALL else chosen
         self.log.info("chosen: %s", ", ".join(chosen) or "none")
-        return [[*self.command, name] for name in chosen]
+        return [[*self.command, *names] for names in self.grouped(chosen)]

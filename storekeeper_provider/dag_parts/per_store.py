@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -42,6 +43,7 @@ def for_each_store(
     *command: str,
     task_id: str,
     display_name: str,
+    choose: type[ChooseOperator] | None = None,
     operator: type[StorekeeperJobOperator] = StorekeeperJobOperator,
     **options: Any,
 ) -> None:
@@ -52,18 +54,19 @@ def for_each_store(
         *command: the words in front of the store's name.
         task_id: of the mapped task.
         display_name: of the mapped task.
-        operator: runs the command; its `arguments` are the command and the store's name.
+        choose: chooses the stores, and which of them share a task; `ChooseStoresOperator` by default.
+        operator: runs the command; its `arguments` are the command and the stores' names.
         **options: further arguments of the operator.
     """
-    choose = ChooseStoresOperator(names=names.stores, command=command)
+    chosen = (choose or ChooseStoresOperator)(names=names.stores, command=command)
     mapped = operator.partial(
         task_id=task_id,
         task_display_name=display_name,
-        map_index_template="{{ task.arguments[-1] }}",
+        map_index_template=f"{{{{ task.arguments[{len(command)}:] | join(', ') }}}}",
         execution_timeout=TASK_TIMEOUT,
         **options,
     )
-    mapped.expand(arguments=choose.output)
+    mapped.expand(arguments=chosen.output)
 
 
 class ChooseStoresOperator(ChooseOperator):
@@ -90,3 +93,15 @@ class ChooseStoresOperator(ChooseOperator):
     def everything(self) -> list[str]:
         """The stores whose apps have ever run here."""
         return [store["store"] for store in StorekeeperHook(self.storekeeper_conn_id).stores() if store["has_run"]]
+
+
+class ChooseStoresByAppOperator(ChooseStoresOperator):
+    """Chooses as `ChooseStoresOperator` does. The stores of one app share a task."""
+
+    def grouped(self, names: Sequence[str]) -> list[list[str]]:
+        """The chosen stores of each app."""
+        apps = {store["store"]: store["app"] for store in StorekeeperHook(self.storekeeper_conn_id).stores()}
+        found: dict[str, list[str]] = {}
+        for name in names:
+            found.setdefault(apps.get(name, name), []).append(name)
+        return list(found.values())

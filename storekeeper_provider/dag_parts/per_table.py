@@ -34,10 +34,10 @@ class ChooseTablesOperator(ChooseOperator):
 
 
 class TableOperator(StorekeeperJobOperator):
-    """Runs a command that writes a Delta table, and updates the table's asset through the alias among its outlets.
+    """Runs a command that writes Delta tables, and updates their assets through the alias among its outlets.
 
     Args:
-        table: the table; by default the last of `arguments`. Templated.
+        table: the table; by default those that the result names in `stores`, or the last of `arguments`. Templated.
         **kwargs: those of `StorekeeperJobOperator`.
     """
 
@@ -51,9 +51,11 @@ class TableOperator(StorekeeperJobOperator):
         """Called when the job is over; raises what `StorekeeperJobOperator` raises."""
         summary = super().on_over(context, event)
         if summary.get("published", True):  # a repeated verdict, for one, wrote nothing
+            written = summary.get("stores") or [self.table or self.arguments[-1]]
             for alias in self.outlets:
                 if isinstance(alias, AssetAlias):
-                    context["outlet_events"][alias].add(delta_table(self.table or self.arguments[-1]))
+                    for name in written:
+                        context["outlet_events"][alias].add(delta_table(name))
         return summary
 
 

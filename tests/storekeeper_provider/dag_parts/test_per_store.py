@@ -11,7 +11,7 @@ from airflow.serialization.decoders import decode_deadline_reference
 from airflow.serialization.encoders import encode_deadline_reference
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
-from storekeeper_provider.dag_parts.per_store import ChooseStoresOperator
+from storekeeper_provider.dag_parts.per_store import ChooseStoresByAppOperator, ChooseStoresOperator
 from storekeeper_provider.dag_parts.runs import done_within, report_missed_deadline
 from storekeeper_provider.hook import StorekeeperHook
 
@@ -33,6 +33,19 @@ def test_a_run_is_for_the_store_of_its_params_or_for_those_whose_apps_have_run(m
 
 def test_a_run_after_snapshots_is_for_their_stores_alone() -> None:
     assert chosen("all", "orders", "rewards", "somebody-elses") == [["verify", "rewards"], ["verify", "orders"]]
+
+
+def test_the_stores_of_one_app_share_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [
+        {"store": store, "app": app, "has_run": True}
+        for store, app in {"orders": "places", "prices": "ticks", "order-times": "places"}.items()
+    ]
+    monkeypatch.setattr(StorekeeperHook, "stores", lambda _: there)
+    choose = ChooseStoresByAppOperator(names=["orders", "prices"], command=["snapshot", "create"], selected="all")
+    assert choose.execute(cast("Context", {})) == [
+        ["snapshot", "create", "orders", "order-times"],
+        ["snapshot", "create", "prices"],
+    ]
 
 
 @pytest.mark.parametrize(("needed", "asks"), [("True", True), ("False", False)])

@@ -47,6 +47,7 @@ class Events:
         ({"published": True}, "bills", ["delta_bills"]),
         ({"rows": 3}, "", ["delta_orders"]),  # of a command that always writes
         ({"published": False}, "", []),
+        ({"stores": {"orders": {}, "order-times": {}}}, "", ["delta_orders", "delta_order-times"]),
     ],
 )
 def test_the_asset_is_updated_if_the_table_was(
