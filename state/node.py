@@ -20,8 +20,7 @@ from state.kafka.access import check_login
 from state.names import checked_name
 from state.node_log import configure_log
 from state.query.app import make_app
-from state.query.forwarding.peers import FORWARD_TIMEOUT_MS, Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import FORWARD_TIMEOUT_MS, Peers, Router
 from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
 from state.query.observing.metrics import NodeCollector, Scrapes

@@ -79,7 +79,7 @@ def test_views_of_the_platform_read_the_model_alone() -> None:
 def test_nodes_ask_one_another_in_one_way() -> None:
     connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
     sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}
-    assert [name for name, source in sources.items() if connects.search(source)] == ["peers.py"]
+    assert [name for name, source in sources.items() if connects.search(source)] == ["forwarding.py"]
 
 
 def test_the_lock_names_no_index_and_pins_every_hash() -> None:

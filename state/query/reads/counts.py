@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from state.errors import SerializationError
 from state.query.answers.origins import Origin, read_with_origins, with_origins
-from state.query.forwarding.peers import PeerRequest
+from state.query.forwarding import PeerRequest
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/count/"

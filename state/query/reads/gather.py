@@ -27,8 +27,7 @@ from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.answers.answer import TooManyScansError
 from state.query.answers.origins import Origin, origin_headers
-from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
-from state.query.forwarding.router import Router
+from state.query.forwarding import AT_CAPACITY, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.turns import Steps, Turns
 from state.replicas.freshness import ReplicaFreshness

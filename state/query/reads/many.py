@@ -14,7 +14,7 @@ from state.protocol.keys import decode_base64url
 from state.query.answers.answer import check_key
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
-from state.query.forwarding.peers import PeerRequest
+from state.query.forwarding import PeerRequest
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer
 from state.query.reads.hot_rows import HotRows

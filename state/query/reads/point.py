@@ -25,8 +25,7 @@ from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, check_key, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
 from state.query.answers.origins import LocalOrigin
-from state.query.forwarding.peers import PeerRequest
-from state.query.forwarding.router import NoHolderAnsweredError, Router
+from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.hot_rows import NONE, OK, HotRows
 from state.query.reads.snapshot_fallback import SnapshotFallback

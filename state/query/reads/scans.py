@@ -18,7 +18,7 @@ from state.errors import InvalidArgumentError, SerializationError
 from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import RowTimes
 from state.query.answers.origins import Origin
-from state.query.forwarding.peers import PeerRequest
+from state.query.forwarding import PeerRequest
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer, count_in
 from state.query.reads.pages import KeyRange, PageLimits, RowPage, Scan, merge_pages, read_page

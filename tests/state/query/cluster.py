@@ -17,8 +17,7 @@ from state.cluster.catalog import Catalog
 from state.keys.sessions import session_row_key
 from state.keys.windows import window_row_key
 from state.query.app import make_app
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.observing.metrics import Scrapes
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer

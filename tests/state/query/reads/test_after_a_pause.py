@@ -14,8 +14,7 @@ from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
 from state.query.answers.answer import SERVED_BY, Answer
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica

@@ -13,8 +13,7 @@ from state.clock import SystemClock
 from state.cluster.assignment import Assignment
 from state.cluster.catalog import Catalog
 from state.protocol.position_token import PositionToken
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.many import ManyQueries
