@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from state.cluster.catalog import Catalog
-from state.errors import InvalidArgumentError, SerializationError, StateError
+from state.errors import InvalidArgumentError, SerializationError
 from state.protocol.keys import decode_base64url
 from state.query.answers.answer import check_key
 from state.query.answers.json_rows import no_row_json, row_json
@@ -17,15 +17,11 @@ from state.query.answers.origins import Origin
 from state.query.forwarding import PeerRequest
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer
-from state.query.reads.hot_rows import HotRows
-from state.query.reads.kinds import KEYED_KINDS
-from state.query.reads.point import count_misses
 from state.query.reads.turns import Steps, finished
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/keys/"
-_MANY_AT_ONCE = 1000
-_READ_AT_ONCE = 256
+READ_AT_ONCE = 256
 _NEWLINE = b"\n"
 
 Rows = Mapping[bytes, bytes | None]
@@ -47,16 +43,16 @@ class KeysQuestion:
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows of this node's replicas."""
         steps = self._steps(replicas)
-        return steps if sum(map(len, self.keys.values())) > _READ_AT_ONCE else finished(steps)
+        return steps if sum(map(len, self.keys.values())) > READ_AT_ONCE else finished(steps)
 
     def _steps(self, replicas: Sequence[Replica]) -> Steps[dict[bytes, bytes | None]]:
         found: dict[bytes, bytes | None] = {}
         for replica in replicas:
             wanted = self.keys.get(replica.replica_id.partition, ())
-            for at in range(0, len(wanted), _READ_AT_ONCE):
-                if len(found) >= _READ_AT_ONCE:
+            for at in range(0, len(wanted), READ_AT_ONCE):
+                if len(found) >= READ_AT_ONCE:
                     yield
-                keys = wanted[at : at + _READ_AT_ONCE]
+                keys = wanted[at : at + READ_AT_ONCE]
                 for key, row in zip(keys, replica.get_many(keys), strict=True):
                     found[key] = None if row is None else row_json(key, row.value)
         return found
@@ -92,54 +88,11 @@ class KeysQuestion:
 class ManyQueries:
     """Answers for several keys at a time. Belongs to one event loop."""
 
-    def __init__(
-        self, catalog: Catalog, gatherer: Gatherer, hot_rows: HotRows, *, max_keys: int, max_key_bytes: int
-    ) -> None:
+    def __init__(self, catalog: Catalog, gatherer: Gatherer, *, max_keys: int, max_key_bytes: int) -> None:
         self._catalog = catalog
         self._gatherer = gatherer
-        self._hot_rows = hot_rows
         self._max_keys = max_keys
         self._max_key_bytes = max_key_bytes
-
-    def now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
-        """The whole HTTP response, if this node has all rows; None if not. Rows that aren't cached are read first."""
-        if not 1 <= len(keys) <= min(self._max_keys, _MANY_AT_ONCE):
-            return None
-        found = self._hot_rows.answer_many(store, keys)
-        if found is not None:
-            self._hot_rows.count_hits(store, len(keys))
-        elif self._warm(store.decode(), keys):
-            found = self._hot_rows.answer_many(store, keys)
-        return found
-
-    def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
-        """Reads the rows that aren't cached into the cache; False if this node can't."""
-        catalog = self._catalog
-        by_replica: dict[Replica, list[bytes]] = {}
-        try:
-            if catalog.definition(store).kind not in KEYED_KINDS:
-                return False
-            for key in keys:
-                replica = catalog.replica(store, catalog.partition(store, key))
-                if replica is None or replica.cache is None or not 0 < len(key) <= self._max_key_bytes:
-                    return False
-                if replica.cache.get(key) is None:
-                    by_replica.setdefault(replica, []).append(key)
-                else:
-                    replica.cache.hits += 1
-            if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
-                return False
-            for replica, wanted in by_replica.items():
-                writes = replica.writes
-                count_misses(replica, len(wanted))
-                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
-                    if row is None:
-                        self._hot_rows.keep_none(replica, store, key, writes)
-                    else:
-                        self._hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
-        except StateError:
-            return False
-        return True
 
     async def answer(
         self, store: str, keys: Sequence[bytes], asked: Asked

@@ -14,7 +14,6 @@ from state.query.reads.counts import CountQuestion, saturating_sum
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import parse_keys
 from state.query.reads.pages import KeyRange, Scan
-from state.query.routes.front import answer_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
     KeyFormat,
@@ -44,7 +43,7 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
         """The row of one key: `{"key": …, "value": …}`."""
         del store, key_format  # read from the path and query as they were sent
-        return response_of(await answer_key(services.point, request.scope))
+        return response_of(await services.point.answer_request(request.scope))
 
     @routes.get("/state/keyvalues/{store}/count")
     async def count(store: str, request: Request, response: Response) -> CountView:

@@ -21,6 +21,7 @@ from state.query.forwarding import Peers, Router
 from state.query.observing.metrics import Scrapes
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
+from state.query.reads.hot import HotReads
 from state.query.reads.many import ManyQueries
 from state.query.reads.pages import CursorCodec, PageLimits
 from state.query.reads.point import PointQueries
@@ -90,13 +91,14 @@ class Node:
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
-        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5, clock=cluster.clock, gate=gate)
+        hot = HotReads(self.catalog, cluster.clock, max_key_bytes=1000, max_keys=cluster.limits.max_page_rows)
+        point = PointQueries(
+            self.catalog, self.router, hot, max_key_bytes=1000, longest_s=5, clock=cluster.clock, gate=gate
+        )
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,
-            many=ManyQueries(
-                self.catalog, gatherer, point.hot_rows, max_keys=cluster.limits.max_page_rows, max_key_bytes=1000
-            ),
+            many=ManyQueries(self.catalog, gatherer, max_keys=cluster.limits.max_page_rows, max_key_bytes=1000),
             gatherer=gatherer,
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),

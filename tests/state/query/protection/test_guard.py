@@ -11,9 +11,7 @@ import orjson
 import pytest
 
 from state.clock import ManualClock, SystemClock
-from state.query.protection.connection_places import PROVEN
-from state.query.protection.guard import Guard, GuardLimits
-from state.query.protection.hot_requests import HotAnswers, HotRequests
+from state.query.protection.guard import PROVEN, Guard, GuardLimits
 from state.security.access import Caller, Role
 from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
@@ -44,7 +42,6 @@ class Echo:
         self.bodies: list[bytes] = []
         self._then = then
         self._media_type = media_type
-        self.hot_answers = HotAnswers(b"/hot/", lambda _: b"")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self.seen.append(scope)
@@ -67,7 +64,6 @@ def guarded(app: App, authenticator: Authenticator | None = None) -> Guard:
         authenticator=authenticator or Authenticator(),
         hops=hops,
         hosts=HostRule(),
-        clock=clock,
     )
 
 
@@ -266,19 +262,6 @@ def test_a_hop_for_a_caller_is_checked_again_here(authenticator: tuple[Authentic
         assert asyncio.run(ask(guard, target, encoded))[0] == told
 
 
-def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(
-    authenticator: tuple[Authenticator, bytes],
-) -> None:
-    hot = guarded(Echo()).hot_answers
-    assert hot is not None
-    assert hot.accepts_host(b"127.0.0.1:1")
-    assert not hot.accepts_host(b"evil.example.org")
-    assert hot.max_body_bytes == LIMITS.max_body_bytes
-    behind = guarded(Echo(), authenticator[0]).hot_answers
-    assert behind is not None
-    assert behind.authenticator is authenticator[0]
-
-
 def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(
     authenticator: tuple[Authenticator, bytes],
 ) -> None:
@@ -318,9 +301,3 @@ def test_the_trace_of_a_request_is_kept_for_what_it_asks_others(given: bytes | N
 
     asyncio.run(two())
     assert seen == [TRACE.decode(), kept]
-
-
-def test_a_request_with_a_trace_is_no_hot_request() -> None:
-    hot = HotRequests(HotAnswers(b"/", lambda _: b"answer"))
-    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n") == b"answer"
-    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\ntraceparent: %b\r\n\r\n" % TRACE) is None

@@ -16,6 +16,7 @@ from state.cluster.view import Member
 from state.query.answers.answer import SERVED_BY, Answer
 from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.hot import HotReads
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -53,6 +54,7 @@ class Woken:
         self.point = PointQueries(
             catalog,
             Router(catalog, peers),
+            HotReads(catalog, clock, max_key_bytes=100, max_keys=10),
             max_key_bytes=100,
             longest_s=5,
             clock=clock,
