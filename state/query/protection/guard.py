@@ -33,18 +33,18 @@ from state.query.answers.answer import (
 from state.query.protection.traffic import Traffic
 from state.query.reads.hot import HOT_PREFIX, HotReads
 from state.security.access import (
+    DOCS_PATH,
     INTERNAL_PREFIX,
+    LIVE_PATH,
+    PAGE_PATH,
+    Authenticator,
     Caller,
     ForbiddenError,
+    HostRule,
     UnauthenticatedError,
     check_access,
-    check_plain,
-    current_caller,
-    is_open,
 )
-from state.security.authenticator import Authenticator
-from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
-from state.security.host_rule import HostRule
+from state.security.hop import ANONYMOUS, CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier, asked_for
 from state.trace_context import TRACEPARENT, current_trace, trace_of
 
 log = structlog.get_logger(__name__)
@@ -60,6 +60,8 @@ _WATCHED = frozenset(
 _BODILESS = frozenset({"GET", "HEAD"})
 _INTERNAL = INTERNAL_PREFIX.decode()
 _DEADLINE_QUERY = b"deadline_ms="
+_OPEN = frozenset({LIVE_PATH, b"/", DOCS_PATH.encode()})
+_HIDDEN = (b"%2f", b"%5c", b"%00")
 PROVEN = "storekeeper.proven"
 """In the `state` of an ASGI scope: to be called once a whole request of an authorized caller was read."""
 
@@ -255,7 +257,7 @@ class Guard:
 
     async def _admit(self, scope: Scope, receive: Any, send: Any, watched: Watched) -> None:
         _check_site(watched)
-        check_plain(scope["raw_path"])
+        _check_plain(scope["raw_path"])
         hop: Hop | None = None
         if _HOP in watched:
             target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
@@ -274,7 +276,7 @@ class Guard:
         if hop is not None or caller is not None or self._authenticator.open:
             scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
-        current_caller.set(caller)
+        asked_for.set(ANONYMOUS if caller is None else caller.name)
         trace = trace_of(watched.get(_TRACEPARENT))
         current_trace.set(None if trace is None else trace.decode())
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
@@ -288,13 +290,9 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """The caller, after checking their rights; None where no caller is required."""
-        if self._authenticator.open or is_open(scope["raw_path"]):
+        if self._authenticator.open or _is_open(scope["raw_path"]):
             return None
-        caller = (
-            self._authenticator.caller(watched.get(_AUTHORIZATION))
-            if hop is None
-            else self._authenticator.caller_of(hop)
-        )
+        caller = self._authenticator.caller(watched.get(_AUTHORIZATION), hop)
         if hop is None or not scope["path"].startswith(_INTERNAL):
             check_access(caller, scope["raw_path"])
         return caller
@@ -349,6 +347,25 @@ def _check_site(watched: Watched) -> None:
     """Pages of other sites may link to a node but not call it. Programs send none of these headers."""
     if watched.get(_SITE) in {b"cross-site", b"same-site"} and watched.get(_MODE) != b"navigate":
         raise ForbiddenError("pages of other sites may not call this node")
+
+
+def _is_open(raw_path: bytes) -> bool:
+    """Whether anybody may ask for a path: the node's life, and the files of its pages.
+
+    These files hold no data; the page at `/` asks for a token.
+    """
+    return raw_path in _OPEN or raw_path.startswith(PAGE_PATH.encode())
+
+
+def _check_plain(raw_path: bytes) -> None:
+    """Refuses a path whose first parts change their meaning when they are decoded.
+
+    Raises:
+        InvalidArgumentError: if a store's name, or what is before it, holds an encoded slash, backslash or NUL.
+    """
+    head = b"/".join(raw_path.split(b"/", 4)[:4]).lower()
+    if b"%" in head and any(hidden in head for hidden in _HIDDEN):
+        raise InvalidArgumentError("the name of a store holds neither slashes nor backslashes, encoded or not")
 
 
 class GuardedSend:

@@ -12,10 +12,18 @@ import pytest
 
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import PROVEN, Guard, GuardLimits
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
-from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
-from state.security.host_rule import HostRule
+from state.security.access import (
+    Authenticator,
+    Caller,
+    HostRule,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
+from state.security.hop import ANONYMOUS, FOR_ITSELF, HopSigner, HopVerifier, asked_for
 from state.trace_context import current_trace
 from tests.state.test_trace_context import TRACE
 
@@ -301,3 +309,25 @@ def test_the_trace_of_a_request_is_kept_for_what_it_asks_others(given: bytes | N
 
     asyncio.run(two())
     assert seen == [TRACE.decode(), kept]
+
+
+def test_a_node_asks_others_for_its_caller(authenticator: tuple[Authenticator, bytes]) -> None:
+    seen: list[str] = []
+
+    async def note() -> None:
+        seen.append(asked_for.get())
+
+    asyncio.run(ask(guarded(Echo(note)), "/x", [HOST]))
+    token = (b"authorization", authenticator[1])
+    asyncio.run(ask(guarded(Echo(note), authenticator[0]), "/state/keyvalue/rewards/1", [HOST, token]))
+    assert seen == [ANONYMOUS, "r"]
+    assert asked_for.get() == FOR_ITSELF, "outside a request"
+
+
+def test_what_holds_no_data_is_open_to_all(authenticator: tuple[Authenticator, bytes]) -> None:
+    guard = guarded(Echo(), authenticator[0])
+    for target, told in (
+        *(("/", 200), ("/page/page.js", 200), ("/docs", 200), ("/livez", 200)),
+        *(("/pagex", 401), ("/openapi.json", 401), ("/state/stores", 401), ("/metrics", 401)),
+    ):
+        assert asyncio.run(ask(guard, target, [HOST]))[0] == told, target

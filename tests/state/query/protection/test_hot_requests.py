@@ -9,10 +9,18 @@ import pytest
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.reads.hot import HotReads
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import (
+    Authenticator,
+    Caller,
+    HostRule,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
 from state.security.hop import HopVerifier
-from state.security.host_rule import HostRule
 from tests.state.test_trace_context import TRACE
 
 ALL, ONE, MONITOR = (new_token().encode() for _ in range(3))

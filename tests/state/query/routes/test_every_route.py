@@ -12,8 +12,16 @@ from starlette.routing import Route
 
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import (
+    Authenticator,
+    Caller,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
 from state.security.hop import HopVerifier
 from tests.state.query.cluster import Cluster
 from tests.state.query.protection.test_guard import HOST, SECRET, ask, kind
