@@ -20,7 +20,7 @@ from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
-from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness, SourceProgress
+from state.replicas.freshness import EndQuestion, FreshnessTracker, SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_rows import ReadRow, ReplicaRows
 from state.replicas.replica_storage import ReplicaStorage
@@ -33,12 +33,11 @@ log = structlog.get_logger(__name__)
 
 
 class Replica(ReplicaRows):
-    """See the module. `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
+    """See the module.
 
     Attributes:
         known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:
             queries would look for keys in the wrong partitions. None if it does not matter.
-        tracker: the freshness of the rows.
         restores: how long each restore took, from the opening until it had caught up.
     """
 
@@ -58,9 +57,8 @@ class Replica(ReplicaRows):
         restores: LatencyRecorder | None = None,
         may_rebuild: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(replica_id, index, cache, read_row)
-        self.topic = topic
-        self.role = role
+        tracker = FreshnessTracker(source_progress)
+        super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
         self.restores = restores or LatencyRecorder()
         self._storage = storage
@@ -68,58 +66,18 @@ class Replica(ReplicaRows):
         self._listener = listener
         self._may_rebuild = may_rebuild
         self._whole_at_s: float | None = None
-        self._checkpoint: Checkpoint | None = None
         self._plan: RestorePlan | None = None
         self._delete_retention_ms = 0
-        self._end_offset: int | None = None
         self._restore_began_s = 0.0
         self._behind_since_s: float | None = None
         self._restored = 0
-        self._shown_offset = 0
         self._end_topic_id: str | None = None
         self._log_changed = False
-        self.tracker = FreshnessTracker(source_progress)
 
     @property
     def log_changed(self) -> bool:
         """Whether the changelog was deleted or recreated since the rows were last checked."""
         return self._log_changed
-
-    @property
-    def offset(self) -> int | None:
-        """Next changelog offset to apply; None before the replica was opened."""
-        return None if self._checkpoint is None else self._checkpoint.offset
-
-    @property
-    def offset_lag(self) -> int | None:
-        """How many records are missing at most; None while unknown."""
-        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
-        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
-
-    @property
-    def shown_offset(self) -> int:
-        """Rows that were read before this property contain no record at this changelog offset or later."""
-        return self._shown_offset
-
-    def freshness(self, at_s: float) -> ReplicaFreshness:
-        """The freshness that a row has at least if it is read after this call.
-
-        Args:
-            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
-        """
-        offset = self.offset or 0
-        end = self.tracker.end(at_s)
-        return ReplicaFreshness(
-            topic=self.topic,
-            partition=self.replica_id.partition,
-            role=self.role,
-            caught_up=self._serving,
-            offset=offset,
-            offset_lag=None if end is None else max(0, end[0] - offset),
-            end_age_ms=None if end is None else end[1],
-            staleness_ms=self.tracker.staleness_ms(at_s),
-            source=self.tracker.source(),
-        )
 
     def status(self) -> ReplicaStatus:
         """One look at everything. Safe from any thread."""

@@ -1,4 +1,4 @@
-"""The rows of a replica: any thread reads them while one thread follows the changelog."""
+"""What readers see of a replica: its rows and how fresh they are. Any thread reads while one thread follows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.row_cache import RowCache
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 from state.stores.bytes_store import BytesStore
 from state.stores.row import ReplicaRow, decode_row
 
@@ -28,8 +29,13 @@ ReadRow = Callable[[bytes], ReplicaRow]
 class ReplicaRows:
     """Reads from the store while it is open and served. `Replica` opens, fills and closes it.
 
+    `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
+
     Attributes:
         replica_id: which.
+        topic: its changelog.
+        role: whether queries prefer it.
+        tracker: the freshness of the rows.
         index: kept in step with the rows while the store is open; None if there is none.
         cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
         read_row: how a row that is asked for is read.
@@ -37,9 +43,20 @@ class ReplicaRows:
     """
 
     def __init__(
-        self, replica_id: ReplicaId, index: RankedIndex | None, cache: RowCache | None, read_row: ReadRow = decode_row
+        self,
+        replica_id: ReplicaId,
+        topic: str,
+        *,
+        role: ReplicaRole,
+        tracker: FreshnessTracker,
+        index: RankedIndex | None,
+        cache: RowCache | None,
+        read_row: ReadRow,
     ) -> None:
         self.replica_id = replica_id
+        self.topic = topic
+        self.role = role
+        self.tracker = tracker
         self.index = index
         self.cache = cache
         self.read_row = read_row
@@ -49,6 +66,9 @@ class ReplicaRows:
         self._serving = False
         self._damaged = False
         self._error: str | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._end_offset: int | None = None
+        self._shown_offset = 0
 
     @property
     def state(self) -> ReplicaState:
@@ -69,6 +89,42 @@ class ReplicaRows:
     def damaged(self) -> bool:
         """Whether a read found damage, so that the store must be set aside."""
         return self._damaged
+
+    @property
+    def offset(self) -> int | None:
+        """Next changelog offset to apply; None before the replica was opened."""
+        return None if self._checkpoint is None else self._checkpoint.offset
+
+    @property
+    def offset_lag(self) -> int | None:
+        """How many records are missing at most; None while unknown."""
+        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
+        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
+
+    @property
+    def shown_offset(self) -> int:
+        """Rows that were read before this property contain no record at this changelog offset or later."""
+        return self._shown_offset
+
+    def freshness(self, at_s: float) -> ReplicaFreshness:
+        """The freshness that a row has at least if it is read after this call.
+
+        Args:
+            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
+        """
+        offset = self.offset or 0
+        end = self.tracker.end(at_s)
+        return ReplicaFreshness(
+            topic=self.topic,
+            partition=self.replica_id.partition,
+            role=self.role,
+            caught_up=self._serving,
+            offset=offset,
+            offset_lag=None if end is None else max(0, end[0] - offset),
+            end_age_ms=None if end is None else end[1],
+            staleness_ms=self.tracker.staleness_ms(at_s),
+            source=self.tracker.source(),
+        )
 
     def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
         """The row at `key`, or None if there is none. With `restoring`, the row may be old or not restored yet.

@@ -50,6 +50,7 @@ from state.errors import (
     UnknownStoreError,
 )
 from state.names import store_of
+from state.protocol.keys import KeyTooLongError
 from state.protocol.too_stale import TooStaleError
 from state.security.access import ForbiddenError, UnauthenticatedError
 from state.security.hop import HopRefusedError
@@ -101,21 +102,6 @@ class UnknownKeyError(StateError):
 def unknown_key(store: str, key: bytes) -> UnknownKeyError:
     """The error for a key without a row in a complete store."""
     return UnknownKeyError(f"store {store_of(store)} has no key {key[:200].decode(errors='replace')!r}")
-
-
-class KeyTooLongError(InvalidArgumentError):
-    """The key is longer than the node takes."""
-
-
-def check_key(key: bytes, max_bytes: int) -> None:
-    """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
-    if not key:
-        raise InvalidArgumentError(
-            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
-        )
-    if len(key) > max_bytes:
-        msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
-        raise KeyTooLongError(msg)
 
 
 class BodyTooLargeError(InvalidArgumentError):

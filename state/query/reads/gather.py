@@ -190,7 +190,7 @@ class Gatherer:
             TooManyScansError: if this node has too many such reads under way.
         """
         replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
-        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=1.0) for replica in replicas))
+        admitted = await self._admitted(replicas, asked, share=1.0)
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
                 known = asked.refused(self._catalog.node, replica)
@@ -204,7 +204,7 @@ class Gatherer:
         held = [self._serving(question.store, number) for number in partitions]
         replicas = [replica for replica in held if replica is not None]
         # Another node may be fresher, so some of the wait is left to it.
-        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=0.5) for replica in replicas))
+        admitted = await self._admitted(replicas, asked, share=0.5)
         ready = [replica for replica, fresh in zip(replicas, admitted, strict=True) if fresh]
         if not ready:
             return []
@@ -214,6 +214,11 @@ class Gatherer:
             # Closed or damaged during the query: another replica may answer.
             log.warning("local_read_failed", store=question.store, error=str(error))
             return []
+
+    async def _admitted(self, replicas: Sequence[Replica], asked: Asked, *, share: float) -> Sequence[bool]:
+        if not asked.requirement.asks_freshness:
+            return [True] * len(replicas)
+        return await asyncio.gather(*(self._gate.admits(replica, asked, share=share) for replica in replicas))
 
     async def _read(self, question: PartitionQuestion[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]

@@ -10,8 +10,7 @@ import orjson
 
 from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError, SerializationError
-from state.protocol.keys import decode_base64url
-from state.query.answers.answer import check_key
+from state.protocol.keys import check_key, decode_base64url
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
 from state.query.forwarding import PeerRequest

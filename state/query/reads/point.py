@@ -29,9 +29,9 @@ from state.errors import (
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale, check_names
-from state.protocol.keys import decode_base64url, key_segments
+from state.protocol.keys import check_key, decode_base64url, key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, check_key, problem_of, unknown_key
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
 from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -164,7 +164,8 @@ class PointQueries:
             try:
                 if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
                     return fresher
-                if await self._gate.admits(replica, question, share=1.0 if forwarded else 0.5):
+                share = 1.0 if forwarded else 0.5
+                if not question.requirement.asks_freshness or await self._gate.admits(replica, question, share=share):
                     return self._local(replica, question)
             except InvalidStateStoreError:
                 # Closed or damaged during the query: another replica may answer.
