@@ -30,12 +30,11 @@ from state.query.protection.traffic import Traffic
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
 from state.query.reads.hot import HotReads
-from state.query.reads.many import ManyQueries
-from state.query.reads.pages import CursorCodec, PageLimits
+from state.query.reads.pages import CursorCodec, PageLimits, QueryLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
-from state.query.routes.services import QueryLimits, QueryServices
+from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex, as_it_is
 from state.replicas.replica_rows import ReadRow
 from state.replicas.states import ReplicaId
@@ -104,12 +103,12 @@ class Node:
         )
         router = Router(self._catalog, peers)
         gate = FreshnessGate(self._clock, self._runtime.replicas.end_offset_poller.ask_soon)
-        hot = HotReads(self._catalog, self._clock, max_key_bytes=limits.max_key_bytes, max_keys=limits.max_page_rows)
+        hot = HotReads(self._catalog, self._clock, limits)
         point = PointQueries(
             self._catalog,
             router,
             hot,
-            max_key_bytes=limits.max_key_bytes,
+            limits=limits,
             longest_s=FORWARD_TIMEOUT_MS / 1000,
             clock=self._clock,
             gate=gate,
@@ -132,9 +131,6 @@ class Node:
         services = QueryServices(
             catalog=self._catalog,
             point=point,
-            many=ManyQueries(
-                self._catalog, gatherer, max_keys=limits.max_page_rows, max_key_bytes=limits.max_key_bytes
-            ),
             gatherer=gatherer,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),

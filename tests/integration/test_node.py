@@ -50,7 +50,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 @contextmanager
 def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes, each holding every partition, and 500 rows."""
-    longest_key = {"state.query.routes.services:QueryLimits.max_key_bytes": 1000}
+    longest_key = {"state.query.reads.pages:QueryLimits.max_key_bytes": 1000}
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(broker, run_dir, f"rewards={topic}", constants=longest_key)
     with started([one, other]):

@@ -19,13 +19,12 @@ from state.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
     SerializationError,
-    StateError,
     StoreRestoringError,
     StoreUnavailableError,
 )
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import TooManyScansError
+from state.query.answers.answer import Answer, TooManyScansError
 from state.query.answers.origins import Origin, origin_headers
 from state.query.forwarding import AT_CAPACITY, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -62,7 +61,7 @@ class PartitionQuestion(Protocol[_T]):
         ...
 
     def decode(self, body: bytes) -> tuple[_T, list[Origin]]:
-        """Reads another node's answer. Raises SerializationError if it can't be read."""
+        """Reads another node's answer. Any error says that it can't be read."""
         ...
 
 
@@ -259,11 +258,8 @@ class Gatherer:
         reasons = list(found.reasons)
         for part in found.parts:
             try:
-                if part.answer.status != 200:
-                    msg = f"another node answered with status {part.answer.status}"
-                    raise SerializationError(msg)
-                decoded, origins = question.decode(part.answer.body)
-            except StateError as error:
+                decoded, origins = _decoded(question, part.answer)
+            except SerializationError as error:
                 log.warning("peer_answer_unreadable", store=question.store, error=str(error))
                 reasons.append(str(error))
             else:
@@ -313,6 +309,16 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
+
+
+def _decoded(question: PartitionQuestion[_T], answer: Answer) -> tuple[_T, list[Origin]]:
+    if answer.status != 200:
+        msg = f"another node answered with status {answer.status}"
+        raise SerializationError(msg)
+    try:
+        return question.decode(answer.body)
+    except Exception as error:
+        raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
 
 
 def count_in(query: Mapping[str, str], name: str) -> int:

@@ -27,6 +27,7 @@ from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import LocalOrigin, Look
 from state.query.reads.kinds import KEYED_KINDS
 from state.query.reads.many import READ_AT_ONCE, parse_keys
+from state.query.reads.pages import QueryLimits
 from state.replicas.replica import Replica
 from state.replicas.row_cache import Cached, RowCache
 from state.replicas.states import ReplicaRole
@@ -76,11 +77,11 @@ class HotReads:
         answered: how long the answers here took.
     """
 
-    def __init__(self, catalog: Catalog, clock: Clock, *, max_key_bytes: int, max_keys: int) -> None:
+    def __init__(self, catalog: Catalog, clock: Clock, limits: QueryLimits) -> None:
         self._catalog = catalog
         self._monotonic_s = clock.monotonic_s
-        self._max_key_bytes = max_key_bytes
-        self._max_keys = min(max_keys, _MANY_AT_ONCE)
+        self._max_key_bytes = limits.max_key_bytes
+        self._max_keys = min(limits.max_page_rows, _MANY_AT_ONCE)
         self.origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
         self.latency = {store: LatencyRecorder() for store in catalog.topics}
         self.answered = LatencyRecorder()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import orjson
 
 from state.cluster.catalog import Catalog
-from state.errors import InvalidArgumentError, SerializationError
-from state.protocol.keys import check_key, decode_base64url
+from state.errors import InvalidArgumentError
+from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
 from state.query.forwarding import PeerRequest
@@ -33,6 +34,14 @@ class KeysQuestion:
 
     store: str
     keys: Mapping[int, Sequence[bytes]]
+
+    @classmethod
+    def of(cls, catalog: Catalog, store: str, keys: Iterable[bytes]) -> Self:
+        """The question for keys, wherever they are. Raises as `Catalog.partition` does."""
+        found: dict[int, list[bytes]] = {}
+        for key in dict.fromkeys(keys):
+            found.setdefault(catalog.partition(store, key), []).append(key)
+        return cls(store, found)
 
     def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
         """As the internal route reads it, with the keys in the body."""
@@ -69,57 +78,31 @@ class KeysQuestion:
 
     def decode(self, body: bytes) -> tuple[dict[bytes, bytes | None], list[Origin]]:
         """Reads another node's rows."""
-        try:
-            head, _, rows = body.partition(_NEWLINE)
-            fields = orjson.loads(head)
-            found: dict[bytes, bytes | None] = {}
-            at = 0
-            for key, length in fields["rows"]:
-                found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
-                at += length or 0
-            if at != len(rows):
-                raise ValueError("the rows don't have the lengths that were said")
-            return found, [Origin.of_json(origin) for origin in fields["origins"]]
-        except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
-            raise SerializationError("another node's rows can't be read: let all nodes have one version") from error
+        head, _, rows = body.partition(_NEWLINE)
+        fields = orjson.loads(head)
+        found: dict[bytes, bytes | None] = {}
+        at = 0
+        for key, length in fields["rows"]:
+            found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
+            at += length or 0
+        if at != len(rows):
+            raise ValueError("the rows don't have the lengths that were said")
+        return found, [Origin.of_json(origin) for origin in fields["origins"]]
 
 
-class ManyQueries:
-    """Answers for several keys at a time. Belongs to one event loop."""
+async def rows_of_keys(
+    gatherer: Gatherer, question: KeysQuestion, keys: Sequence[bytes], asked: Asked
+) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
+    """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
-    def __init__(self, catalog: Catalog, gatherer: Gatherer, *, max_keys: int, max_key_bytes: int) -> None:
-        self._catalog = catalog
-        self._gatherer = gatherer
-        self._max_keys = max_keys
-        self._max_key_bytes = max_key_bytes
-
-    async def answer(
-        self, store: str, keys: Sequence[bytes], asked: Asked
-    ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
-        """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
-
-        With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
-
-        Raises:
-            InvalidArgumentError: if there are no keys, an empty one, or too many.
-            StateError: as `complete` of `gather` does.
-        """
-        question = KeysQuestion(store, self._by_partition(store, keys))
-        found = await self._gatherer.complete(question, asked, question.keys)
-        rows = {key: row for rows in found.found for key, row in rows.items()}
-        written = [rows[key] or no_row_json(key) for key in keys if key in rows]
-        flag = b"false" if found.missing else b"true"
-        return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
-
-    def _by_partition(self, store: str, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
-        if not 1 <= len(keys) <= self._max_keys:
-            msg = f"a request names 1 to {self._max_keys} keys, not {len(keys)}"
-            raise InvalidArgumentError(msg)
-        found: dict[int, list[bytes]] = {}
-        for key in dict.fromkeys(keys):
-            check_key(key, self._max_key_bytes)
-            found.setdefault(self._catalog.partition(store, key), []).append(key)
-        return found
+    With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false. Raises as
+    `Gatherer.complete` does.
+    """
+    found = await gatherer.complete(question, asked, question.keys)
+    rows = {key: row for rows in found.found for key, row in rows.items()}
+    written = [rows[key] or no_row_json(key) for key in keys if key in rows]
+    flag = b"false" if found.missing else b"true"
+    return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
 
 
 def parse_keys(body: bytes) -> list[bytes]:

@@ -36,6 +36,7 @@ from state.query.answers.json_rows import row_json
 from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
+from state.query.reads.pages import QueryLimits
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.replicas.replica import Replica
 from state.security.hop import HOP
@@ -103,7 +104,7 @@ class PointQueries:
         router: Router,
         hot: HotReads,
         *,
-        max_key_bytes: int,
+        limits: QueryLimits,
         longest_s: float,
         clock: Clock,
         gate: FreshnessGate,
@@ -111,7 +112,7 @@ class PointQueries:
     ) -> None:
         self._catalog = catalog
         self._router = router
-        self._max_key_bytes = max_key_bytes
+        self._max_key_bytes = limits.max_key_bytes
         self._longest_s = longest_s
         self._clock = clock
         self._gate = gate

@@ -17,6 +17,7 @@ from state.query.answers.answer import SERVED_BY, Answer
 from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -54,8 +55,8 @@ class Woken:
         self.point = PointQueries(
             catalog,
             Router(catalog, peers),
-            HotReads(catalog, clock, max_key_bytes=100, max_keys=10),
-            max_key_bytes=100,
+            HotReads(catalog, clock, QueryLimits()),
+            limits=QueryLimits(),
             longest_s=5,
             clock=clock,
             gate=FreshnessGate(clock, lambda: None),

@@ -13,6 +13,7 @@ from state.cluster.catalog import Catalog
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.query.answers.answer import Answer
 from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
 from state.query.reads.point import Front, PointQueries, asked_path
 from state.store_definitions import parse_definitions
 
@@ -39,7 +40,7 @@ class _Kept(HotReads):
     """Keeps what it is asked for."""
 
     def __init__(self, catalog: Catalog) -> None:
-        super().__init__(catalog, SystemClock(), max_key_bytes=10, max_keys=10)
+        super().__init__(catalog, SystemClock(), QueryLimits())
         self.asked: list[tuple[bytes, object]] = []
 
     def _kept(self, store: bytes, key: bytes) -> bytes:

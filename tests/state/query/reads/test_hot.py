@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from state.protocol.position_token import PositionToken
 from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -26,6 +28,7 @@ from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener, log_of
 
 TARGET = b"/state/keyvalue/rewards/k"
+LIMITS = QueryLimits(max_key_bytes=100)
 MANY = b"/state/keyvalues/rewards?key=k&key=k2&key=k"
 
 
@@ -50,10 +53,10 @@ class OneNode:
         self.clock = clock
         self.hot = self.hot_of(1000)
         gate = FreshnessGate(clock, lambda: None)
-        self.point = PointQueries(catalog, router, self.hot, max_key_bytes=100, longest_s=0.1, clock=clock, gate=gate)
+        self.point = PointQueries(catalog, router, self.hot, limits=LIMITS, longest_s=0.1, clock=clock, gate=gate)
 
     def hot_of(self, most_keys: int) -> HotReads:
-        return HotReads(self.catalog, self.clock, max_key_bytes=100, max_keys=most_keys)
+        return HotReads(self.catalog, self.clock, replace(LIMITS, max_page_rows=most_keys))
 
     def write(self, *rows: tuple[bytes, bytes | None]) -> None:
         records = [Record(self.end + number, *row) for number, row in enumerate(rows)]
