@@ -52,6 +52,13 @@ def test_every_path_that_the_architecture_names_exists() -> None:
     assert missing == []
 
 
+def test_every_module_on_the_way_of_a_read_exists() -> None:
+    folder = ROOT / "state" / "query"
+    named = re.findall(r"`([\w./]+\.py)`", (folder / "__init__.py").read_text())
+    assert "reads/point.py" in named
+    assert [path for path in named if not (folder / path).exists() and not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize(
     ("what", "pattern", "places"),
     [

@@ -160,6 +160,7 @@ class PointQueries:
             return Answer.problem(problem_of(error), (SERVED_BY, self._catalog.node.encode()))
 
     async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
+        """From this node's replica if it may answer and no other is likely to be fresher; if not, from another node."""
         replica = self._catalog.replica(question.store, question.partition)
         if replica is not None and question.requirement.allows(replica.role, caught_up=replica.serving):
             try:
