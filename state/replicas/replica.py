@@ -38,6 +38,7 @@ class Replica(ReplicaRows):
     Attributes:
         known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:
             queries would look for keys in the wrong partitions. None if it does not matter.
+        log_changed: whether the changelog was deleted or recreated since the rows were last checked.
         restores: how long each restore took, from the opening until it had caught up.
     """
 
@@ -72,12 +73,7 @@ class Replica(ReplicaRows):
         self._behind_since_s: float | None = None
         self._restored = 0
         self._end_topic_id: str | None = None
-        self._log_changed = False
-
-    @property
-    def log_changed(self) -> bool:
-        """Whether the changelog was deleted or recreated since the rows were last checked."""
-        return self._log_changed
+        self.log_changed = False
 
     def status(self) -> ReplicaStatus:
         """One look at everything. Safe from any thread."""
@@ -85,8 +81,8 @@ class Replica(ReplicaRows):
             replica=self.replica_id,
             topic=self.topic,
             role=self.role,
-            state=self._state,
-            serving=self._serving,
+            state=self.state,
+            serving=self.serving,
             offset=self.offset,
             end_offset=self._end_offset,
             restored_records=self._restored,
@@ -155,7 +151,7 @@ class Replica(ReplicaRows):
             self._whole_at_s = self._clock.monotonic_s()
         moved = checkpoint.moved(offset, self._whole_at_ms(checkpoint), folded.source, folded.skipped)
         if folded.entries or moved.offset != checkpoint.offset:
-            self._shown_offset = max(self._shown_offset, moved.offset)
+            self.shown_offset = max(self.shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
             self.writes += 1
             if self.cache is not None:
@@ -166,7 +162,7 @@ class Replica(ReplicaRows):
         self.tracker.moved(moved.offset, moved.source, self._clock.monotonic_s())
         self._report_skipped(folded.skipped)
         self._end_offset = max(moved.offset, moved.offset if whole else self._end_offset or 0)
-        if self._state is ReplicaState.RESTORING:
+        if self.state is ReplicaState.RESTORING:
             self._restore_on(plan, len(batch.messages))
 
     def saw_end(self, end_offset: int) -> None:
@@ -191,7 +187,7 @@ class Replica(ReplicaRows):
             return False
         self._end_offset = None
         self.tracker.lost_log()
-        self._log_changed |= found.topic_id != before
+        self.log_changed |= found.topic_id != before
         return found.topic_id != before
 
     def check(self, changelog: LogState) -> None:
@@ -207,13 +203,13 @@ class Replica(ReplicaRows):
         store, checkpoint = self._store, self._checkpoint
         if store is None or checkpoint is None:
             return
-        self._log_changed = False
+        self.log_changed = False
         plan = plan_restore(checkpoint, empty=False, log=changelog, behind_ms=self._behind_ms(checkpoint))
         if plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild():
             raise self._tombstones_expired()
         if plan.reason is RestoreReason.TOPIC_RECREATED:
             self._release()
-            self._state = ReplicaState.CREATED
+            self.state = ReplicaState.CREATED
         if plan.action is not RestoreAction.RESUME:
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
         self._end_offset = changelog.end_offset
@@ -226,7 +222,7 @@ class Replica(ReplicaRows):
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
-        self._state = ReplicaState.RESTORING
+        self.state = ReplicaState.RESTORING
         self._whole_at_s = None
 
     def restored_elsewhere(self, offset: int, records: int) -> None:
@@ -244,7 +240,7 @@ class Replica(ReplicaRows):
         if self._checkpoint is None:
             msg = f"replica {self.replica_id} is not open"
             raise StoreClosedError(msg)
-        self._state = ReplicaState.RUNNING if self._serving else ReplicaState.RESTORING
+        self.state = ReplicaState.RUNNING if self.serving else ReplicaState.RESTORING
         self._error = None
         return self._checkpoint.offset
 
@@ -260,28 +256,28 @@ class Replica(ReplicaRows):
         """Moves the damaged store out of the way: the next `open` starts an empty one."""
         self._release()
         self._storage.set_aside(self.replica_id)
-        self._state = ReplicaState.CREATED
+        self.state = ReplicaState.CREATED
 
     def close(self) -> None:
         """Flushes and closes the store. Safe to call twice."""
-        if self._state is ReplicaState.RESTORING and self._plan is not None:
+        if self.state is ReplicaState.RESTORING and self._plan is not None:
             self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
         self._release()
-        self._state = ReplicaState.CLOSED
+        self.state = ReplicaState.CLOSED
 
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
-        self._shown_offset = checkpoint.offset
-        self._restored, self._error, self._damaged = 0, None, False
-        self._end_topic_id, self._log_changed = checkpoint.topic_id, False
+        self.shown_offset = checkpoint.offset
+        self._restored, self._error, self.damaged = 0, None, False
+        self._end_topic_id, self.log_changed = checkpoint.topic_id, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
         # Another process may have restored most of it before: that time counts too.
         if self._behind_since_s is None:
             self._behind_since_s = self._restore_began_s
-        self._state = ReplicaState.RESTORING
+        self.state = ReplicaState.RESTORING
         self._listener(RestoreEvent.STARTED, self._progress(plan))
         if plan.completed_at(plan.offset):
             self._whole_at_s = self._clock.monotonic_s()
@@ -292,8 +288,8 @@ class Replica(ReplicaRows):
         self._restored += records
         progress = self._progress(plan)
         if plan.completed_at(progress.offset):
-            self._state = ReplicaState.RUNNING
-            self._serving = True
+            self.state = ReplicaState.RUNNING
+            self.serving = True
             self._note_restore()
             self._listener(RestoreEvent.ENDED, progress)
         else:
@@ -354,8 +350,8 @@ class Replica(ReplicaRows):
         )
 
     def _pause(self, state: ReplicaState, error: Exception) -> None:
-        if self._state is ReplicaState.RESTORING and self._plan is not None:
+        if self.state is ReplicaState.RESTORING and self._plan is not None:
             self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
-        self._state = state
+        self.state = state
         self._error = str(error)
-        self._log_changed = False
+        self.log_changed = False

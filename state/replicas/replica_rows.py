@@ -40,6 +40,10 @@ class ReplicaRows:
         cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
         read_row: how a row that is asked for is read.
         writes: increases after a row has changed and before the cache drops it.
+        state: what it is doing now.
+        serving: whether reads are answered now.
+        damaged: whether a read found damage, so that the store must be set aside.
+        shown_offset: rows that were read before this attribute contain no record at this changelog offset or later.
     """
 
     def __init__(
@@ -61,34 +65,19 @@ class ReplicaRows:
         self.cache = cache
         self.read_row = read_row
         self.writes = 0
-        self._state = ReplicaState.CREATED
+        self.state = ReplicaState.CREATED
         self._store: BytesStore | None = None
-        self._serving = False
-        self._damaged = False
+        self.serving = False
+        self.damaged = False
         self._error: str | None = None
         self._checkpoint: Checkpoint | None = None
         self._end_offset: int | None = None
-        self._shown_offset = 0
-
-    @property
-    def state(self) -> ReplicaState:
-        """What it is doing now."""
-        return self._state
-
-    @property
-    def serving(self) -> bool:
-        """Whether reads are answered now."""
-        return self._serving
+        self.shown_offset = 0
 
     @property
     def is_open(self) -> bool:
         """Whether its store is open, so that `resume` may be enough instead of `open`."""
         return self._store is not None
-
-    @property
-    def damaged(self) -> bool:
-        """Whether a read found damage, so that the store must be set aside."""
-        return self._damaged
 
     @property
     def offset(self) -> int | None:
@@ -100,11 +89,6 @@ class ReplicaRows:
         """How many records are missing at most; None while unknown."""
         checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
         return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
-
-    @property
-    def shown_offset(self) -> int:
-        """Rows that were read before this property contain no record at this changelog offset or later."""
-        return self._shown_offset
 
     def freshness(self, at_s: float) -> ReplicaFreshness:
         """The freshness that a row has at least if it is read after this call.
@@ -118,7 +102,7 @@ class ReplicaRows:
             topic=self.topic,
             partition=self.replica_id.partition,
             role=self.role,
-            caught_up=self._serving,
+            caught_up=self.serving,
             offset=offset,
             offset_lag=None if end is None else max(0, end[0] - offset),
             end_age_ms=None if end is None else end[1],
@@ -135,13 +119,13 @@ class ReplicaRows:
             StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
         """
         store = self._store
-        if store is None or not (self._serving or restoring):
+        if store is None or not (self.serving or restoring):
             self._refuse()
         try:
             row = store.get(key)
             return None if row is None else self.read_row(row)
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
@@ -149,13 +133,13 @@ class ReplicaRows:
     def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
         """The rows at `keys`, in their order. Raises as `get` does."""
         store = self._store
-        if store is None or not self._serving:
+        if store is None or not self.serving:
             self._refuse()
         try:
             read_row = self.read_row
             return [None if row is None else read_row(row) for row in store.get_many(keys)]
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
@@ -173,13 +157,13 @@ class ReplicaRows:
         self, start: bytes | None, stop: bytes | None, read_row: ReadRow, *, reverse: bool = False
     ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
         store = self._store
-        if not self._serving or store is None:
+        if not self.serving or store is None:
             self._refuse()
         try:
             with store.scan(start, stop, reverse=reverse) as rows:
                 yield ((key, read_row(row)) for key, row in rows)
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except (StoreClosedError, IteratorClosedError):
             self._refuse()
@@ -237,7 +221,7 @@ class ReplicaRows:
         self.index.built()
 
     def _release(self) -> None:
-        self._serving = False
+        self.serving = False
         self.writes += 1
         if self.cache is not None:
             self.cache.clear()
@@ -248,8 +232,8 @@ class ReplicaRows:
             store.close()
 
     def _refuse(self) -> NoReturn:
-        if self._state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
+        if self.state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
             msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
             raise StoreRestoringError(msg)
-        msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
+        msg = f"replica {self.replica_id} can't answer now: {self._error or self.state.value.lower()}"
         raise StoreUnavailableError(msg)

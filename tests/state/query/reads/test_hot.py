@@ -146,7 +146,7 @@ def test_the_position_covers_what_may_show_already(node: OneNode, monkeypatch: p
     for _ in range(2):
         assert node.hot.now(TARGET)
         assert node.hot.now(MANY)
-    monkeypatch.setattr(node.replica, "_shown_offset", 99)  # the follower has announced a write, and may have done it
+    monkeypatch.setattr(node.replica, "shown_offset", 99)  # the follower has announced a write, and may have done it
     for response in (node.hot.now(TARGET), node.hot.now(MANY)):
         headers, _ = parsed(response)
         assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 99)
