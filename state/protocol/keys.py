@@ -1,4 +1,4 @@
-"""Keys and their limits; as text they are percent-encoded in paths, or base64url where that can't be."""
+"""Keys as text: percent-encoded in paths, or base64url where that can't be."""
 
 from __future__ import annotations
 
@@ -9,21 +9,6 @@ from urllib.parse import quote_from_bytes
 from state.errors import InvalidArgumentError
 
 _DOTS = frozenset({b".", b"..", b""})
-
-
-class KeyTooLongError(InvalidArgumentError):
-    """The key is longer than the node takes."""
-
-
-def check_key(key: bytes, max_bytes: int) -> None:
-    """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
-    if not key:
-        raise InvalidArgumentError(
-            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
-        )
-    if len(key) > max_bytes:
-        msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
-        raise KeyTooLongError(msg)
 
 
 def key_segments(*keys: str | bytes) -> tuple[list[str], str]:

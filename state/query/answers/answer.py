@@ -50,7 +50,6 @@ from state.errors import (
     UnknownStoreError,
 )
 from state.names import store_of
-from state.protocol.keys import KeyTooLongError
 from state.protocol.too_stale import TooStaleError
 from state.security.access import ForbiddenError, UnauthenticatedError
 from state.security.hop import HopRefusedError
@@ -102,6 +101,10 @@ class UnknownKeyError(StateError):
 def unknown_key(store: str, key: bytes) -> UnknownKeyError:
     """The error for a key without a row in a complete store."""
     return UnknownKeyError(f"store {store_of(store)} has no key {key[:200].decode(errors='replace')!r}")
+
+
+class KeyTooLongError(InvalidArgumentError):
+    """The key is longer than the node takes."""
 
 
 class BodyTooLargeError(InvalidArgumentError):

@@ -29,9 +29,9 @@ from state.errors import (
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale, check_names
-from state.protocol.keys import check_key, decode_base64url, key_segments
+from state.protocol.keys import decode_base64url, key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, problem_of, unknown_key
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, KeyTooLongError, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
 from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -276,6 +276,17 @@ class PointQueries:
         where = f"partition {question.partition} of {question.store}"
         msg = f"no replica of {where} is as fresh as required: ask for less, or wait longer"
         return TooStaleError(msg, freshest(known))
+
+
+def check_key(key: bytes, max_bytes: int) -> None:
+    """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
+    if not key:
+        raise InvalidArgumentError(
+            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
+        )
+    if len(key) > max_bytes:
+        msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
+        raise KeyTooLongError(msg)
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.protocol.keys import check_key, decode_base64url
+from state.protocol.keys import decode_base64url
 from state.query.reads.counts import CountQuestion, saturating_sum
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import KeysQuestion, parse_keys, rows_of_keys
 from state.query.reads.pages import KeyRange, Scan
+from state.query.reads.point import check_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
     KeyFormat,

@@ -12,8 +12,7 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
-from state.protocol.keys import KeyTooLongError
-from state.query.answers.answer import NEXT_CURSOR, Answer
+from state.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from state.query.answers.json_rows import RowLayout
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.pages import PageLimits, PageQuestion, Scan, scan_page

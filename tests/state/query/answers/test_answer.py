@@ -15,9 +15,9 @@ from state.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
-from state.protocol.keys import KeyTooLongError
 from state.query.answers.answer import (
     BodyTooLargeError,
+    KeyTooLongError,
     TooManyScansError,
     UnknownKeyError,
     problem_of,
