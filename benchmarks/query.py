@@ -34,8 +34,7 @@ from harness.node_process import NodeProcess, make_nodes
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PEER = "Kafka Streams 4.2 behind Vert.x 4.5"

@@ -1,6 +1,6 @@
 """Runs a program with other constants than it has, where a test needs that in a process of its own.
 
-`python -m harness.adjusted state.query.forwarding.peers:FORWARD_TIMEOUT_MS=1500 -- deploy.entry node a` takes JSON.
+`python -m harness.adjusted state.query.forwarding:FORWARD_TIMEOUT_MS=1500 -- deploy.entry node a` takes JSON.
 Processes that the program starts have the constants as they are.
 """
 

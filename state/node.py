@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -20,8 +20,7 @@ from state.kafka.access import check_login
 from state.names import checked_name
 from state.node_log import configure_log
 from state.query.app import make_app
-from state.query.forwarding.peers import FORWARD_TIMEOUT_MS, Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import FORWARD_TIMEOUT_MS, Peers, Router
 from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
 from state.query.observing.metrics import NodeCollector, Scrapes
@@ -30,12 +29,12 @@ from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.traffic import Traffic
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
-from state.query.reads.many import ManyQueries
-from state.query.reads.pages import CursorCodec, PageLimits
+from state.query.reads.hot import HotReads
+from state.query.reads.pages import CursorCodec, PageLimits, QueryLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
-from state.query.routes.services import QueryLimits, QueryServices
+from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex, as_it_is
 from state.replicas.replica_rows import ReadRow
 from state.replicas.states import ReplicaId
@@ -104,10 +103,12 @@ class Node:
         )
         router = Router(self._catalog, peers)
         gate = FreshnessGate(self._clock, self._runtime.replicas.end_offset_poller.ask_soon)
+        hot = HotReads(self._catalog, self._clock, limits)
         point = PointQueries(
             self._catalog,
             router,
-            max_key_bytes=limits.max_key_bytes,
+            hot,
+            limits=limits,
             longest_s=FORWARD_TIMEOUT_MS / 1000,
             clock=self._clock,
             gate=gate,
@@ -130,13 +131,6 @@ class Node:
         services = QueryServices(
             catalog=self._catalog,
             point=point,
-            many=ManyQueries(
-                self._catalog,
-                gatherer,
-                point.hot_rows,
-                max_keys=limits.max_page_rows,
-                max_key_bytes=limits.max_key_bytes,
-            ),
             gatherer=gatherer,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
@@ -146,12 +140,22 @@ class Node:
             following=lambda: self._runtime.replicas.following,
         )
         try:
-            guard = self._guard(make_app(services), traffic)
+            guard = Guard(
+                make_app(services),
+                self._catalog.node,
+                limits=GuardLimits(max_requests=settings.max_requests),
+                authenticator=self._security.authenticator,
+                hops=self._security.hops,
+                hosts=self._security.hosts,
+                traffic=traffic,
+                hot=hot,
+            )
             await serve(
-                guard,
+                guard if self._tracer is None else Spans(guard, self._catalog.node, self._tracer),
                 settings.listen_host,
                 self._port,
                 self._stop,
+                hot=guard.now,
                 limits=ConnectionLimits(
                     max_connections=settings.max_connections,
                     max_client_connections=settings.max_client_connections,
@@ -183,22 +187,6 @@ class Node:
     def _give_up_name(self) -> None:
         self._name_taken = True
         self._loop.call_soon_threadsafe(self._stop.set)
-
-    def _guard(self, app: Any, traffic: Traffic) -> Guard | Spans:
-        settings, security = self._settings, self._security
-        limits = GuardLimits(max_requests=settings.max_requests)
-        node = self._catalog.node
-        guard = Guard(
-            app,
-            node,
-            limits=limits,
-            authenticator=security.authenticator,
-            hops=security.hops,
-            hosts=security.hosts,
-            clock=self._clock,
-            traffic=traffic,
-        )
-        return guard if self._tracer is None else Spans(guard, node, self._tracer)
 
     def _streams(self, gatherer: Gatherer) -> Streams:
         limits = PageLimits(_STREAM_PAGE_ROWS, _STREAM_PAGE_BYTES, self._settings.max_examined_rows)

@@ -17,8 +17,7 @@ from deploy.airflow_home import AIRFLOW_USER
 from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
 from state.errors import ConfigurationError
 from state.private_files import private_folder, read_secret
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
 from state.security.cluster_secret import load_cluster_secret
 from state.whole_files import write_whole
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from state.private_files import read_secret
 from state.query.answers.answer import BodyTooLargeError, Problem, problem_of
-from state.security.access import Caller, Role, UnauthenticatedError
-from state.security.authenticator import Authenticator, new_token
+from state.security.access import Authenticator, Caller, Role, UnauthenticatedError, new_token
 from state.whole_files import write_whole
 
 OWN_CALLER = "platform"

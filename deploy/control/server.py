@@ -20,7 +20,7 @@ from deploy.settings import PlatformSettings
 from state.clock import Clock
 from state.node_log import configure_log
 from state.query.http.server import serve
-from state.security.authenticator import Authenticator, TokenBook
+from state.security.access import Authenticator, TokenBook
 from state.security.exposure import checked_exposure
 from state.settings import NodeSettings, load_node_settings
 

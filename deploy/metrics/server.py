@@ -12,8 +12,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from state.clock import Clock
-from state.security.access import LIVE_PATH, UnauthenticatedError
-from state.security.authenticator import Authenticator, TokenBook
+from state.security.access import LIVE_PATH, Authenticator, TokenBook, UnauthenticatedError
 from state.security.exposure import checked_exposure, is_loopback
 from state.settings import load_node_settings
 

@@ -10,8 +10,7 @@ import typer
 from state.cli.output import ListOption, ListOutput, command_group, say, write_rows
 from state.errors import ConfigurationError
 from state.names import checked_name
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, read_tokens, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, read_tokens, token_digest, write_tokens
 
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="File of the tokens. Default: STOREKEEPER_TOKENS_FILE, or one in run_dir.")

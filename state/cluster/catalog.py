@@ -48,6 +48,10 @@ class Catalog:
         elsewhere: `serving` as bytes, but only the stores whose variant has another name.
         wanted: topic by variant, for all variants that nodes should hold.
         was_ready: whether the node was ready before; see `readiness`.
+        addresses: base address of each current node by name, including this one.
+        table: the current routing table; None before the heartbeats were read.
+        epoch: of the assignment and of the serving variants; empty before it is known.
+        replicas: this node's current replicas; none before the assignment is known.
     """
 
     def __init__(
@@ -65,19 +69,19 @@ class Catalog:
         self.elsewhere: Mapping[bytes, bytes] = {}
         self.wanted: Mapping[str, str] = dict(self.topics)
         self.was_ready = False
-        self._addresses = addresses
+        self.addresses = addresses
         self._acceptable_staleness_s = acceptable_staleness_ms / 1000
         self._suffix = ""
-        self._epoch = ""
+        self.epoch = ""
         self._aliases: Mapping[str, Alias] = {}
         self._assignment: Assignment | None = None
-        self._table: RoutingTable | None = None
-        self._replicas: Mapping[ReplicaId, Replica] = {}
+        self.table: RoutingTable | None = None
+        self.replicas: Mapping[ReplicaId, Replica] = {}
         self._nobody_fresher_until_s = 0.0
 
     def complete(self, assignment: Assignment, replicas: Mapping[ReplicaId, Replica]) -> None:
         """Sets the assignment and this node's replicas. Enough by itself if the set of nodes is fixed."""
-        self._replicas = replicas
+        self.replicas = replicas
         self._assignment = assignment
 
     def want(self, wanted: Mapping[str, str]) -> None:
@@ -110,8 +114,8 @@ class Catalog:
         serving: Mapping[str, str] | None = None,
     ) -> None:
         """Sets routing table, replicas and serving variants. The caller must not modify them afterwards."""
-        self._addresses = table.addresses
-        self._table = table
+        self.addresses = table.addresses
+        self.table = table
         self.complete(table.assignment, replicas)
         if serving is not None and serving != self.serving:
             self.serving = serving
@@ -120,31 +124,11 @@ class Catalog:
             self.elsewhere = {
                 store.encode(): variant.encode() for store, variant in serving.items() if variant != store
             }
-        self._epoch = table.epoch + self._suffix
+        self.epoch = table.epoch + self._suffix
 
     def variant(self, store: str) -> str:
         """The variant that answers for a store."""
         return self.serving.get(store, store)
-
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        """Base address of each current node by name, including this one."""
-        return self._addresses
-
-    @property
-    def table(self) -> RoutingTable | None:
-        """The current routing table; None before the heartbeats were read."""
-        return self._table
-
-    @property
-    def epoch(self) -> str:
-        """The epoch of the assignment and of the serving variants; empty before it is known."""
-        return self._epoch
-
-    @property
-    def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """This node's current replicas; none before the assignment is known."""
-        return self._replicas
 
     @property
     def acceptable_staleness_ms(self) -> int:
@@ -194,7 +178,7 @@ class Catalog:
 
     def holders(self, store: str, partition: int) -> list[str]:
         """The nodes to ask for a partition, the best one first. Raises as `partitions` does."""
-        assignment, table = self._assigned(store), self._table
+        assignment, table = self._assigned(store), self.table
         found = None if table is None else table.holders.get(ReplicaId(store, partition))
         return assignment.holders(store, partition) if found is None else list(found)
 
@@ -206,11 +190,11 @@ class Catalog:
 
     def replica(self, store: str, partition: int) -> Replica | None:
         """This node's replica of a partition, or None if it holds none."""
-        return self._replicas.get(ReplicaId(store, partition))
+        return self.replicas.get(ReplicaId(store, partition))
 
     def others_ready(self, replica_id: ReplicaId) -> bool:
         """Whether another node is known to serve a partition and not to be far behind."""
-        table = self._table
+        table = self.table
         return table is not None and bool(table.ready.get(replica_id, frozenset()) - {self.node})
 
     def answers_best(self, replica: Replica, at_s: float) -> bool:

@@ -18,7 +18,9 @@ the answer holds everything below it.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import Enum
 from typing import Self
 from urllib.parse import parse_qsl, urlencode
@@ -36,6 +38,31 @@ PARAMETERS = frozenset(
     {"max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms", "snapshot", "partial"}
 )
 """The names of the parameters above."""
+_NONE: frozenset[str] = frozenset()
+_SHOWN = 40
+
+
+def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] = _NONE) -> None:
+    """Checks the names in a query string: a misspelled one would be ignored, and the answer be staler than required.
+
+    A name is written plainly: percent-encoded it is another one.
+
+    `known` are the names that may be there, those in `lists` several times.
+
+    Raises:
+        InvalidArgumentError: if a name is not known, or is there twice.
+    """
+    seen: set[str] = set()
+    for part in filter(None, query.split(b"&")):
+        name = part.partition(b"=")[0].decode("ascii", errors="replace")
+        if name not in known:
+            near = get_close_matches(name, known, 1) or sorted(known)
+            msg = f"there is no parameter {name[:_SHOWN]!r} here: did you mean {' or '.join(near)}?"
+            raise InvalidArgumentError(msg)
+        if name in seen and name not in lists:
+            msg = f"{name} is given twice: give it once"
+            raise InvalidArgumentError(msg)
+        seen.add(name)
 
 
 class Stale(Enum):

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from state.errors import InvalidArgumentError, StateError
 from state.query.answers.answer import SERVED_BY, Answer, Problem, problem_of
 from state.query.page.routes import page_routes
+from state.query.reads.point import Front
 from state.query.routes.digests import digest_routes
-from state.query.routes.front import Front
 from state.query.routes.health import health_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
@@ -56,7 +56,7 @@ def make_app(services: QueryServices) -> Front:
         app.include_router(routes)
     refuse_unknown_parameters(app)
     _answer_errors(app, services.catalog.node)
-    return Front(services.catalog, services.point, services.many, app)
+    return Front(services.catalog, services.point, app)
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

@@ -20,7 +20,7 @@ from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
-from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness, SourceProgress
+from state.replicas.freshness import EndQuestion, FreshnessTracker, SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_rows import ReadRow, ReplicaRows
 from state.replicas.replica_storage import ReplicaStorage
@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 
 
 class Replica(ReplicaRows):
-    """See the module. `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
+    """See the module.
 
     Attributes:
         known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:
             queries would look for keys in the wrong partitions. None if it does not matter.
-        tracker: the freshness of the rows.
+        log_changed: whether the changelog was deleted or recreated since the rows were last checked.
         restores: how long each restore took, from the opening until it had caught up.
     """
 
@@ -58,9 +58,8 @@ class Replica(ReplicaRows):
         restores: LatencyRecorder | None = None,
         may_rebuild: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(replica_id, index, cache, read_row)
-        self.topic = topic
-        self.role = role
+        tracker = FreshnessTracker(source_progress)
+        super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
         self.restores = restores or LatencyRecorder()
         self._storage = storage
@@ -68,58 +67,13 @@ class Replica(ReplicaRows):
         self._listener = listener
         self._may_rebuild = may_rebuild
         self._whole_at_s: float | None = None
-        self._checkpoint: Checkpoint | None = None
         self._plan: RestorePlan | None = None
         self._delete_retention_ms = 0
-        self._end_offset: int | None = None
         self._restore_began_s = 0.0
         self._behind_since_s: float | None = None
         self._restored = 0
-        self._shown_offset = 0
         self._end_topic_id: str | None = None
-        self._log_changed = False
-        self.tracker = FreshnessTracker(source_progress)
-
-    @property
-    def log_changed(self) -> bool:
-        """Whether the changelog was deleted or recreated since the rows were last checked."""
-        return self._log_changed
-
-    @property
-    def offset(self) -> int | None:
-        """Next changelog offset to apply; None before the replica was opened."""
-        return None if self._checkpoint is None else self._checkpoint.offset
-
-    @property
-    def offset_lag(self) -> int | None:
-        """How many records are missing at most; None while unknown."""
-        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
-        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
-
-    @property
-    def shown_offset(self) -> int:
-        """Rows that were read before this property contain no record at this changelog offset or later."""
-        return self._shown_offset
-
-    def freshness(self, at_s: float) -> ReplicaFreshness:
-        """The freshness that a row has at least if it is read after this call.
-
-        Args:
-            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
-        """
-        offset = self.offset or 0
-        end = self.tracker.end(at_s)
-        return ReplicaFreshness(
-            topic=self.topic,
-            partition=self.replica_id.partition,
-            role=self.role,
-            caught_up=self._serving,
-            offset=offset,
-            offset_lag=None if end is None else max(0, end[0] - offset),
-            end_age_ms=None if end is None else end[1],
-            staleness_ms=self.tracker.staleness_ms(at_s),
-            source=self.tracker.source(),
-        )
+        self.log_changed = False
 
     def status(self) -> ReplicaStatus:
         """One look at everything. Safe from any thread."""
@@ -127,8 +81,8 @@ class Replica(ReplicaRows):
             replica=self.replica_id,
             topic=self.topic,
             role=self.role,
-            state=self._state,
-            serving=self._serving,
+            state=self.state,
+            serving=self.serving,
             offset=self.offset,
             end_offset=self._end_offset,
             restored_records=self._restored,
@@ -197,7 +151,7 @@ class Replica(ReplicaRows):
             self._whole_at_s = self._clock.monotonic_s()
         moved = checkpoint.moved(offset, self._whole_at_ms(checkpoint), folded.source, folded.skipped)
         if folded.entries or moved.offset != checkpoint.offset:
-            self._shown_offset = max(self._shown_offset, moved.offset)
+            self.shown_offset = max(self.shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
             self.writes += 1
             if self.cache is not None:
@@ -208,7 +162,7 @@ class Replica(ReplicaRows):
         self.tracker.moved(moved.offset, moved.source, self._clock.monotonic_s())
         self._report_skipped(folded.skipped)
         self._end_offset = max(moved.offset, moved.offset if whole else self._end_offset or 0)
-        if self._state is ReplicaState.RESTORING:
+        if self.state is ReplicaState.RESTORING:
             self._restore_on(plan, len(batch.messages))
 
     def saw_end(self, end_offset: int) -> None:
@@ -233,7 +187,7 @@ class Replica(ReplicaRows):
             return False
         self._end_offset = None
         self.tracker.lost_log()
-        self._log_changed |= found.topic_id != before
+        self.log_changed |= found.topic_id != before
         return found.topic_id != before
 
     def check(self, changelog: LogState) -> None:
@@ -249,13 +203,13 @@ class Replica(ReplicaRows):
         store, checkpoint = self._store, self._checkpoint
         if store is None or checkpoint is None:
             return
-        self._log_changed = False
+        self.log_changed = False
         plan = plan_restore(checkpoint, empty=False, log=changelog, behind_ms=self._behind_ms(checkpoint))
         if plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild():
             raise self._tombstones_expired()
         if plan.reason is RestoreReason.TOPIC_RECREATED:
             self._release()
-            self._state = ReplicaState.CREATED
+            self.state = ReplicaState.CREATED
         if plan.action is not RestoreAction.RESUME:
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
         self._end_offset = changelog.end_offset
@@ -268,7 +222,7 @@ class Replica(ReplicaRows):
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
-        self._state = ReplicaState.RESTORING
+        self.state = ReplicaState.RESTORING
         self._whole_at_s = None
 
     def restored_elsewhere(self, offset: int, records: int) -> None:
@@ -286,7 +240,7 @@ class Replica(ReplicaRows):
         if self._checkpoint is None:
             msg = f"replica {self.replica_id} is not open"
             raise StoreClosedError(msg)
-        self._state = ReplicaState.RUNNING if self._serving else ReplicaState.RESTORING
+        self.state = ReplicaState.RUNNING if self.serving else ReplicaState.RESTORING
         self._error = None
         return self._checkpoint.offset
 
@@ -302,28 +256,28 @@ class Replica(ReplicaRows):
         """Moves the damaged store out of the way: the next `open` starts an empty one."""
         self._release()
         self._storage.set_aside(self.replica_id)
-        self._state = ReplicaState.CREATED
+        self.state = ReplicaState.CREATED
 
     def close(self) -> None:
         """Flushes and closes the store. Safe to call twice."""
-        if self._state is ReplicaState.RESTORING and self._plan is not None:
+        if self.state is ReplicaState.RESTORING and self._plan is not None:
             self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
         self._release()
-        self._state = ReplicaState.CLOSED
+        self.state = ReplicaState.CLOSED
 
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
-        self._shown_offset = checkpoint.offset
-        self._restored, self._error, self._damaged = 0, None, False
-        self._end_topic_id, self._log_changed = checkpoint.topic_id, False
+        self.shown_offset = checkpoint.offset
+        self._restored, self._error, self.damaged = 0, None, False
+        self._end_topic_id, self.log_changed = checkpoint.topic_id, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
         # Another process may have restored most of it before: that time counts too.
         if self._behind_since_s is None:
             self._behind_since_s = self._restore_began_s
-        self._state = ReplicaState.RESTORING
+        self.state = ReplicaState.RESTORING
         self._listener(RestoreEvent.STARTED, self._progress(plan))
         if plan.completed_at(plan.offset):
             self._whole_at_s = self._clock.monotonic_s()
@@ -334,8 +288,8 @@ class Replica(ReplicaRows):
         self._restored += records
         progress = self._progress(plan)
         if plan.completed_at(progress.offset):
-            self._state = ReplicaState.RUNNING
-            self._serving = True
+            self.state = ReplicaState.RUNNING
+            self.serving = True
             self._note_restore()
             self._listener(RestoreEvent.ENDED, progress)
         else:
@@ -396,8 +350,8 @@ class Replica(ReplicaRows):
         )
 
     def _pause(self, state: ReplicaState, error: Exception) -> None:
-        if self._state is ReplicaState.RESTORING and self._plan is not None:
+        if self.state is ReplicaState.RESTORING and self._plan is not None:
             self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
-        self._state = state
+        self.state = state
         self._error = str(error)
-        self._log_changed = False
+        self.log_changed = False

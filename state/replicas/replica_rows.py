@@ -1,4 +1,4 @@
-"""The rows of a replica: any thread reads them while one thread follows the changelog."""
+"""What readers see of a replica: its rows and how fresh they are. Any thread reads while one thread follows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.row_cache import RowCache
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 from state.stores.bytes_store import BytesStore
 from state.stores.row import ReplicaRow, decode_row
 
@@ -28,37 +29,50 @@ ReadRow = Callable[[bytes], ReplicaRow]
 class ReplicaRows:
     """Reads from the store while it is open and served. `Replica` opens, fills and closes it.
 
+    `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
+
     Attributes:
         replica_id: which.
+        topic: its changelog.
+        role: whether queries prefer it.
+        tracker: the freshness of the rows.
         index: kept in step with the rows while the store is open; None if there is none.
         cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
         read_row: how a row that is asked for is read.
         writes: increases after a row has changed and before the cache drops it.
+        state: what it is doing now.
+        serving: whether reads are answered now.
+        damaged: whether a read found damage, so that the store must be set aside.
+        shown_offset: rows that were read before this attribute contain no record at this changelog offset or later.
     """
 
     def __init__(
-        self, replica_id: ReplicaId, index: RankedIndex | None, cache: RowCache | None, read_row: ReadRow = decode_row
+        self,
+        replica_id: ReplicaId,
+        topic: str,
+        *,
+        role: ReplicaRole,
+        tracker: FreshnessTracker,
+        index: RankedIndex | None,
+        cache: RowCache | None,
+        read_row: ReadRow,
     ) -> None:
         self.replica_id = replica_id
+        self.topic = topic
+        self.role = role
+        self.tracker = tracker
         self.index = index
         self.cache = cache
         self.read_row = read_row
         self.writes = 0
-        self._state = ReplicaState.CREATED
+        self.state = ReplicaState.CREATED
         self._store: BytesStore | None = None
-        self._serving = False
-        self._damaged = False
+        self.serving = False
+        self.damaged = False
         self._error: str | None = None
-
-    @property
-    def state(self) -> ReplicaState:
-        """What it is doing now."""
-        return self._state
-
-    @property
-    def serving(self) -> bool:
-        """Whether reads are answered now."""
-        return self._serving
+        self._checkpoint: Checkpoint | None = None
+        self._end_offset: int | None = None
+        self.shown_offset = 0
 
     @property
     def is_open(self) -> bool:
@@ -66,9 +80,35 @@ class ReplicaRows:
         return self._store is not None
 
     @property
-    def damaged(self) -> bool:
-        """Whether a read found damage, so that the store must be set aside."""
-        return self._damaged
+    def offset(self) -> int | None:
+        """Next changelog offset to apply; None before the replica was opened."""
+        return None if self._checkpoint is None else self._checkpoint.offset
+
+    @property
+    def offset_lag(self) -> int | None:
+        """How many records are missing at most; None while unknown."""
+        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
+        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
+
+    def freshness(self, at_s: float) -> ReplicaFreshness:
+        """The freshness that a row has at least if it is read after this call.
+
+        Args:
+            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
+        """
+        offset = self.offset or 0
+        end = self.tracker.end(at_s)
+        return ReplicaFreshness(
+            topic=self.topic,
+            partition=self.replica_id.partition,
+            role=self.role,
+            caught_up=self.serving,
+            offset=offset,
+            offset_lag=None if end is None else max(0, end[0] - offset),
+            end_age_ms=None if end is None else end[1],
+            staleness_ms=self.tracker.staleness_ms(at_s),
+            source=self.tracker.source(),
+        )
 
     def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
         """The row at `key`, or None if there is none. With `restoring`, the row may be old or not restored yet.
@@ -79,13 +119,13 @@ class ReplicaRows:
             StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
         """
         store = self._store
-        if store is None or not (self._serving or restoring):
+        if store is None or not (self.serving or restoring):
             self._refuse()
         try:
             row = store.get(key)
             return None if row is None else self.read_row(row)
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
@@ -93,13 +133,13 @@ class ReplicaRows:
     def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
         """The rows at `keys`, in their order. Raises as `get` does."""
         store = self._store
-        if store is None or not self._serving:
+        if store is None or not self.serving:
             self._refuse()
         try:
             read_row = self.read_row
             return [None if row is None else read_row(row) for row in store.get_many(keys)]
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except StoreClosedError:
             self._refuse()
@@ -117,13 +157,13 @@ class ReplicaRows:
         self, start: bytes | None, stop: bytes | None, read_row: ReadRow, *, reverse: bool = False
     ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
         store = self._store
-        if not self._serving or store is None:
+        if not self.serving or store is None:
             self._refuse()
         try:
             with store.scan(start, stop, reverse=reverse) as rows:
                 yield ((key, read_row(row)) for key, row in rows)
         except StoreCorruptedError:
-            self._damaged = True
+            self.damaged = True
             raise
         except (StoreClosedError, IteratorClosedError):
             self._refuse()
@@ -181,7 +221,7 @@ class ReplicaRows:
         self.index.built()
 
     def _release(self) -> None:
-        self._serving = False
+        self.serving = False
         self.writes += 1
         if self.cache is not None:
             self.cache.clear()
@@ -192,8 +232,8 @@ class ReplicaRows:
             store.close()
 
     def _refuse(self) -> NoReturn:
-        if self._state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
+        if self.state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
             msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
             raise StoreRestoringError(msg)
-        msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
+        msg = f"replica {self.replica_id} can't answer now: {self._error or self.state.value.lower()}"
         raise StoreUnavailableError(msg)

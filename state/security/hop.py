@@ -20,6 +20,7 @@ import secrets
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from state.clock import Clock
@@ -35,6 +36,8 @@ FOR_ITSELF = "*node"
 ANONYMOUS = "*anonymous"
 CERTIFICATE = "*certificate"
 """No token can have such a name."""
+asked_for: ContextVar[str] = ContextVar("asked_for", default=FOR_ITSELF)
+"""The caller that the running task asks other nodes for, as the header names it."""
 
 WINDOW_MS = 30_000
 """How far the clocks of two nodes may differ, and how long a request stays valid."""
@@ -79,7 +82,7 @@ class HopSigner:
     `caller` gives the one that the current task asks for.
     """
 
-    def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str]) -> None:
+    def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str] = asked_for.get) -> None:
         self._node = node.encode("latin-1", "replace")
         self._key = derived(secret, "hop")
         self._clock = clock

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import httpx2
 
 from state.clock import Clock
-from state.security.authenticator import Authenticator, TokenBook
+from state.security.access import Authenticator, HostRule, TokenBook
 from state.security.cluster_secret import load_cluster_secret
 from state.security.exposure import Tls, checked_exposure, is_loopback
 from state.security.hop import HopSigner, HopVerifier
-from state.security.host_rule import HostRule
 from state.security.peer_address import PeerRules, PinnedTransport
 from state.settings import NodeSettings
 
@@ -47,7 +46,7 @@ class NodeSecurity:
             secret=secret,
             tls=tls,
             authenticator=authenticator,
-            sign=HopSigner(node, secret, clock, authenticator.asking_for),
+            sign=HopSigner(node, secret, clock),
             hops=HopVerifier(node, secret, clock),
             hosts=HostRule(settings.allowed_hosts.split(",")) if is_loopback(settings.listen_host) else None,
             peers=PeerRules.parse(settings.peer_networks),

@@ -52,6 +52,13 @@ def test_every_path_that_the_architecture_names_exists() -> None:
     assert missing == []
 
 
+def test_every_module_on_the_way_of_a_read_exists() -> None:
+    folder = ROOT / "state" / "query"
+    named = re.findall(r"`([\w./]+\.py)`", (folder / "__init__.py").read_text())
+    assert "reads/point.py" in named
+    assert [path for path in named if not (folder / path).exists() and not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize(
     ("what", "pattern", "places"),
     [
@@ -79,7 +86,7 @@ def test_views_of_the_platform_read_the_model_alone() -> None:
 def test_nodes_ask_one_another_in_one_way() -> None:
     connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
     sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}
-    assert [name for name, source in sources.items() if connects.search(source)] == ["peers.py"]
+    assert [name for name, source in sources.items() if connects.search(source)] == ["forwarding.py"]
 
 
 def test_the_lock_names_no_index_and_pins_every_hash() -> None:

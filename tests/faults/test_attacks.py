@@ -58,7 +58,7 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
             "state.query.http.connection:ConnectionLimits.request_s": REST_S + 1,
             "state.query.protection.guard:GuardLimits.body_timeout_s": 1.0,
             "state.query.http.connection:ConnectionLimits.idle_s": 2.0,
-            "state.query.forwarding.peers:FORWARD_TIMEOUT_MS": 10_000,  # the attackers may have all of a small machine
+            "state.query.forwarding:FORWARD_TIMEOUT_MS": 10_000,  # the attackers may have all of a small machine
         },
     )
     with started(pair):

@@ -18,8 +18,7 @@ from harness.broker import Broker
 from harness.certificates import make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.waiting import eventually
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
 from tests.faults.raw_http import RawConnection
 
 pytestmark = [

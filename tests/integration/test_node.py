@@ -50,7 +50,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 @contextmanager
 def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes, each holding every partition, and 500 rows."""
-    longest_key = {"state.query.routes.services:QueryLimits.max_key_bytes": 1000}
+    longest_key = {"state.query.reads.pages:QueryLimits.max_key_bytes": 1000}
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(broker, run_dir, f"rewards={topic}", constants=longest_key)
     with started([one, other]):
@@ -62,7 +62,7 @@ def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
 @contextmanager
 def split_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes that share the partitions: no standby, so each must ask the other."""
-    short = {"state.query.forwarding.peers:FORWARD_TIMEOUT_MS": 1500}
+    short = {"state.query.forwarding:FORWARD_TIMEOUT_MS": 1500}
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(broker, run_dir, f"rewards={topic}", replicas=0, constants=short)
     with started([one, other]):

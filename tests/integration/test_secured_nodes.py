@@ -21,8 +21,7 @@ from harness.broker import Broker
 from harness.certificates import Authority, make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.waiting import eventually
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, read_tokens, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, read_tokens, token_digest, write_tokens
 
 pytestmark = [
     pytest.mark.broker,

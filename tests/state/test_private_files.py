@@ -12,7 +12,7 @@ import pytest
 from state.client.credentials import Credentials
 from state.errors import ConfigurationError
 from state.private_files import check_regular, check_secret, private_folder, read_secret
-from state.security.authenticator import read_tokens
+from state.security.access import read_tokens
 from state.security.cluster_secret import load_cluster_secret
 
 SECRET = b"x" * 32

@@ -107,17 +107,6 @@ class KeyTooLongError(InvalidArgumentError):
     """The key is longer than the node takes."""
 
 
-def check_key(key: bytes, max_bytes: int) -> None:
-    """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
-    if not key:
-        raise InvalidArgumentError(
-            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
-        )
-    if len(key) > max_bytes:
-        msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
-        raise KeyTooLongError(msg)
-
-
 class BodyTooLargeError(InvalidArgumentError):
     """The request's body is longer than the node reads."""
 

@@ -1,1 +1,1 @@
-"""The HTTP server: accepts connections and answers frequent requests as they arrive."""
+"""The HTTP server: accepts connections, gives them places, and answers frequent requests as they arrive."""

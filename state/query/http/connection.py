@@ -1,4 +1,4 @@
-"""One HTTP connection: the most frequent request is answered as it arrives, all others go to the application.
+"""HTTP connections and their places: the most frequent request is answered as it arrives, all others go to the app.
 
 A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
 Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from state.query.protection.connection_places import PROVEN, Places
-from state.query.protection.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
+from state.query.protection.guard import PROVEN
 from state.query.protection.traffic import Traffic
 
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
+_LEAST_NEWCOMERS = 16
+HotAnswer = Callable[[bytes], bytes | None]
+"""The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,99 @@ class ConnectionLimits:
     idle_s: float = 60.0
 
 
+class Guest(Protocol):
+    """A connection, or one that is still in its TLS handshake."""
+
+    @property
+    def resting_since_s(self) -> float | None:
+        """Since when it has been idle; None while a request is under way."""
+        ...
+
+    def abort(self) -> None:
+        """Closes it now."""
+        ...
+
+
+class Places:
+    """The places that connections take: a pool for those that have proven themselves, and one for all others.
+
+    A connection is *proven* once it has carried a whole request of an authorized caller. Until then it has a place in
+    the pool of newcomers. When that pool is full, its oldest connection is closed for the next one. So connections that
+    send nothing, half a request or no valid token can't keep callers out. A proven connection is closed only while it
+    is idle. Belongs to one event loop.
+
+    Args:
+        most: the most proven connections at the same time; newcomers get half as many places, at least 16.
+        most_of_client: the most proven connections from one IP address.
+        traffic: counts connections, and those that were closed or refused for lack of room.
+
+    Attributes:
+        most_newcomers: places for those that have not proven themselves.
+    """
+
+    def __init__(self, most: int, most_of_client: int, traffic: Traffic) -> None:
+        self._most = most
+        self._most_of_client = most_of_client
+        self.most_newcomers = max(_LEAST_NEWCOMERS, most // 2)
+        self._traffic = traffic
+        self._newcomers: dict[Guest, str] = {}
+        self._proven: dict[Guest, str] = {}
+        self._by_client: Counter[str] = Counter()
+
+    def enter(self, guest: Guest, client: str) -> None:
+        """Gives a new connection from an IP address a place among the newcomers."""
+        if len(self._newcomers) >= self.most_newcomers:
+            self._turn_out(next(iter(self._newcomers)), "unproven-connections")
+        self._newcomers[guest] = client
+        self._count()
+
+    def prove(self, guest: Guest) -> bool:
+        """Counts a connection as proven. False if all places are taken by connections that aren't idle."""
+        client = self._newcomers.get(guest)
+        if client is None:
+            return guest in self._proven
+        if self._by_client[client] >= self._most_of_client:
+            if not self._make_room("connections-of-client", client):
+                return False
+        elif len(self._proven) >= self._most and not self._make_room("connections", None):
+            return False
+        del self._newcomers[guest]
+        self._proven[guest] = client
+        self._by_client[client] += 1
+        return True
+
+    def leave(self, guest: Guest) -> None:
+        """Frees the place of a connection that has ended."""
+        self._newcomers.pop(guest, None)
+        client = self._proven.pop(guest, None)
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
+        self._count()
+
+    def _make_room(self, reason: str, client: str | None) -> bool:
+        """Closes the proven connection that has been idle longest, of one IP address or of all."""
+        resting = [
+            (since_s, guest)
+            for guest, of_client in self._proven.items()
+            if client in {None, of_client} and (since_s := guest.resting_since_s) is not None
+        ]
+        if not resting:
+            self._traffic.refuse(reason)
+            return False
+        self._turn_out(min(resting, key=lambda found: found[0])[1], reason)
+        return True
+
+    def _turn_out(self, guest: Guest, reason: str) -> None:
+        self._traffic.refuse(reason)
+        self.leave(guest)
+        guest.abort()
+
+    def _count(self) -> None:
+        self._traffic.connections = len(self._proven) + len(self._newcomers)
+
+
 class Connections:
     """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
 
@@ -51,11 +147,11 @@ class Connections:
     """
 
     def __init__(
-        self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None, traffic: Traffic | None = None
+        self, app: Any, limits: ConnectionLimits, hot: HotAnswer | None, traffic: Traffic | None = None
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
-        self.hot = HotRequests(hot or NO_HOT_ANSWERS).response
+        self.hot = hot or (lambda _: None)
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
         self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)

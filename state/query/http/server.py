@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from state.query.http.connection import ConnectionLimits, Connections
+from state.query.http.connection import ConnectionLimits, Connections, HotAnswer
 from state.query.protection.traffic import Traffic
 
 log = structlog.get_logger(__name__)
@@ -123,6 +123,7 @@ async def serve(
     port: int,
     stop: asyncio.Event,
     *,
+    hot: HotAnswer | None = None,
     limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
     listening: AbstractAsyncContextManager[None] | None = None,
@@ -130,8 +131,8 @@ async def serve(
 ) -> None:
     """Serves until TERM or INT arrives or `stop` is set; requests under way are finished.
 
-    If the application has `hot_answers`, they are tried first; see `HotAnswers`. `listening` is entered once the port
-    is bound, and left before it is closed: requests that arrive until then are still answered. `traffic` counts.
+    `hot` is tried first. `listening` is entered once the port is bound, and left before it is closed: requests that
+    arrive until then are still answered. `traffic` counts.
 
     Raises:
         OSError: if the port is taken.
@@ -139,7 +140,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None), traffic)
+    connections = Connections(app, limits or ConnectionLimits(), hot, traffic)
     entrance = Entrance(_listening(host, port), connections, tls)
     # The objects that exist now stay. Collecting garbage among them would hold up requests for 60 ms each time.
     gc.collect()

@@ -17,7 +17,7 @@ from state.metrics import names
 from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
 from state.query.answers.answer import REFUSALS
-from state.query.forwarding.router import Router
+from state.query.forwarding import Router
 from state.query.observing.health import readiness
 from state.query.protection.traffic import CONNECTION_REFUSALS, Traffic
 from state.query.reads.point import PointQueries

@@ -14,7 +14,6 @@ import structlog
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from state.errors import ConfigurationError
-from state.query.protection.hot_requests import HotAnswers
 from state.security.hop import HOP
 from state.trace_context import TRACEPARENT, trace_of
 
@@ -71,12 +70,6 @@ class Spans:
         self._app = app
         self._node = node
         self._tracer = made_by
-
-    @property
-    def hot_answers(self) -> HotAnswers | None:
-        """Those of the guard."""
-        found: HotAnswers | None = self._app.hot_answers
-        return found
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one ASGI connection."""

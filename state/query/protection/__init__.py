@@ -1,1 +1,1 @@
-"""What stands before every route: limits, authentication, places for connections, counts of refusals."""
+"""What stands before every route: limits, authentication, counts of refusals."""

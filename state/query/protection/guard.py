@@ -2,18 +2,22 @@
 
 A request's body is read whole, within a limit and a time, before anything is done with the request. Answers get headers
 against misuse by browsers, and a time limit for clients that don't read.
+
+A plain request for a row at hand is let through as the bytes that arrived. Clients send the same header lines with each
+request, so a block of lines is checked once and the verdict is kept. A request that needs more, or must be refused,
+takes the way through ASGI.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from state.clock import Clock
 from state.errors import InvalidArgumentError, StateError
 from state.query.answers.answer import (
     SERVED_BY,
@@ -26,22 +30,21 @@ from state.query.answers.answer import (
     UrlTooLongError,
     problem_of,
 )
-from state.query.protection.connection_places import PROVEN
-from state.query.protection.hot_requests import HotAnswers
 from state.query.protection.traffic import Traffic
+from state.query.reads.hot import HOT_PREFIX, HotReads
 from state.security.access import (
+    DOCS_PATH,
     INTERNAL_PREFIX,
+    LIVE_PATH,
+    PAGE_PATH,
+    Authenticator,
     Caller,
     ForbiddenError,
+    HostRule,
     UnauthenticatedError,
     check_access,
-    check_plain,
-    current_caller,
-    is_open,
 )
-from state.security.authenticator import Authenticator
-from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
-from state.security.host_rule import HostRule
+from state.security.hop import ANONYMOUS, CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier, asked_for
 from state.trace_context import TRACEPARENT, current_trace, trace_of
 
 log = structlog.get_logger(__name__)
@@ -57,6 +60,25 @@ _WATCHED = frozenset(
 _BODILESS = frozenset({"GET", "HEAD"})
 _INTERNAL = INTERNAL_PREFIX.decode()
 _DEADLINE_QUERY = b"deadline_ms="
+_OPEN = frozenset({LIVE_PATH, b"/", DOCS_PATH.encode()})
+_HIDDEN = (b"%2f", b"%5c", b"%00")
+PROVEN = "storekeeper.proven"
+"""In the `state` of an ASGI scope: to be called once a whole request of an authorized caller was read."""
+
+_HOT_GET, _HOT_POST = b"GET " + HOT_PREFIX, b"POST " + HOT_PREFIX
+_END = b"\r\n\r\n"
+_VERSION = b" HTTP/1.1"
+_VERSION_BYTES = len(_VERSION)
+_BLOCKS = 512
+_BLOCK_BYTES = 2048
+_VALUE = re.compile(rb"[\x20-\x7e\x80-\xff\t]*")
+_LENGTH_FORM = re.compile(rb"[0-9]{1,5}")
+_SAID_ONCE = frozenset({_HOST, _AUTHORIZATION, _LENGTH})
+# A request with any other header goes through ASGI: the header may change the answer.
+_HARMLESS = _SAID_ONCE | {
+    *(b"user-agent", b"accept", b"accept-encoding", b"accept-language"),
+    *(b"cache-control", b"pragma", b"content-type", b"connection"),
+}
 
 HARDENING: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -93,10 +115,22 @@ class GuardLimits:
     max_deadline_s: float = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Requests with this block of headers may be answered at once. `caller` is None if anybody may ask."""
+
+    body_bytes: int | None
+    caller: Caller | None
+    reads_all: bool = True
+
+
+_UNKNOWN = _Verdict(None, None)
+
+
 class Guard:
     """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
 
-    The server may answer some requests in front of the guard: see `hot_answers`. `hosts` accepts Host headers; None
+    `now` does the same without ASGI for requests that `hot` can answer at once. `hosts` accepts Host headers; None
     accepts any.
     """
 
@@ -109,8 +143,8 @@ class Guard:
         authenticator: Authenticator,
         hops: HopVerifier,
         hosts: HostRule | None,
-        clock: Clock,
         traffic: Traffic | None = None,
+        hot: HotReads | None = None,
     ) -> None:
         self._app = app
         self._origin = (SERVED_BY, node.encode())
@@ -118,18 +152,66 @@ class Guard:
         self._authenticator = authenticator
         self._hops = hops
         self._hosts = hosts
-        self._clock = clock
         self._traffic = traffic or Traffic()
         self._running = 0
+        self._hot = hot
+        self._verdicts: dict[bytes, _Verdict | None] = {}
+        self._revision = 0
 
-    @property
-    def hot_answers(self) -> HotAnswers | None:
-        """The requests that may be answered in front of the guard, for callers that it would let through."""
-        found: HotAnswers | None = getattr(self._app, "hot_answers", None)
-        if found is None:
+    def now(self, data: bytes) -> bytes | None:
+        """The whole response, if `data` is one whole request that can be answered now; None leaves it to ASGI."""
+        hot = self._hot
+        if hot is None:
             return None
-        found = replace(found, authenticator=self._authenticator, max_body_bytes=self._limits.max_body_bytes)
-        return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
+        if data.startswith(_HOT_GET):
+            line_end = data.find(b"\r\n")
+            version = line_end - _VERSION_BYTES
+            # A known block ends with the only empty line, so the segment is one whole request.
+            verdict = self._verdict(data[version:])
+            if verdict is None or verdict.body_bytes is not None:
+                return None
+            target = data[4:version]
+            return hot.now(target) if _may(verdict, target) else None
+        return self._posted(data, hot) if data.startswith(_HOT_POST) else None
+
+    def _posted(self, data: bytes, hot: HotReads) -> bytes | None:
+        head_end = data.find(_END) + len(_END)
+        version = data.find(b"\r\n") - _VERSION_BYTES
+        verdict = self._verdict(data[version:head_end])
+        body_bytes = len(data) - head_end
+        if verdict is None or verdict.body_bytes != body_bytes or body_bytes > self._limits.max_body_bytes:
+            return None
+        target = data[5:version]
+        return hot.posted(target, data[head_end:]) if _may(verdict, target) else None
+
+    def _verdict(self, block: bytes) -> _Verdict | None:
+        """`block`: from the HTTP version to the empty line, inclusive. With anything after that there is no verdict."""
+        revision = self._authenticator.revision
+        if revision != self._revision:
+            self._revision = revision
+            self._verdicts.clear()
+        known = self._verdicts.get(block, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._judged(block)
+            if len(block) <= _BLOCK_BYTES:
+                if len(self._verdicts) >= _BLOCKS:
+                    self._verdicts.clear()
+                self._verdicts[block] = known
+        return known
+
+    def _judged(self, block: bytes) -> _Verdict | None:
+        found = _harmless_headers(block)
+        if found is None or not (self._hosts is None or self._hosts.accepts(found[b"host"])):
+            return None
+        length = found.get(b"content-length")
+        body_bytes = None if length is None else int(length)
+        if self._authenticator.open:
+            return _Verdict(body_bytes, None)
+        try:
+            caller = self._authenticator.caller(found.get(b"authorization"))
+        except StateError:
+            return None
+        return _Verdict(body_bytes, caller, caller.reads_all)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answers one ASGI connection."""
@@ -175,7 +257,7 @@ class Guard:
 
     async def _admit(self, scope: Scope, receive: Any, send: Any, watched: Watched) -> None:
         _check_site(watched)
-        check_plain(scope["raw_path"])
+        _check_plain(scope["raw_path"])
         hop: Hop | None = None
         if _HOP in watched:
             target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
@@ -194,7 +276,7 @@ class Guard:
         if hop is not None or caller is not None or self._authenticator.open:
             scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
-        current_caller.set(caller)
+        asked_for.set(ANONYMOUS if caller is None else caller.name)
         trace = trace_of(watched.get(_TRACEPARENT))
         current_trace.set(None if trace is None else trace.decode())
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
@@ -208,13 +290,9 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """The caller, after checking their rights; None where no caller is required."""
-        if self._authenticator.open or is_open(scope["raw_path"]):
+        if self._authenticator.open or _is_open(scope["raw_path"]):
             return None
-        caller = (
-            self._authenticator.caller(watched.get(_AUTHORIZATION))
-            if hop is None
-            else self._authenticator.caller_of(hop)
-        )
+        caller = self._authenticator.caller(watched.get(_AUTHORIZATION), hop)
         if hop is None or not scope["path"].startswith(_INTERNAL):
             check_access(caller, scope["raw_path"])
         return caller
@@ -269,6 +347,25 @@ def _check_site(watched: Watched) -> None:
     """Pages of other sites may link to a node but not call it. Programs send none of these headers."""
     if watched.get(_SITE) in {b"cross-site", b"same-site"} and watched.get(_MODE) != b"navigate":
         raise ForbiddenError("pages of other sites may not call this node")
+
+
+def _is_open(raw_path: bytes) -> bool:
+    """Whether anybody may ask for a path: the node's life, and the files of its pages.
+
+    These files hold no data; the page at `/` asks for a token.
+    """
+    return raw_path in _OPEN or raw_path.startswith(PAGE_PATH.encode())
+
+
+def _check_plain(raw_path: bytes) -> None:
+    """Refuses a path whose first parts change their meaning when they are decoded.
+
+    Raises:
+        InvalidArgumentError: if a store's name, or what is before it, holds an encoded slash, backslash or NUL.
+    """
+    head = b"/".join(raw_path.split(b"/", 4)[:4]).lower()
+    if b"%" in head and any(hidden in head for hidden in _HIDDEN):
+        raise InvalidArgumentError("the name of a store holds neither slashes nor backslashes, encoded or not")
 
 
 class GuardedSend:
@@ -358,3 +455,36 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 def _too_large(max_bytes: int) -> BodyTooLargeError:
     msg = f"the request's body is over the limit of {max_bytes} bytes"
     return BodyTooLargeError(msg)
+
+
+def _may(verdict: _Verdict, target: bytes) -> bool:
+    if verdict.reads_all or verdict.caller is None:
+        return True
+    try:
+        check_access(verdict.caller, target.partition(b"?")[0])
+    except StateError:
+        return False
+    return True
+
+
+def _harmless_headers(block: bytes) -> dict[bytes, bytes] | None:
+    """The headers by name; None if one may change the answer, or is there twice although only one is allowed.
+
+    Also None if the block is long: `Guard` checks the limits of headers.
+    """
+    if len(block) > _BLOCK_BYTES or not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
+        return None
+    found: dict[bytes, bytes] = {}
+    for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
+        # Split without one regular expression for the whole line: it would try every way to split spaces.
+        written, colon, value = line.partition(b":")
+        name, value = written.lower(), value.strip(b" \t")
+        if not colon or name not in _HARMLESS or (name in found and name in _SAID_ONCE):
+            return None
+        if _VALUE.fullmatch(value) is None or (name == b"connection" and value.lower() != b"keep-alive"):
+            return None
+        found[name] = value
+    length = found.get(b"content-length")
+    if b"host" not in found or (length is not None and _LENGTH_FORM.fullmatch(length) is None):
+        return None
+    return found

@@ -40,9 +40,10 @@ class FreshnessGate:
         self._ask_soon = ask_soon
 
     async def admits(self, replica: Replica, asked: Asked, *, share: float) -> bool:
-        """Whether a replica may answer, maybe after a share of the wait: another node may be fresh enough sooner."""
-        if not asked.requirement.asks_freshness:
-            return True
+        """Whether a replica may answer where freshness is asked, maybe after a share of the wait.
+
+        The rest of the wait is left to another node, which may be fresh enough sooner.
+        """
         until_s = min(asked.deadline_s, asked.arrived_s + asked.requirement.wait_ms / 1000 * share)
         return await self.admit(replica, asked.requirement, asked.arrived_s, until_s) is not None
 

@@ -19,16 +19,14 @@ from state.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
     SerializationError,
-    StateError,
     StoreRestoringError,
     StoreUnavailableError,
 )
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import TooManyScansError
+from state.query.answers.answer import Answer, TooManyScansError
 from state.query.answers.origins import Origin, origin_headers
-from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
-from state.query.forwarding.router import Router
+from state.query.forwarding import AT_CAPACITY, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.turns import Steps, Turns
 from state.replicas.freshness import ReplicaFreshness
@@ -63,7 +61,7 @@ class PartitionQuestion(Protocol[_T]):
         ...
 
     def decode(self, body: bytes) -> tuple[_T, list[Origin]]:
-        """Reads another node's answer. Raises SerializationError if it can't be read."""
+        """Reads another node's answer. Any error says that it can't be read."""
         ...
 
 
@@ -191,7 +189,7 @@ class Gatherer:
             TooManyScansError: if this node has too many such reads under way.
         """
         replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
-        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=1.0) for replica in replicas))
+        admitted = await self._admitted(replicas, asked, share=1.0)
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
                 known = asked.refused(self._catalog.node, replica)
@@ -205,7 +203,7 @@ class Gatherer:
         held = [self._serving(question.store, number) for number in partitions]
         replicas = [replica for replica in held if replica is not None]
         # Another node may be fresher, so some of the wait is left to it.
-        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=0.5) for replica in replicas))
+        admitted = await self._admitted(replicas, asked, share=0.5)
         ready = [replica for replica, fresh in zip(replicas, admitted, strict=True) if fresh]
         if not ready:
             return []
@@ -215,6 +213,11 @@ class Gatherer:
             # Closed or damaged during the query: another replica may answer.
             log.warning("local_read_failed", store=question.store, error=str(error))
             return []
+
+    async def _admitted(self, replicas: Sequence[Replica], asked: Asked, *, share: float) -> Sequence[bool]:
+        if not asked.requirement.asks_freshness:
+            return [True] * len(replicas)
+        return await asyncio.gather(*(self._gate.admits(replica, asked, share=share) for replica in replicas))
 
     async def _read(self, question: PartitionQuestion[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
@@ -255,11 +258,8 @@ class Gatherer:
         reasons = list(found.reasons)
         for part in found.parts:
             try:
-                if part.answer.status != 200:
-                    msg = f"another node answered with status {part.answer.status}"
-                    raise SerializationError(msg)
-                decoded, origins = question.decode(part.answer.body)
-            except StateError as error:
+                decoded, origins = _decoded(question, part.answer)
+            except SerializationError as error:
                 log.warning("peer_answer_unreadable", store=question.store, error=str(error))
                 reasons.append(str(error))
             else:
@@ -309,6 +309,16 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
+
+
+def _decoded(question: PartitionQuestion[_T], answer: Answer) -> tuple[_T, list[Origin]]:
+    if answer.status != 200:
+        msg = f"another node answered with status {answer.status}"
+        raise SerializationError(msg)
+    try:
+        return question.decode(answer.body)
+    except Exception as error:
+        raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
 
 
 def count_in(query: Mapping[str, str], name: str) -> int:

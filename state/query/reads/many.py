@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import orjson
 
 from state.cluster.catalog import Catalog
-from state.errors import InvalidArgumentError, SerializationError, StateError
+from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.answers.answer import check_key
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
-from state.query.forwarding.peers import PeerRequest
+from state.query.forwarding import PeerRequest
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer
-from state.query.reads.hot_rows import HotRows
-from state.query.reads.kinds import KEYED_KINDS
-from state.query.reads.point import count_misses
 from state.query.reads.turns import Steps, finished
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/keys/"
-_MANY_AT_ONCE = 1000
-_READ_AT_ONCE = 256
+READ_AT_ONCE = 256
 _NEWLINE = b"\n"
 
 Rows = Mapping[bytes, bytes | None]
@@ -39,6 +35,14 @@ class KeysQuestion:
     store: str
     keys: Mapping[int, Sequence[bytes]]
 
+    @classmethod
+    def of(cls, catalog: Catalog, store: str, keys: Iterable[bytes]) -> Self:
+        """The question for keys, wherever they are. Raises as `Catalog.partition` does."""
+        found: dict[int, list[bytes]] = {}
+        for key in dict.fromkeys(keys):
+            found.setdefault(catalog.partition(store, key), []).append(key)
+        return cls(store, found)
+
     def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
         """As the internal route reads it, with the keys in the body."""
         keys = [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
@@ -47,16 +51,16 @@ class KeysQuestion:
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows of this node's replicas."""
         steps = self._steps(replicas)
-        return steps if sum(map(len, self.keys.values())) > _READ_AT_ONCE else finished(steps)
+        return steps if sum(map(len, self.keys.values())) > READ_AT_ONCE else finished(steps)
 
     def _steps(self, replicas: Sequence[Replica]) -> Steps[dict[bytes, bytes | None]]:
         found: dict[bytes, bytes | None] = {}
         for replica in replicas:
             wanted = self.keys.get(replica.replica_id.partition, ())
-            for at in range(0, len(wanted), _READ_AT_ONCE):
-                if len(found) >= _READ_AT_ONCE:
+            for at in range(0, len(wanted), READ_AT_ONCE):
+                if len(found) >= READ_AT_ONCE:
                     yield
-                keys = wanted[at : at + _READ_AT_ONCE]
+                keys = wanted[at : at + READ_AT_ONCE]
                 for key, row in zip(keys, replica.get_many(keys), strict=True):
                     found[key] = None if row is None else row_json(key, row.value)
         return found
@@ -74,100 +78,31 @@ class KeysQuestion:
 
     def decode(self, body: bytes) -> tuple[dict[bytes, bytes | None], list[Origin]]:
         """Reads another node's rows."""
-        try:
-            head, _, rows = body.partition(_NEWLINE)
-            fields = orjson.loads(head)
-            found: dict[bytes, bytes | None] = {}
-            at = 0
-            for key, length in fields["rows"]:
-                found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
-                at += length or 0
-            if at != len(rows):
-                raise ValueError("the rows don't have the lengths that were said")
-            return found, [Origin.of_json(origin) for origin in fields["origins"]]
-        except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
-            raise SerializationError("another node's rows can't be read: let all nodes have one version") from error
+        head, _, rows = body.partition(_NEWLINE)
+        fields = orjson.loads(head)
+        found: dict[bytes, bytes | None] = {}
+        at = 0
+        for key, length in fields["rows"]:
+            found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
+            at += length or 0
+        if at != len(rows):
+            raise ValueError("the rows don't have the lengths that were said")
+        return found, [Origin.of_json(origin) for origin in fields["origins"]]
 
 
-class ManyQueries:
-    """Answers for several keys at a time. Belongs to one event loop."""
+async def rows_of_keys(
+    gatherer: Gatherer, question: KeysQuestion, keys: Sequence[bytes], asked: Asked
+) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
+    """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
-    def __init__(
-        self, catalog: Catalog, gatherer: Gatherer, hot_rows: HotRows, *, max_keys: int, max_key_bytes: int
-    ) -> None:
-        self._catalog = catalog
-        self._gatherer = gatherer
-        self._hot_rows = hot_rows
-        self._max_keys = max_keys
-        self._max_key_bytes = max_key_bytes
-
-    def now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
-        """The whole HTTP response, if this node has all rows; None if not. Rows that aren't cached are read first."""
-        if not 1 <= len(keys) <= min(self._max_keys, _MANY_AT_ONCE):
-            return None
-        found = self._hot_rows.answer_many(store, keys)
-        if found is not None:
-            self._hot_rows.count_hits(store, len(keys))
-        elif self._warm(store.decode(), keys):
-            found = self._hot_rows.answer_many(store, keys)
-        return found
-
-    def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
-        """Reads the rows that aren't cached into the cache; False if this node can't."""
-        catalog = self._catalog
-        by_replica: dict[Replica, list[bytes]] = {}
-        try:
-            if catalog.definition(store).kind not in KEYED_KINDS:
-                return False
-            for key in keys:
-                replica = catalog.replica(store, catalog.partition(store, key))
-                if replica is None or replica.cache is None or not 0 < len(key) <= self._max_key_bytes:
-                    return False
-                if replica.cache.get(key) is None:
-                    by_replica.setdefault(replica, []).append(key)
-                else:
-                    replica.cache.hits += 1
-            if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
-                return False
-            for replica, wanted in by_replica.items():
-                writes = replica.writes
-                count_misses(replica, len(wanted))
-                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
-                    if row is None:
-                        self._hot_rows.keep_none(replica, store, key, writes)
-                    else:
-                        self._hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
-        except StateError:
-            return False
-        return True
-
-    async def answer(
-        self, store: str, keys: Sequence[bytes], asked: Asked
-    ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
-        """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
-
-        With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
-
-        Raises:
-            InvalidArgumentError: if there are no keys, an empty one, or too many.
-            StateError: as `complete` of `gather` does.
-        """
-        question = KeysQuestion(store, self._by_partition(store, keys))
-        found = await self._gatherer.complete(question, asked, question.keys)
-        rows = {key: row for rows in found.found for key, row in rows.items()}
-        written = [rows[key] or no_row_json(key) for key in keys if key in rows]
-        flag = b"false" if found.missing else b"true"
-        return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
-
-    def _by_partition(self, store: str, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
-        if not 1 <= len(keys) <= self._max_keys:
-            msg = f"a request names 1 to {self._max_keys} keys, not {len(keys)}"
-            raise InvalidArgumentError(msg)
-        found: dict[int, list[bytes]] = {}
-        for key in dict.fromkeys(keys):
-            check_key(key, self._max_key_bytes)
-            found.setdefault(self._catalog.partition(store, key), []).append(key)
-        return found
+    With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false. Raises as
+    `Gatherer.complete` does.
+    """
+    found = await gatherer.complete(question, asked, question.keys)
+    rows = {key: row for rows in found.found for key, row in rows.items()}
+    written = [rows[key] or no_row_json(key) for key in keys if key in rows]
+    flag = b"false" if found.missing else b"true"
+    return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
 
 
 def parse_keys(body: bytes) -> list[bytes]:

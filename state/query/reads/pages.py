@@ -1,30 +1,56 @@
-"""One page of a scan: a bounded run of rows in key order, and how pages of several partitions become one."""
+"""Scans page by page: a bounded run of rows in key order, from all partitions of a store, and the cursor behind it."""
 
 from __future__ import annotations
 
 import base64
 import heapq
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Self
+from typing import Any, Self
+
+import orjson
 
 from state.errors import InvalidArgumentError
 from state.keys.escaping import prefix_stop
 from state.names import store_of
 from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import RowTimes
+from state.query.answers.origins import Origin
+from state.query.forwarding import PeerRequest
+from state.query.reads.freshness_gate import Asked
+from state.query.reads.gather import Gathered, Gatherer, count_in
 from state.query.reads.turns import Steps, finished
 from state.replicas.replica import Replica
 from state.security.cluster_secret import sign
 
+INTERNAL_PATH = "/internal/scan/"
 Row = tuple[bytes, bytes]
 by_key = itemgetter(0)
 _ROWS_A_STEP = 32
 _BYTES_A_STEP = 32 << 10
+_HEAD = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Limits of a request.
+
+    Attributes:
+        max_key_bytes: the longest key that a query may name.
+        max_page_rows: the most rows of one page, and the most keys of one request.
+        max_page_bytes: the most bytes of values in one page.
+        max_examined_rows: the most rows that one page of a search by time looks at, on each node.
+    """
+
+    max_key_bytes: int = 65_536
+    max_page_rows: int = 1000
+    max_page_bytes: int = 4 << 20
+    max_examined_rows: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +180,103 @@ def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | Non
     if not stops:
         return None
     return max(stops) if reverse else min(stops)
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuestion:
+    """The first page of a scan, asked of many partitions: each at a holder, the rows merged in order.
+
+    Between nodes, the question is a query string. The answer is a JSON head, preceded by its length as uint32,
+    big-endian, and followed by all keys and values one after the other. Their lengths are in the head, so nothing is
+    escaped.
+    """
+
+    scan: Scan
+    limits: PageLimits
+
+    @property
+    def store(self) -> str:
+        """The store."""
+        return self.scan.store
+
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As `parse` reads it."""
+        scan, limits = self.scan, self.limits
+        parts = [f"rows={limits.rows}", f"bytes={limits.max_bytes}", f"examined={limits.examined}"]
+        for name, bound in (("start", scan.keys.start), ("stop", scan.keys.stop)):
+            if bound is not None:
+                parts.append(f"{name}={base64.urlsafe_b64encode(bound).decode()}")
+        if scan.reverse:
+            parts.append("reverse=true")
+        if scan.times is not None:
+            parts.append(f"times={scan.times.encode()}")
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}&{rest}")
+
+    @classmethod
+    def parse(cls, store: str, query: Mapping[str, str], most: PageLimits) -> Self:
+        """Reads the parameters that `request` wrote; the limits are at most those of this node.
+
+        Raises:
+            InvalidArgumentError: if they can't be read.
+        """
+        start, stop = (
+            None if (text := query.get(name)) is None else decode_base64url(text, "a bound")
+            for name in ("start", "stop")
+        )
+        times = query.get("times")
+        scan = Scan(
+            store,
+            KeyRange(start, stop),
+            reverse=query.get("reverse") == "true",
+            times=None if times is None else RowTimes.decode(times),
+        )
+        limits = PageLimits(
+            min(count_in(query, "rows"), most.rows),
+            min(count_in(query, "bytes"), most.max_bytes),
+            min(count_in(query, "examined"), most.examined),
+        )
+        return cls(scan, limits)
+
+    def local(self, replicas: Sequence[Replica]) -> Steps[RowPage]:
+        """Reads it."""
+        return read_page(replicas, self.scan, self.limits)
+
+    def encode(self, page: RowPage, origins: Iterable[Origin]) -> bytes:
+        """As `decode` reads it."""
+        sizes = [len(part) for row in page.rows for part in row]
+        head = orjson.dumps(
+            {
+                "reached": None if page.reached is None else base64.urlsafe_b64encode(page.reached).decode(),
+                "origins": [origin.as_json() for origin in origins],
+                "sizes": sizes,
+            }
+        )
+        return b"".join((_HEAD.pack(len(head)), head, *(part for row in page.rows for part in row)))
+
+    def decode(self, body: bytes) -> tuple[RowPage, list[Origin]]:
+        """Reads another node's page."""
+        (length,) = _HEAD.unpack_from(body)
+        at = _HEAD.size + length
+        head: dict[str, Any] = orjson.loads(body[_HEAD.size : at])
+        parts: list[bytes] = []
+        for size in head["sizes"]:
+            parts.append(body[at : at + size])
+            at += size
+        if at != len(body):
+            raise ValueError("lengths don't add up")
+        reached = None if head["reached"] is None else decode_base64url(head["reached"], "a key")
+        origins = [Origin.of_json(found) for found in head["origins"]]
+        return RowPage(list(zip(parts[::2], parts[1::2], strict=True)), reached), origins
+
+
+async def scan_page(
+    gatherer: Gatherer, question: PageQuestion, asked: Asked, partitions: Iterable[int] | None = None
+) -> tuple[RowPage, Gathered[RowPage]]:
+    """The first rows of a scan from all partitions or some, wherever they are. Raises as `Gatherer.complete`."""
+    gatherer.check_free()
+    found = await gatherer.complete(question, asked, partitions)
+    await gatherer.turns.take()
+    return merge_pages(found.found, question.limits, reverse=question.scan.reverse), found
 
 
 _VERSION = b"\x02"

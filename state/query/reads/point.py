@@ -1,17 +1,26 @@
-"""Point queries: the row of one key, from this node's replica where it can, from another node's where it can't."""
+"""Reads of one key: in front of the web framework, from the path of a request to its answer.
+
+A request for a store is sent to the variant that answers for it before any route sees it. So one request uses one
+variant even if a switch-over happens, and its requests to other nodes name that variant.
+
+The row comes from this node's replica where it can, from another node's where it can't, and at last from a snapshot.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
+from urllib.parse import unquote, unquote_to_bytes
 
 import structlog
 
 from state.clock import Clock
 from state.cluster.catalog import Catalog
 from state.errors import (
+    InvalidArgumentError,
     InvalidStateStoreError,
     StateError,
     StoreRestoringError,
@@ -19,24 +28,54 @@ from state.errors import (
 )
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
-from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
-from state.protocol.keys import key_segments
+from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale, check_names
+from state.protocol.keys import decode_base64url, key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, check_key, problem_of, unknown_key
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, KeyTooLongError, problem_of, unknown_key
 from state.query.answers.json_rows import row_json
-from state.query.answers.origins import LocalOrigin
-from state.query.forwarding.peers import PeerRequest
-from state.query.forwarding.router import NoHolderAnsweredError, Router
+from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
-from state.query.reads.hot_rows import NONE, OK, HotRows
+from state.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
+from state.query.reads.pages import QueryLimits
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.replicas.replica import Replica
+from state.security.hop import HOP
 
 log = structlog.get_logger(__name__)
 
 LOCAL, FORWARDED = "local", "forwarded"
 _FRESHER_S = 1.0
 """How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
+_HOP = HOP.encode()
+_ASKED_PATH = "storekeeper.asked_path"
+
+Scope = MutableMapping[str, Any]
+
+
+class Front:
+    """ASGI: answers for single keys, hands everything else to `app`. Requests of other nodes already name a variant.
+
+    The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
+    `?key_format=base64url` it is base64url, for keys that aren't text. Every requirement of freshness is accepted, too.
+    """
+
+    def __init__(self, catalog: Catalog, point: PointQueries, app: Any) -> None:
+        self._catalog = catalog
+        self._point = point
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answers one ASGI connection."""
+        if scope["type"] == "http":
+            elsewhere = self._catalog.elsewhere
+            if elsewhere and not _is_forwarded(scope):
+                scope = _renamed_scope(scope, elsewhere)
+            path: bytes = scope["raw_path"]
+            if scope["method"] == "GET" and path.startswith(KEY_PREFIX):
+                answer = await self._point.answer_request(scope)
+                await answer.send(send)
+                return
+        await self._app(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +93,8 @@ class PointQueries:
     No request takes longer than `longest_s`. `snapshots` answers when no replica can, for callers that allow it.
 
     Attributes:
-        hot_rows: answers for rows that have not changed since they were asked for.
-        latency: of reading a row from its store, by store; answers of `hot_rows` don't count.
+        hot: answers at once, in front of the application.
+        latency: of reading a row from its store, by store; kept answers don't count.
         answered: how long answers took, of this node (local) and of others (forwarded).
     """
 
@@ -63,8 +102,9 @@ class PointQueries:
         self,
         catalog: Catalog,
         router: Router,
+        hot: HotReads,
         *,
-        max_key_bytes: int,
+        limits: QueryLimits,
         longest_s: float,
         clock: Clock,
         gate: FreshnessGate,
@@ -72,41 +112,30 @@ class PointQueries:
     ) -> None:
         self._catalog = catalog
         self._router = router
-        self._max_key_bytes = max_key_bytes
+        self._max_key_bytes = limits.max_key_bytes
         self._longest_s = longest_s
         self._clock = clock
         self._gate = gate
         self._snapshots = snapshots
-        self._origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
-        self.hot_rows = HotRows(catalog, self._clock, self._origin)
-        self.answered = {LOCAL: LatencyRecorder(), FORWARDED: LatencyRecorder()}
-        self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
+        self._origin = hot.origin
+        self.hot = hot
+        self.latency = hot.latency
+        self.answered = {LOCAL: hot.answered, FORWARDED: LatencyRecorder()}
 
-    def now(self, store: str, key: bytes, requirement: FreshnessRequirement) -> bytes | None:
-        """The whole HTTP response, if this node has the row at hand and it is as fresh as required; None if not."""
-        catalog = self._catalog
+    async def answer_request(self, scope: Mapping[str, Any]) -> Answer:
+        """The answer to `GET /state/keyvalue/{store}/{key}`; errors come as problems."""
+        store, _, key = scope["raw_path"].split(b"/", 3)[3].partition(b"/")
+        query: bytes = scope["query_string"]
         try:
-            replica = catalog.replica(store, catalog.partition(store, key))
-            if replica is None or not replica.serving or len(key) > self._max_key_bytes:
-                return None
-            arrived_s = self._clock.monotonic_s()
-            if not catalog.answers_best(replica, arrived_s):
-                return None
-            if requirement.asks_freshness and not requirement.met_by(replica.freshness(arrived_s)):
-                return None
-            look = self._origin.look(replica, arrived_s)
-            writes = replica.writes
-            began_ns = time.perf_counter_ns()
-            row = replica.get(key)
-            self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
-        except StateError:
-            return None
-        count_misses(replica, 1)
-        if row is None:
-            tail = self.hot_rows.keep_none(replica, store, key, writes)
-            return b"%b%b%b" % (NONE, self._origin.block(replica, look), tail)
-        tail = self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
-        return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
+            name, key = unquote_to_bytes(store).decode(), unquote_to_bytes(key)
+            if query:
+                check_names(query, KEY_PARAMETERS)
+                if is_base64url(query):
+                    key = decode_base64url(key, "the key")
+            requirement = FreshnessRequirement.parse(query) if query else NO_REQUIREMENT
+        except (InvalidArgumentError, UnicodeDecodeError) as error:
+            return Answer.problem(problem_of(InvalidArgumentError(str(error))))
+        return await self.answer(name, key, requirement, forwarded=_is_forwarded(scope))
 
     async def answer(
         self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
@@ -131,12 +160,14 @@ class PointQueries:
             return Answer.problem(problem_of(error), (SERVED_BY, self._catalog.node.encode()))
 
     async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
+        """From this node's replica if it may answer and no other is likely to be fresher; if not, from another node."""
         replica = self._catalog.replica(question.store, question.partition)
         if replica is not None and question.requirement.allows(replica.role, caught_up=replica.serving):
             try:
                 if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
                     return fresher
-                if await self._gate.admits(replica, question, share=1.0 if forwarded else 0.5):
+                share = 1.0 if forwarded else 0.5
+                if not question.requirement.asks_freshness or await self._gate.admits(replica, question, share=share):
                     return self._local(replica, question)
             except InvalidStateStoreError:
                 # Closed or damaged during the query: another replica may answer.
@@ -247,7 +278,32 @@ class PointQueries:
         return TooStaleError(msg, freshest(known))
 
 
-def count_misses(replica: Replica, rows: int) -> None:
-    """Counts rows that were not in the cache."""
-    if replica.cache is not None:
-        replica.cache.misses += rows
+def check_key(key: bytes, max_bytes: int) -> None:
+    """Raises InvalidArgumentError if a key is empty, KeyTooLongError if it is over the limit."""
+    if not key:
+        raise InvalidArgumentError(
+            "the key is empty: name one of at least a byte, percent-encoded if it is in the path"
+        )
+    if len(key) > max_bytes:
+        msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
+        raise KeyTooLongError(msg)
+
+
+def asked_path(scope: Mapping[str, Any]) -> bytes:
+    """The path of a request as it was sent."""
+    path: bytes = scope.get(_ASKED_PATH, scope["raw_path"])
+    return path
+
+
+def _renamed_scope(scope: Scope, elsewhere: Mapping[bytes, bytes]) -> Scope:
+    asked: bytes = scope["raw_path"]
+    path = renamed(asked, elsewhere)
+    if path is asked:
+        return scope
+    # Decoded as the server does: a key need not be UTF-8.
+    return {**scope, "raw_path": path, "path": unquote(path.decode("ascii")), _ASKED_PATH: asked}
+
+
+def _is_forwarded(scope: Mapping[str, Any]) -> bool:
+    """Whether the request comes from another node; then it is never sent on."""
+    return any(name == _HOP for name, _ in scope["headers"])

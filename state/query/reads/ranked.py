@@ -19,7 +19,7 @@ from state.errors import InvalidArgumentError, StoreUnavailableError
 from state.protocol.keys import decode_base64url
 from state.query.answers.answer import UnknownKeyError
 from state.query.answers.origins import Origin, read_with_origins, with_origins
-from state.query.forwarding.peers import PeerRequest
+from state.query.forwarding import PeerRequest
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gathered, Gatherer, count_in
 from state.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated

@@ -22,8 +22,7 @@ from state.query.answers.answer import TooManyScansError, problem_of
 from state.query.answers.origins import Origin, origin_headers
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gatherer, complete
-from state.query.reads.pages import PageLimits, Row, Scan, by_key, horizon_of
-from state.query.reads.scans import PageQuestion
+from state.query.reads.pages import PageLimits, PageQuestion, Row, Scan, by_key, horizon_of
 from state.query.reads.stream_format import StreamEnd, StreamFormat
 
 log = structlog.get_logger(__name__)

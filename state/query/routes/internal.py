@@ -8,9 +8,8 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from state.errors import InvalidArgumentError, StoreRestoringError
-from state.query.reads import counts, many, ranked, scans
+from state.query.reads import counts, many, pages, ranked
 from state.query.reads.gather import PartitionQuestion
-from state.query.reads.pages import PageLimits
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.services import QueryServices
 
@@ -22,7 +21,7 @@ def internal_routes(services: QueryServices) -> APIRouter:
     """The routes."""
     routes = APIRouter(include_in_schema=False)
     limits = services.limits
-    most = PageLimits(limits.max_page_rows, limits.max_page_bytes, limits.max_examined_rows)
+    most = pages.PageLimits(limits.max_page_rows, limits.max_page_bytes, limits.max_examined_rows)
 
     async def answered(
         question: PartitionQuestion[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
@@ -37,9 +36,9 @@ def internal_routes(services: QueryServices) -> APIRouter:
         found = await services.gatherer.local(question, asked_by(services, request), partitions)
         return Response(question.encode(found.found, found.origins), media_type=media_type)
 
-    @routes.get(scans.INTERNAL_PATH + "{store}")
+    @routes.get(pages.INTERNAL_PATH + "{store}")
     async def page(store: str, request: Request) -> Response:
-        return await answered(scans.PageQuestion.parse(store, request.query_params, most), request, _BYTES)
+        return await answered(pages.PageQuestion.parse(store, request.query_params, most), request, _BYTES)
 
     @routes.get(counts.INTERNAL_PATH + "{store}")
     async def count(store: str, request: Request) -> Response:
@@ -56,10 +55,8 @@ def internal_routes(services: QueryServices) -> APIRouter:
     @routes.post(many.INTERNAL_PATH + "{store}")
     async def keys(store: str, request: Request) -> Response:
         # This node's own partition count decides where a key is: the keys themselves are sent.
-        by_partition: dict[int, list[bytes]] = {}
-        for key in many.parse_wire_keys(await request.body()):
-            by_partition.setdefault(services.catalog.partition(store, key), []).append(key)
-        return await answered(many.KeysQuestion(store, by_partition), request, _BYTES, by_partition)
+        question = many.KeysQuestion.of(services.catalog, store, many.parse_wire_keys(await request.body()))
+        return await answered(question, request, _BYTES, question.keys)
 
     return routes
 

@@ -12,9 +12,9 @@ from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
 from state.query.reads.counts import CountQuestion, saturating_sum
 from state.query.reads.kinds import KEYED_KINDS, require_kind
-from state.query.reads.many import parse_keys
+from state.query.reads.many import KeysQuestion, parse_keys, rows_of_keys
 from state.query.reads.pages import KeyRange, Scan
-from state.query.routes.front import answer_key
+from state.query.reads.point import check_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
     KeyFormat,
@@ -44,7 +44,7 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
         """The row of one key: `{"key": …, "value": …}`."""
         del store, key_format  # read from the path and query as they were sent
-        return response_of(await answer_key(services.point, request.scope))
+        return response_of(await services.point.answer_request(request.scope))
 
     @routes.get("/state/keyvalues/{store}/count")
     async def count(store: str, request: Request, response: Response) -> CountView:
@@ -111,7 +111,13 @@ _BODY = {"requestBody": {"content": {JSON: {"schema": KeysBody.model_json_schema
 def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
     async def answered(store: str, keys: list[bytes], request: Request) -> Response:
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        body, found = await services.many.answer(store, keys, asked_by(services, request))
+        if not 1 <= len(keys) <= services.limits.max_page_rows:
+            msg = f"a request names 1 to {services.limits.max_page_rows} keys, not {len(keys)}"
+            raise InvalidArgumentError(msg)
+        for key in keys:
+            check_key(key, services.limits.max_key_bytes)
+        question = KeysQuestion.of(services.catalog, store, keys)
+        body, found = await rows_of_keys(services.gatherer, question, keys, asked_by(services, request))
         return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
 
     @routes.get("/state/keyvalues/{store}", response_model=RowsView)

@@ -15,10 +15,9 @@ from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from state.query.answers.json_rows import RowLayout
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.pages import PageLimits, Scan
-from state.query.reads.scans import PageQuestion, scan_page
+from state.query.reads.pages import PageLimits, PageQuestion, Scan, scan_page
+from state.query.reads.point import asked_path
 from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
-from state.query.routes.front import asked_path
 from state.query.routes.parameters import PageQuery
 from state.query.routes.services import QueryServices
 

@@ -7,8 +7,6 @@ path as it was sent: in a decoded path, `/` and `%2F` look the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from difflib import get_close_matches
 from typing import Annotated, Any, get_origin
 from urllib.parse import unquote_to_bytes
 
@@ -18,6 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.routing import Route
 
 from state.errors import InvalidArgumentError
+from state.protocol.freshness import check_names
 from state.protocol.keys import decode_base64url
 from state.security.access import INTERNAL_PREFIX
 
@@ -76,29 +75,6 @@ class ReadRoute(APIRoute):
 
 
 _EVERYWHERE = frozenset({"deadline_ms"})
-_NONE: frozenset[str] = frozenset()
-_SHOWN = 40
-
-
-def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] = _NONE) -> None:
-    """Checks the names in a query string. A name is written plainly: percent-encoded it is another one.
-
-    `known` are the names that may be there, those in `lists` several times.
-
-    Raises:
-        InvalidArgumentError: if a name is not known, or is there twice.
-    """
-    seen: set[str] = set()
-    for part in filter(None, query.split(b"&")):
-        name = part.partition(b"=")[0].decode("ascii", errors="replace")
-        if name not in known:
-            near = get_close_matches(name, known, 1) or sorted(known)
-            msg = f"there is no parameter {name[:_SHOWN]!r} here: did you mean {' or '.join(near)}?"
-            raise InvalidArgumentError(msg)
-        if name in seen and name not in lists:
-            msg = f"{name} is given twice: give it once"
-            raise InvalidArgumentError(msg)
-        seen.add(name)
 
 
 def refuse_unknown_parameters(app: FastAPI) -> None:
@@ -113,7 +89,7 @@ class _KnownParameters:
 
     def __init__(self, route: Route) -> None:
         self._app = route.app
-        self._lists: frozenset[str] = _NONE
+        self._lists: frozenset[str] = frozenset()
         known = set(_EVERYWHERE)
         if isinstance(route, APIRoute):
             fields = route.dependant.query_params

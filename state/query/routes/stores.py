@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from fastapi import APIRouter
 from pydantic import BaseModel
 
@@ -11,7 +9,7 @@ from state.cluster.catalog import Catalog
 from state.names import store_of
 from state.query.reads.counts import saturating_sum
 from state.query.reads.kinds import ROUTES
-from state.query.routes.topology import holders_of
+from state.query.routes.topology import PartitionHolders, holders_of
 from state.replicas.ranked_index import RankedIndex, RankedView
 from state.replicas.states import ReplicaStatus
 from state.store_definitions import ServedKind
@@ -36,14 +34,6 @@ class StoreView(BaseModel):
     approximate_num_entries: int
 
 
-class PartitionView(BaseModel):
-    """Who has one partition: the node that queries prefer, and those that can answer too."""
-
-    partition: int
-    active: str
-    standbys: list[str]
-
-
 class StoreDetails(StoreView):
     """A store with all its partitions, and the routes that it can be asked by.
 
@@ -51,7 +41,7 @@ class StoreDetails(StoreView):
     """
 
     score_field: str | None
-    partitions_held_by: list[PartitionView]
+    partitions_held_by: list[PartitionHolders]
     ranked_rows: int | None
     unranked_rows: int | None
     routes: list[str]
@@ -102,12 +92,11 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
     async def store_details(store: str) -> StoreDetails:
         """One store: its kind, who has its partitions, and which routes it can be asked by."""
         definition = catalog.definition(store)
-        held = [PartitionView(**asdict(holders)) for holders in holders_of(catalog, store)]
         views = _rankings(catalog, store) if definition.kind is ServedKind.RANKED else None
         return StoreDetails(
             **_store(catalog, store, backend).model_dump(),
             score_field=definition.score_field,
-            partitions_held_by=held,
+            partitions_held_by=holders_of(catalog, store),
             ranked_rows=None if views is None else sum(map(len, views)),
             unranked_rows=None if views is None else sum(view.unranked for view in views),
             routes=[route.replace("{store}", store_of(store)) for route in ROUTES[definition.kind]],

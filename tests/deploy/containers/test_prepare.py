@@ -13,7 +13,7 @@ import pytest
 from deploy.containers.authority import authority_pems, issue, new_authority
 from deploy.containers.prepare import METRICS, SERVERS, prepare_containers
 from state.errors import ConfigurationError
-from state.security.authenticator import read_tokens, token_digest
+from state.security.access import read_tokens, token_digest
 
 
 def test_what_is_prepared_is_for_its_owner_only_and_stays(tmp_path: Path) -> None:

@@ -24,8 +24,16 @@ from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.query.answers.answer import MEDIA_TYPE
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import (
+    Authenticator,
+    Caller,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
 from tests.deploy.control.toys import await_begin, let_end, toy
 
 CLOCK = SystemClock()

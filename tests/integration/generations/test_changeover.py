@@ -117,7 +117,7 @@ def nodes(broker: Broker, store: Store, tmp_path: Path) -> Iterator[list[NodePro
         replicas=0,
         constants={
             "state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5,
-            "state.query.forwarding.peers:FORWARD_TIMEOUT_MS": patience_ms,
+            "state.query.forwarding:FORWARD_TIMEOUT_MS": patience_ms,
         },
     )
     with started(made):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from deploy.entry import app
 from state.clock import ManualClock
-from state.security.authenticator import TokenBook
+from state.security.access import TokenBook
 
 
 @pytest.fixture

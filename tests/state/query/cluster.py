@@ -17,16 +17,15 @@ from state.cluster.catalog import Catalog
 from state.keys.sessions import session_row_key
 from state.keys.windows import window_row_key
 from state.query.app import make_app
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.observing.metrics import Scrapes
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
-from state.query.reads.many import ManyQueries
-from state.query.reads.pages import CursorCodec, PageLimits
+from state.query.reads.hot import HotReads
+from state.query.reads.pages import CursorCodec, PageLimits, QueryLimits
 from state.query.reads.point import PointQueries
 from state.query.reads.streams import Streams
-from state.query.routes.services import QueryLimits, QueryServices
+from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -91,13 +90,13 @@ class Node:
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
-        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5, clock=cluster.clock, gate=gate)
+        hot = HotReads(self.catalog, cluster.clock, cluster.limits)
+        point = PointQueries(
+            self.catalog, self.router, hot, limits=cluster.limits, longest_s=5, clock=cluster.clock, gate=gate
+        )
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,
-            many=ManyQueries(
-                self.catalog, gatherer, point.hot_rows, max_keys=cluster.limits.max_page_rows, max_key_bytes=1000
-            ),
             gatherer=gatherer,
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),

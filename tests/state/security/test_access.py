@@ -8,16 +8,19 @@ import pytest
 
 from state.clock import ManualClock
 from state.security.access import (
-    LIVE_PATH,
+    Authenticator,
     Caller,
     ForbiddenError,
+    HostRule,
     Role,
+    TokenBook,
+    TokenRecord,
     UnauthenticatedError,
     check_access,
-    current_caller,
-    is_open,
+    new_token,
+    token_digest,
+    write_tokens,
 )
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 
 READER = Caller("r", frozenset({Role.READER}), frozenset({"rewards"}))
@@ -90,36 +93,58 @@ def test_a_caller_is_known_by_its_token_only(authenticator: tuple[Authenticator,
 
 def test_a_node_asks_with_its_callers_rights(authenticator: tuple[Authenticator, str]) -> None:
     guarded, _ = authenticator
-    assert guarded.caller_of(Hop("b", "r")) == READER
-    assert guarded.caller_of(Hop("b", FOR_ITSELF)).may_read("any")
+    assert guarded.caller(None, Hop("b", "r")) == READER
+    assert guarded.caller(None, Hop("b", FOR_ITSELF)).may_read("any")
     for stranger in (ANONYMOUS, CERTIFICATE, "unknown", ""):
         with pytest.raises(UnauthenticatedError):
-            guarded.caller_of(Hop("b", stranger))
-
-
-def test_a_node_says_for_whom_it_asks(authenticator: tuple[Authenticator, str]) -> None:
-    guarded, _ = authenticator
-    assert Authenticator().asking_for() == ANONYMOUS
-    assert guarded.asking_for() == FOR_ITSELF
-    before = current_caller.set(READER)
-    assert guarded.asking_for() == "r"
-    current_caller.reset(before)
+            guarded.caller(None, Hop("b", stranger))
 
 
 def test_certificates_alone_let_everything_be_read() -> None:
     guarded = Authenticator(certificates=True)
     assert guarded.caller(None).may_read("any")
-    assert guarded.caller_of(Hop("b", CERTIFICATE)).may_read("any")
+    assert guarded.caller(None, Hop("b", CERTIFICATE)).may_read("any")
     with pytest.raises(UnauthenticatedError):
-        guarded.caller_of(Hop("b", ANONYMOUS))
+        guarded.caller(None, Hop("b", ANONYMOUS))
 
 
-def test_the_page_is_told_from_what_holds_data() -> None:
-    assert is_open(b"/")
-    assert is_open(b"/page/page.js")
-    assert is_open(b"/docs")
-    assert is_open(LIVE_PATH)
-    assert not is_open(b"/pagex")
-    assert not is_open(b"/openapi.json")
-    assert not is_open(b"/state/stores")
-    assert not is_open(b"/metrics")
+HOSTS = HostRule(["My-Machine", ""])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"127.0.0.1",
+        b"127.0.0.1:18101",
+        b"127.9.9.9:1",
+        b"localhost:18101",
+        b"LOCALHOST",
+        b"[::1]:1",
+        b"[::1]",
+        b"my-machine:1",
+    ],
+)
+def test_our_hosts_are_taken(host: bytes) -> None:
+    assert HOSTS.accepts(host)
+    assert HOSTS.accepts(host), "and are again when remembered"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"",
+        b"evil.example.org",
+        b"evil.example.org:18101",
+        b"localhost.evil.example.org",
+        b"127.0.0.1.nip.io:18101",
+        b"127.0.0.1:18101@evil",
+        b"127.0.0.1:x",
+        b"10.0.0.1:18101",
+        b"0.0.0.0:18101",
+        b"localhost:18101\x00",
+        b"\xff",
+        b"[::1",
+    ],
+)
+def test_foreign_hosts_are_not(host: bytes) -> None:
+    assert not HOSTS.accepts(host)

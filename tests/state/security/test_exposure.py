@@ -12,8 +12,7 @@ import pytest
 from harness.certificates import Authority, make_authority
 from state.clock import SystemClock
 from state.errors import ConfigurationError
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
 from state.security.exposure import checked_exposure
 from state.security.node_security import NodeSecurity
 from state.settings import NodeSettings

@@ -24,7 +24,7 @@ from deploy.control.jobs import Jobs
 from deploy.control.views import PlatformViews
 from quality.settings import QualitySettings
 from state.clock import SystemClock
-from state.security.authenticator import Authenticator
+from state.security.access import Authenticator
 from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 

@@ -9,7 +9,7 @@ from state.query.observing.metrics import NodeCollector
 from state.replicas.replica_storage import MemoryStorage
 from tests.state.changelog.messages import Record
 from tests.state.query.cluster import Cluster
-from tests.state.query.reads.test_hot_rows import MANY, TARGET, OneNode
+from tests.state.query.reads.test_hot import MANY, TARGET, OneNode
 from tests.state.replicas.recording import batch, log_of, make_replica
 
 
@@ -35,13 +35,13 @@ def test_rows_of_one_and_of_many_count_as_kept_or_as_read() -> None:
         assert cache is not None
         return cache.hits, cache.misses
 
-    assert node.route.now(TARGET) is not None
+    assert node.hot.now(TARGET) is not None
     assert lookups() == (0, 1)
-    assert node.route.now(TARGET) is not None
+    assert node.hot.now(TARGET) is not None
     assert lookups() == (1, 1)
-    assert node.route.now(MANY) is not None  # k twice, and k2
+    assert node.hot.now(MANY) is not None  # k twice, and k2
     assert lookups() == (3, 2)
-    assert node.route.now(MANY) is not None
+    assert node.hot.now(MANY) is not None
     assert lookups() == (6, 2)
 
 

@@ -11,13 +11,19 @@ import orjson
 import pytest
 
 from state.clock import ManualClock, SystemClock
-from state.query.protection.connection_places import PROVEN
-from state.query.protection.guard import Guard, GuardLimits
-from state.query.protection.hot_requests import HotAnswers, HotRequests
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
-from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
-from state.security.host_rule import HostRule
+from state.query.protection.guard import PROVEN, Guard, GuardLimits
+from state.security.access import (
+    Authenticator,
+    Caller,
+    HostRule,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
+from state.security.hop import ANONYMOUS, FOR_ITSELF, HopSigner, HopVerifier, asked_for
 from state.trace_context import current_trace
 from tests.state.test_trace_context import TRACE
 
@@ -44,7 +50,6 @@ class Echo:
         self.bodies: list[bytes] = []
         self._then = then
         self._media_type = media_type
-        self.hot_answers = HotAnswers(b"/hot/", lambda _: b"")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         self.seen.append(scope)
@@ -67,7 +72,6 @@ def guarded(app: App, authenticator: Authenticator | None = None) -> Guard:
         authenticator=authenticator or Authenticator(),
         hops=hops,
         hosts=HostRule(),
-        clock=clock,
     )
 
 
@@ -116,6 +120,8 @@ def kind(body: bytes) -> str:
         ("/x?" + "q" * 200, None, (414, "uri-too-long")),
         ("/x", [HOST] * 9, (431, "headers-too-large")),
         ("/x", [HOST, (b"x", b"y" * 500)], (431, "headers-too-large")),
+        ("/state/keyvalue/rew%2Fards/1", None, (400, "invalid-argument")),
+        ("/state/keyvalue/rewards%00/1", None, (400, "invalid-argument")),
         ("/x", [HOST, (b"storekeeper-hop", b"b")], (403, "hop-refused")),
         ("/state/keyvalue/rewards/1", [HOST, (b"storekeeper-hop", b"b")], (403, "hop-refused")),
         ("/internal/scan/rewards", None, (403, "hop-refused")),
@@ -234,7 +240,8 @@ def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(authenticator
         assert (status, kind(body), headers["www-authenticate"]) == (401, "unauthenticated", "Bearer")
         assert asyncio.run(ask(guard, path, right))[0] == 200
     assert [asyncio.run(ask(guard, path))[0] for path in ("/livez", "/", "/docs", "/page/app.js")] == [200] * 4
-    assert asyncio.run(ask(guard, "/livez/../metrics"))[0] == 401
+    for path in ("/livez/../metrics", "/pagex", "/state/stores"):
+        assert asyncio.run(ask(guard, path))[0] == 401
     status, _, body = asyncio.run(ask(guard, "/state/keyvalue/other/1", right))
     assert (status, kind(body)) == (403, "forbidden")
 
@@ -264,19 +271,6 @@ def test_a_hop_for_a_caller_is_checked_again_here(authenticator: tuple[Authentic
         headers = HopSigner("b", SECRET, SystemClock(), lambda caller=caller: caller)("a", "GET", target, b"", 150)  # type: ignore[misc]
         encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
         assert asyncio.run(ask(guard, target, encoded))[0] == told
-
-
-def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(
-    authenticator: tuple[Authenticator, bytes],
-) -> None:
-    hot = guarded(Echo()).hot_answers
-    assert hot is not None
-    assert hot.accepts_host(b"127.0.0.1:1")
-    assert not hot.accepts_host(b"evil.example.org")
-    assert hot.max_body_bytes == LIMITS.max_body_bytes
-    behind = guarded(Echo(), authenticator[0]).hot_answers
-    assert behind is not None
-    assert behind.authenticator is authenticator[0]
 
 
 def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(
@@ -320,7 +314,14 @@ def test_the_trace_of_a_request_is_kept_for_what_it_asks_others(given: bytes | N
     assert seen == [TRACE.decode(), kept]
 
 
-def test_a_request_with_a_trace_is_no_hot_request() -> None:
-    hot = HotRequests(HotAnswers(b"/", lambda _: b"answer"))
-    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\n\r\n") == b"answer"
-    assert hot.response(b"GET /x HTTP/1.1\r\nhost: h\r\ntraceparent: %b\r\n\r\n" % TRACE) is None
+def test_a_node_asks_others_for_its_caller(authenticator: tuple[Authenticator, bytes]) -> None:
+    seen: list[str] = []
+
+    async def note() -> None:
+        seen.append(asked_for.get())
+
+    asyncio.run(ask(guarded(Echo(note)), "/x", [HOST]))
+    token = (b"authorization", authenticator[1])
+    asyncio.run(ask(guarded(Echo(note), authenticator[0]), "/state/keyvalue/rewards/1", [HOST, token]))
+    assert seen == [ANONYMOUS, "r"]
+    assert asked_for.get() == FOR_ITSELF, "outside a request"

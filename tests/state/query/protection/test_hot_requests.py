@@ -6,24 +6,50 @@ from pathlib import Path
 
 import pytest
 
-from state.clock import ManualClock
-from state.query.protection.hot_requests import HotAnswers, HotRequests
-from state.security.access import Caller, Role
-from state.security.authenticator import Authenticator, TokenBook, TokenRecord, new_token, token_digest, write_tokens
+from state.clock import ManualClock, SystemClock
+from state.query.protection.guard import Guard, GuardLimits
+from state.query.reads.hot import HotReads
+from state.security.access import (
+    Authenticator,
+    Caller,
+    HostRule,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    token_digest,
+    write_tokens,
+)
+from state.security.hop import HopVerifier
+from tests.state.test_trace_context import TRACE
 
 ALL, ONE, MONITOR = (new_token().encode() for _ in range(3))
 BODY = b'{"keys":["k"]}'
 
 
-def hot(authenticator: Authenticator | None = None) -> HotRequests:
-    return HotRequests(
-        HotAnswers(
-            b"/state/keyvalue",
-            lambda target: b"GET " + target,
-            lambda target, body: b"POST " + target + body,
-            accepts_host=lambda host: host == b"h",
-            authenticator=authenticator,
-        )
+class Echo(HotReads):
+    """Answers with what it is asked."""
+
+    def __init__(self) -> None:
+        pass
+
+    def now(self, target: bytes) -> bytes:
+        return b"GET " + target
+
+    def posted(self, target: bytes, body: bytes) -> bytes:
+        return b"POST " + target + body
+
+
+def hot(authenticator: Authenticator | None = None, max_body_bytes: int = 1 << 20) -> Guard:
+    clock = SystemClock()
+    return Guard(
+        None,
+        "a",
+        limits=GuardLimits(max_body_bytes=max_body_bytes),
+        authenticator=authenticator or Authenticator(),
+        hops=HopVerifier("a", b"s" * 32, clock),
+        hosts=HostRule(["h"]),
+        hot=Echo(),
     )
 
 
@@ -55,7 +81,7 @@ class Tokens:
 
     def get(self, token: bytes | None, store: bytes = b"s") -> bytes | None:
         lines = () if token is None else (b"Authorization: Bearer " + token,)
-        return self.hot.response(asked(*lines, target=b"/state/keyvalue/%b/k" % store))
+        return self.hot.now(asked(*lines, target=b"/state/keyvalue/%b/k" % store))
 
 
 @pytest.fixture
@@ -66,11 +92,11 @@ def tokens(tmp_path: Path) -> Tokens:
 def test_plain_requests_are_answered_again_and_again() -> None:
     requests = hot()
     for _ in range(2):
-        assert requests.response(asked()) == b"GET /state/keyvalue/s/k"
-        assert requests.response(asked(b"User-Agent: x", b"accept: */*")) == b"GET /state/keyvalue/s/k"
-        assert requests.response(asked(b"Connection: keep-alive")) == b"GET /state/keyvalue/s/k"
-        assert requests.response(posted()) == b"POST /state/keyvalues/s" + BODY
-        assert requests.response(posted(BODY, b"content-type: application/json")) is not None
+        assert requests.now(asked()) == b"GET /state/keyvalue/s/k"
+        assert requests.now(asked(b"User-Agent: x", b"accept: */*")) == b"GET /state/keyvalue/s/k"
+        assert requests.now(asked(b"Connection: keep-alive")) == b"GET /state/keyvalue/s/k"
+        assert requests.now(posted()) == b"POST /state/keyvalues/s" + BODY
+        assert requests.now(posted(BODY, b"content-type: application/json")) is not None
 
 
 @pytest.mark.parametrize(
@@ -80,6 +106,7 @@ def test_plain_requests_are_answered_again_and_again() -> None:
         asked(b"transfer-encoding: chunked"),
         asked(b"connection: close"),
         asked(b"sec-fetch-site: cross-site"),
+        asked(b"traceparent: " + TRACE),
         asked(b"host: h"),
         asked(b"content-length: 0"),
         asked(target=b"/state/ranked/s/top"),
@@ -102,11 +129,11 @@ def test_plain_requests_are_answered_again_and_again() -> None:
 def test_whatever_is_unusual_is_left_to_the_application(data: bytes) -> None:
     requests = hot()
     for _ in range(2):
-        assert requests.response(data) is None
+        assert requests.now(data) is None
 
 
 def test_a_body_that_holds_a_request_is_no_request() -> None:
-    assert hot().response(posted(asked())) == b"POST /state/keyvalues/s" + asked()
+    assert hot().now(posted(asked())) == b"POST /state/keyvalues/s" + asked()
 
 
 def test_a_token_is_needed_where_there_are_tokens(tokens: Tokens) -> None:
@@ -125,8 +152,8 @@ def test_a_token_reads_its_own_stores_only(tokens: Tokens) -> None:
         assert tokens.get(ONE, b"%6fther") is None
         assert tokens.get(ALL, b"other") is not None
     bearer = b"authorization: Bearer " + ONE
-    assert tokens.hot.response(posted(BODY, bearer)) is not None
-    assert tokens.hot.response(posted(BODY, bearer, target=b"/state/keyvalues/other")) is None
+    assert tokens.hot.now(posted(BODY, bearer)) is not None
+    assert tokens.hot.now(posted(BODY, bearer, target=b"/state/keyvalues/other")) is None
 
 
 def test_a_token_that_is_removed_is_refused_although_it_was_known(tokens: Tokens) -> None:
@@ -142,13 +169,13 @@ def test_a_token_that_is_removed_is_refused_although_it_was_known(tokens: Tokens
 
 
 def test_whoever_has_a_certificate_may_ask_where_no_token_is_needed() -> None:
-    assert hot(Authenticator(certificates=True)).response(asked()) is not None
+    assert hot(Authenticator(certificates=True)).now(asked()) is not None
 
 
 def test_what_is_remembered_of_requests_is_bounded() -> None:
     requests = hot()
     for number in range(2000):
-        assert requests.response(asked(b"user-agent: %d" % number)) is not None
+        assert requests.now(asked(b"user-agent: %d" % number)) is not None
     assert len(requests._verdicts) <= 512
 
 
@@ -157,13 +184,13 @@ def test_no_line_takes_long_to_read() -> None:
     requests = hot()
     for number in range(100):
         spaces = b" " * 1900 + b"%d" % number
-        assert requests.response(asked(b"accept:" + spaces + b" " * 20 + b"\x01")) is None
-        assert requests.response(asked(b"accept:" + spaces + b"\t ")) is not None
+        assert requests.now(asked(b"accept:" + spaces + b" " * 20 + b"\x01")) is None
+        assert requests.now(asked(b"accept:" + spaces + b"\t ")) is not None
 
 
 def test_what_may_be_over_a_limit_is_left_to_who_knows_the_limits() -> None:
-    assert hot().response(asked(b"user-agent: " + b"x" * 5000)) is None
-    assert hot().response(asked(*[b"accept: x"] * 500)) is None
-    small = HotRequests(HotAnswers(b"/state/keyvalue", lambda _: b"", lambda *_: b"", max_body_bytes=len(BODY)))
-    assert small.response(posted(BODY)) == b""
-    assert small.response(posted(BODY + b" ")) is None
+    assert hot().now(asked(b"user-agent: " + b"x" * 5000)) is None
+    assert hot().now(asked(*[b"accept: x"] * 500)) is None
+    small = hot(max_body_bytes=len(BODY))
+    assert small.now(posted(BODY)) is not None
+    assert small.now(posted(BODY + b" ")) is None

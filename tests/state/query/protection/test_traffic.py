@@ -19,7 +19,7 @@ from state.query.observing.metrics import NodeCollector
 from state.query.protection.traffic import CONNECTION_REFUSALS, Traffic
 from tests.state.query.in_loop import eventually_in_loop
 from tests.state.query.protection.test_guard import Echo, ask, guarded
-from tests.state.query.reads.test_hot_rows import TARGET, OneNode
+from tests.state.query.reads.test_hot import TARGET, OneNode
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -169,7 +169,7 @@ def test_the_guard_counts_its_own_refusals_and_those_of_the_application() -> Non
 def test_it_all_is_exported() -> None:
     node, traffic = OneNode(), Traffic()
     node.write((b"k", b"1"))
-    assert node.route.now(TARGET)
+    assert node.hot.now(TARGET)
     assert asyncio.run(node.point.answer("rewards", b"k", forwarded=False)).status == 200
     traffic.refuse("too-slow")
     traffic.connections = 7

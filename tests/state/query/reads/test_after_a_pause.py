@@ -14,9 +14,10 @@ from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
 from state.query.answers.answer import SERVED_BY, Answer
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
 from state.query.reads.point import PointQueries
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -54,7 +55,8 @@ class Woken:
         self.point = PointQueries(
             catalog,
             Router(catalog, peers),
-            max_key_bytes=100,
+            HotReads(catalog, clock, QueryLimits()),
+            limits=QueryLimits(),
             longest_s=5,
             clock=clock,
             gate=FreshnessGate(clock, lambda: None),

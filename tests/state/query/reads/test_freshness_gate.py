@@ -15,7 +15,7 @@ from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId, ReplicaRole
 from tests.state.changelog.messages import Record
-from tests.state.query.reads.test_hot_rows import OneNode
+from tests.state.query.reads.test_hot import OneNode
 from tests.state.replicas.recording import RecordingListener, batch, log_of
 
 LONG_S = 30.0

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidArgumentError, SerializationError
+from state.query.answers.answer import Answer
 from state.query.answers.json_rows import RowLayout, RowTimes
 from state.query.answers.origins import Origin
-from state.query.reads.pages import CursorCodec, KeyRange, PageLimits, RowPage, Scan, merge_pages, take_page
-from state.query.reads.scans import PageQuestion
+from state.query.reads.counts import CountQuestion
+from state.query.reads.gather import PartitionQuestion, _decoded
+from state.query.reads.many import KeysQuestion
+from state.query.reads.pages import (
+    CursorCodec,
+    KeyRange,
+    PageLimits,
+    PageQuestion,
+    RowPage,
+    Scan,
+    merge_pages,
+    take_page,
+)
+from state.query.reads.ranked import ListQuestion, StandingQuestion
 
 rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
 
@@ -97,10 +112,22 @@ def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     assert question.decode(question.encode(page, [origin])) == (page, [origin])
 
 
-@pytest.mark.parametrize("body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff"])
-def test_another_version_s_page_is_refused(body: bytes) -> None:
-    with pytest.raises(SerializationError):
-        PageQuestion(Scan("s"), PageLimits(1, 1)).decode(body)
+@pytest.mark.parametrize(
+    "body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff", b"{}", b'{"origins":[[]]}']
+)
+@pytest.mark.parametrize(
+    "question",
+    [
+        PageQuestion(Scan("s"), PageLimits(1, 1)),
+        KeysQuestion("s", {}),
+        CountQuestion("s"),
+        ListQuestion("s", 1, 1),
+        StandingQuestion("s", b"k"),
+    ],
+)
+def test_another_version_s_answer_is_refused(question: PartitionQuestion[Any], body: bytes) -> None:
+    with pytest.raises(SerializationError, match="let all nodes have one version"):
+        _decoded(question, Answer(200, [], body))
 
 
 CODEC = CursorCodec(b"k" * 32)

@@ -297,6 +297,9 @@ def _problem(answer: Any) -> tuple[int, str]:
         ("/state/keyvalues/rewards/all?max_lag=x", 400, "invalid-argument"),
         ("/state/keyvalues/rewards/prefix/", 400, "invalid-argument"),
         (f"/state/keyvalues/rewards/prefix/{'x' * 1001}", 414, "key-too-long"),
+        (f"/state/keyvalues/rewards?key=k&key={'x' * 1001}", 414, "key-too-long"),
+        ("/state/keyvalues/rewards?key=k&key=", 400, "invalid-argument"),
+        (f"/state/keyvalues/rewards?{'&'.join(['key=k'] * 1001)}", 400, "invalid-argument"),
     ],
 )
 def test_what_cannot_be_asked_is_told(path: str, status: int, kind: str) -> None:

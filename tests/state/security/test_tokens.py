@@ -9,8 +9,16 @@ import pytest
 
 from state.clock import ManualClock
 from state.errors import ConfigurationError
-from state.security.access import Caller, Role
-from state.security.authenticator import TokenBook, TokenRecord, new_token, read_tokens, token_digest, write_tokens
+from state.security.access import (
+    Caller,
+    Role,
+    TokenBook,
+    TokenRecord,
+    new_token,
+    read_tokens,
+    token_digest,
+    write_tokens,
+)
 
 
 def record(name: str, token: str, stores: frozenset[str] | None = None) -> TokenRecord:

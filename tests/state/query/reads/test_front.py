@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from state.clock import SystemClock
 from state.cluster.catalog import Catalog
-from state.metrics.latency import LatencyRecorder
+from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.query.answers.answer import Answer
-from state.query.reads.point import LOCAL
-from state.query.routes.front import Front, asked_path
+from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
+from state.query.reads.point import Front, PointQueries, asked_path
 from state.store_definitions import parse_definitions
 
 
-class _Behind:
+class _Behind(PointQueries):
     """Everything behind the front: keeps what it is asked."""
 
     def __init__(self) -> None:
         self.scopes: list[dict[str, Any]] = []
-        self.asked: list[tuple[str | bytes, object]] = []
-        self.answered = {LOCAL: LatencyRecorder()}
-        self.hot_rows = _HotRows(self.asked)
+        self.asked: list[tuple[str, bytes]] = []
 
     async def __call__(self, scope: dict[str, Any], _receive: Any, _send: Any) -> None:
         self.scopes.append(scope)
 
-    async def answer(self, store: str, key: bytes, _requirement: object, *, forwarded: bool) -> Answer:
+    async def answer(
+        self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
+    ) -> Answer:
+        del requirement
         self.asked.append((store, key))
         return Answer(421 if forwarded else 200, [], b"")
 
-    def now(self, store: bytes, keys: list[bytes]) -> bytes:
-        self.asked.append((store, keys))
+
+class _Kept(HotReads):
+    """Keeps what it is asked for."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog, SystemClock(), QueryLimits())
+        self.asked: list[tuple[bytes, object]] = []
+
+    def _kept(self, store: bytes, key: bytes) -> bytes:
+        self.asked.append((store, key))
         return b"found"
 
-
-class _HotRows:
-    def __init__(self, asked: list[tuple[str | bytes, object]]) -> None:
-        self._asked = asked
-
-    def answer(self, store: bytes, key: bytes) -> bytes:
-        self._asked.append((store, key))
+    def rows(self, store: bytes, keys: Sequence[bytes]) -> bytes:
+        self.asked.append((store, keys))
         return b"found"
 
 
@@ -51,10 +58,15 @@ def behind() -> _Behind:
 
 
 @pytest.fixture
-def front(behind: _Behind) -> Front:
+def catalog() -> Catalog:
     catalog = Catalog("a", {}, parse_definitions("rewards=old,players=p"))
     catalog.elsewhere = {b"rewards": b"rewards@new"}
-    return Front(catalog, behind, behind, behind)  # type: ignore[arg-type]
+    return catalog
+
+
+@pytest.fixture
+def front(catalog: Catalog, behind: _Behind) -> Front:
+    return Front(catalog, behind, behind)
 
 
 def _ask(front: Front, path: bytes, *headers: tuple[bytes, bytes]) -> list[dict[str, Any]]:
@@ -114,13 +126,13 @@ def test_what_another_node_sends_on_is_left_alone(front: Front, behind: _Behind)
     assert behind.asked == [("rewards", b"k")]
 
 
-def test_hot_answers_are_of_the_variant_too(front: Front, behind: _Behind) -> None:
-    hot = front.hot_answers
-    hot.answer(b"/state/keyvalue/rewards/k?key_format=string")
-    hot.answer(b"/state/keyvalues/rewards?key=a")
-    hot.answer(b"/state/keyvalue/players/k")
-    hot.post(b"/state/keyvalues/rewards", b'{"keys":["b"]}')
-    assert behind.asked == [
+def test_hot_answers_are_of_the_variant_too(catalog: Catalog) -> None:
+    hot = _Kept(catalog)
+    hot.now(b"/state/keyvalue/rewards/k?key_format=string")
+    hot.now(b"/state/keyvalues/rewards?key=a")
+    hot.now(b"/state/keyvalue/players/k")
+    hot.posted(b"/state/keyvalues/rewards", b'{"keys":["b"]}')
+    assert hot.asked == [
         (b"rewards@new", b"k"),
         (b"rewards@new", [b"a"]),
         (b"players", b"k"),

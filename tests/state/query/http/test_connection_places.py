@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state.query.protection.connection_places import Places
+from state.query.http.connection import Places
 from state.query.protection.traffic import Traffic
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,11 @@ from state.clock import SystemClock
 from state.cluster.assignment import Assignment
 from state.cluster.catalog import Catalog
 from state.protocol.position_token import PositionToken
-from state.query.forwarding.peers import Peers
-from state.query.forwarding.router import Router
+from state.query.forwarding import Peers, Router
 from state.query.reads.freshness_gate import FreshnessGate
-from state.query.reads.gather import Gatherer
-from state.query.reads.many import ManyQueries
+from state.query.reads.hot import HotReads
+from state.query.reads.pages import QueryLimits
 from state.query.reads.point import PointQueries
-from state.query.routes.front import Front
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.row_cache import RowCache
@@ -29,6 +28,7 @@ from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener, log_of
 
 TARGET = b"/state/keyvalue/rewards/k"
+LIMITS = QueryLimits(max_key_bytes=100)
 MANY = b"/state/keyvalues/rewards?key=k&key=k2&key=k"
 
 
@@ -50,17 +50,13 @@ class OneNode:
         catalog = self.catalog = Catalog("a", {"a": "http://a"}, parse_definitions("rewards=t"))
         catalog.complete(Assignment(("a",), {"rewards": 1}, 0), {self.replica.replica_id: self.replica})
         router = self.router = Router(catalog, Peers("a", dict, clock=clock))
-        self.point = PointQueries(
-            catalog, router, max_key_bytes=100, longest_s=0.1, clock=clock, gate=FreshnessGate(clock, lambda: None)
-        )
         self.clock = clock
-        self.route = Front(catalog, self.point, self.many(1000), None)
+        self.hot = self.hot_of(1000)
+        gate = FreshnessGate(clock, lambda: None)
+        self.point = PointQueries(catalog, router, self.hot, limits=LIMITS, longest_s=0.1, clock=clock, gate=gate)
 
-    def many(self, most: int) -> ManyQueries:
-        gatherer = Gatherer(
-            self.catalog, self.router, FreshnessGate(self.clock, lambda: None), self.clock, max_reads=1, longest_s=1
-        )
-        return ManyQueries(self.catalog, gatherer, self.point.hot_rows, max_keys=most, max_key_bytes=100)
+    def hot_of(self, most_keys: int) -> HotReads:
+        return HotReads(self.catalog, self.clock, replace(LIMITS, max_page_rows=most_keys))
 
     def write(self, *rows: tuple[bytes, bytes | None]) -> None:
         records = [Record(self.end + number, *row) for number, row in enumerate(rows)]
@@ -86,9 +82,9 @@ def parsed(response: bytes | None, expected: str = "200 OK") -> tuple[dict[str, 
 
 def test_the_second_answer_is_kept_and_the_same(node: OneNode) -> None:
     node.write((b"k", b'{"n":1}'))
-    first = parsed(node.route.now(TARGET))
-    assert node.point.hot_rows.answer(b"rewards", b"k") is not None
-    second = parsed(node.route.now(TARGET))
+    first = parsed(node.hot.now(TARGET))
+    assert node.hot._kept(b"rewards", b"k") is not None
+    second = parsed(node.hot.now(TARGET))
     assert second[1] == first[1] == b'{"key":"k","value":{"n":1}}'
     varying = {"storekeeper-staleness-ms"}
     assert {k: v for k, v in second[0].items() if k not in varying} == {
@@ -98,77 +94,77 @@ def test_the_second_answer_is_kept_and_the_same(node: OneNode) -> None:
 
 def test_a_write_changes_the_next_answer_and_its_headers(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"other", b"1"))
-    node.route.now(TARGET)
+    node.hot.now(TARGET)
     node.write((b"k", b"2"))
-    headers, body = parsed(node.route.now(TARGET))
+    headers, body = parsed(node.hot.now(TARGET))
     assert body == b'{"key":"k","value":2}'
     assert headers["storekeeper-offset"] == "3"
     node.write((b"other", b"2"))
-    headers, body = parsed(node.route.now(TARGET))
+    headers, body = parsed(node.hot.now(TARGET))
     assert (headers["storekeeper-offset"], body) == ("4", b'{"key":"k","value":2}')
     assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 4)
 
 
 def test_that_there_is_no_row_is_kept_until_there_is_one(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"1"))
-    assert node.route.now(TARGET)
+    assert node.hot.now(TARGET)
     node.write((b"k", None))
     for _ in range(2):
-        headers, body = parsed(node.route.now(TARGET), "404 Not Found")
+        headers, body = parsed(node.hot.now(TARGET), "404 Not Found")
         assert headers["content-type"] == "application/problem+json"
         assert headers["storekeeper-offset"] == "3"
         assert json.loads(body)["type"] == "urn:storekeeper:problem:unknown-key"
         assert json.loads(body)["detail"] == "store rewards has no key 'k'"
         null, there = b'{"key":"k","value":null}', b'{"key":"k2","value":1}'
-        assert parsed(node.route.now(MANY))[1] == b'{"rows":[%b,%b,%b],"complete":true}' % (null, there, null)
+        assert parsed(node.hot.now(MANY))[1] == b'{"rows":[%b,%b,%b],"complete":true}' % (null, there, null)
     node.write((b"k", b"2"))
-    assert parsed(node.route.now(TARGET))[1] == b'{"key":"k","value":2}'
+    assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":2}'
 
 
 def test_keys_may_be_posted(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"2"))
     target, rows = b"/state/keyvalues/rewards", b'{"key":"k2","value":2},{"key":"k","value":1}'
     for body in (b'{"keys":["k2","k"]}', b'{"keys": ["azI", "aw"], "key_format": "base64url"}'):
-        assert parsed(node.route.posted(target, body))[1] == b'{"rows":[%b],"complete":true}' % rows
+        assert parsed(node.hot.posted(target, body))[1] == b'{"rows":[%b],"complete":true}' % rows
     for refused in (b"", b"{", b'{"keys":[]}', b'{"keys":[""]}', b'{"keys":[1]}', b'{"keys":["k"],"more":1}'):
-        assert node.route.posted(target, refused) is None
-    assert node.route.posted(target + b"?max_lag=0", b'{"keys":["k"]}') is None
-    assert node.route.posted(b"/state/keyvalue/rewards/k", b'{"keys":["k"]}') is None
-    assert node.route.posted(target, b'{"keys":[%b]}' % b",".join([b'"k"'] * 1001)) is None
+        assert node.hot.posted(target, refused) is None
+    assert node.hot.posted(target + b"?max_lag=0", b'{"keys":["k"]}') is None
+    assert node.hot.posted(b"/state/keyvalue/rewards/k", b'{"keys":["k"]}') is None
+    assert node.hot.posted(target, b'{"keys":[%b]}' % b",".join([b'"k"'] * 1001)) is None
 
 
 def test_a_row_that_a_write_overtook_is_not_kept(node: OneNode) -> None:
     node.write((b"k", b"1"))
     before = node.replica.writes
     node.write((b"k", b"2"))
-    node.point.hot_rows.keep(node.replica, "rewards", b"k", b'{"key":"k","value":1}', before)
-    assert parsed(node.route.now(TARGET))[1] == b'{"key":"k","value":2}'
+    node.hot._keep(node.replica, "rewards", b"k", b"1", before)
+    assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":2}'
 
 
 def test_the_position_covers_what_may_show_already(node: OneNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node.write((b"k", b"1"), (b"k2", b"1"))
     for _ in range(2):
-        assert node.route.now(TARGET)
-        assert node.route.now(MANY)
-    monkeypatch.setattr(node.replica, "_shown_offset", 99)  # the follower has announced a write, and may have done it
-    for response in (node.route.now(TARGET), node.route.now(MANY)):
+        assert node.hot.now(TARGET)
+        assert node.hot.now(MANY)
+    monkeypatch.setattr(node.replica, "shown_offset", 99)  # the follower has announced a write, and may have done it
+    for response in (node.hot.now(TARGET), node.hot.now(MANY)):
         headers, _ = parsed(response)
         assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 99)
 
 
 def test_a_closed_replica_answers_nothing(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"1"))
-    node.route.now(TARGET)
-    node.route.now(MANY)
+    node.hot.now(TARGET)
+    node.hot.now(MANY)
     node.replica.close()
-    assert node.route.now(TARGET) is None
-    assert node.route.now(MANY) is None
+    assert node.hot.now(TARGET) is None
+    assert node.hot.now(MANY) is None
 
 
 def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"2"))
     for _ in range(2):
-        headers, body = parsed(node.route.now(MANY))
+        headers, body = parsed(node.hot.now(MANY))
         rows = b'{"key":"k","value":1},{"key":"k2","value":2},{"key":"k","value":1}'
         assert body == b'{"rows":[%b],"complete":true}' % rows
         assert headers["storekeeper-complete"] == "true"
@@ -177,9 +173,9 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
 
 def test_more_keys_than_allowed_are_left_to_the_application(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"2"))
-    many = node.many(2)
-    assert many.now(b"rewards", [b"k", b"k2"]) is not None
-    assert many.now(b"rewards", [b"k", b"k2", b"k"]) is None
+    hot = node.hot_of(2)
+    assert hot.rows(b"rewards", [b"k", b"k2"]) is not None
+    assert hot.rows(b"rewards", [b"k", b"k2", b"k"]) is None
 
 
 @pytest.mark.parametrize(
@@ -203,17 +199,17 @@ def test_more_keys_than_allowed_are_left_to_the_application(node: OneNode) -> No
 )
 def test_everything_unusual_is_left_to_the_application(node: OneNode, target: bytes) -> None:
     node.write((b"k", b"1"))
-    assert node.route.now(target) is None
+    assert node.hot.now(target) is None
 
 
 def test_requirements_are_met_or_left_to_the_application(node: OneNode) -> None:
     node.write((b"k", b"1"))
-    assert node.route.now(TARGET + b"?max_staleness_ms=60000&max_lag=0") is not None
-    assert node.route.now(TARGET + b"?max_staleness_ms=0") is None
-    assert node.route.now(TARGET + b"?position=pos:0:5") is None
+    assert node.hot.now(TARGET + b"?max_staleness_ms=60000&max_lag=0") is not None
+    assert node.hot.now(TARGET + b"?max_staleness_ms=0") is None
+    assert node.hot.now(TARGET + b"?position=pos:0:5") is None
     for query in (b"?key_format=string", b"?key_format=string&deadline_ms=2984"):
-        assert parsed(node.route.now(TARGET + query))[1] == b'{"key":"k","value":1}'
-    assert node.route.now(TARGET + b"?key_format=string&deadline_ms=0") is None
+        assert parsed(node.hot.now(TARGET + query))[1] == b'{"key":"k","value":1}'
+    assert node.hot.now(TARGET + b"?key_format=string&deadline_ms=0") is None
 
 
 def test_readers_beside_a_writer_never_go_back(node: OneNode, tmp_path: Path) -> None:
@@ -230,7 +226,7 @@ def test_readers_beside_a_writer_never_go_back(node: OneNode, tmp_path: Path) ->
     writer.start()
     last = 0
     while not done.is_set():
-        response = node.route.now(TARGET)
+        response = node.hot.now(TARGET)
         if response is None:
             continue
         headers, body = parsed(response)
@@ -243,4 +239,4 @@ def test_readers_beside_a_writer_never_go_back(node: OneNode, tmp_path: Path) ->
         assert number >= last
         last = number
     writer.join()
-    assert parsed(node.route.now(TARGET))[1] == b'{"key":"k","value":2999}'
+    assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":2999}'

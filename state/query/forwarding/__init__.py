@@ -1,1 +1,0 @@
-"""Questions to other nodes: which node to ask, and one request within its deadline."""
