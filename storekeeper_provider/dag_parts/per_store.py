@@ -43,7 +43,7 @@ def for_each_store(
     *command: str,
     task_id: str,
     display_name: str,
-    choose: type[ChooseOperator] | None = None,
+    choose: type[ChooseStoresOperator] | None = None,
     operator: type[StorekeeperJobOperator] = StorekeeperJobOperator,
     **options: Any,
 ) -> None:
