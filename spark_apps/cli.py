@@ -128,7 +128,7 @@ def register(
     Example: storekeeper register --schema shop
     """
     begin_job()
-    from spark_apps.maintenance.catalogue import register_tables  # noqa: PLC0415 (loads Spark)
+    from spark_apps.catalogue.job import register_tables  # noqa: PLC0415 (loads Spark)
 
     write_answer(register_tables(AppSettings.of_platform(), schema, SystemClock()), output)
 
