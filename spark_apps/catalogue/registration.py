@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _SPARKS_OWN = "spark_catalog"
 
+_log = structlog.get_logger(__name__)
+
 
 def is_configured(settings: AppSettings) -> bool:
     """Whether Spark's properties name a catalogue that outlives Spark's session.
@@ -31,6 +34,15 @@ def is_configured(settings: AppSettings) -> bool:
     properties = {**site_properties(), **settings.spark}
     default = properties.get("spark.sql.defaultCatalog", _SPARKS_OWN)
     return default != _SPARKS_OWN or properties.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"
+
+
+def try_to_register(spark: SparkSession, entry: Entry) -> None:
+    """Registers a table for a job whose own work is done: a failure is logged, and its next run tries again."""
+    try:
+        register(spark, entry)
+    except Exception as error:  # ours, Spark's, or what py4j makes of one of a catalogue's own
+        reason = str(error).partition("\n")[0]
+        _log.warning("table_not_in_catalogue", table=entry.name, reason=reason, retry="storekeeper register, or wait")
 
 
 def register(spark: SparkSession, entry: Entry) -> bool:

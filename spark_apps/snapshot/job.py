@@ -11,6 +11,7 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.catalogue.entry import Entry, entry_of_store
+from spark_apps.catalogue.registration import is_configured, try_to_register
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.registry import APPS
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -81,6 +82,8 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
         for store in stores:
             entry = entry_of_store(store, APPS[store.app], settings)
             manifest, changed_keys = Snapshot(spark, settings, store, topics, entry).take(batch)
+            if is_configured(settings):
+                try_to_register(spark, entry)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
             summaries.append(SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms))
     return summaries

@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.catalogue.entry import Entry
+from spark_apps.catalogue.new_table import make_table
 from state.snapshots.columns import PLACE_COLUMNS
 from state.snapshots.digest import moved
 from state.snapshots.manifest import SnapshotManifest
@@ -46,7 +47,7 @@ class SnapshotTable:
         # Without this, the log would have the minimum and maximum of each column: keys may be personal data.
         builder = builder.property("delta.dataSkippingStatsColumns", "_partition,_offset,_timestamp_ms")
         with self._commit_metadata(manifest):
-            builder.execute()
+            make_table(builder, self._entry.path)
 
     def rows(self, version: int | None = None) -> DataFrame:
         """The table's rows, at a version or the newest."""

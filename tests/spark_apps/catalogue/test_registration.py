@@ -14,14 +14,18 @@ from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
 from spark_apps.apps.pos import POS
-from spark_apps.catalogue.entry import entries_of
+from spark_apps.catalogue.entry import entries_of, entry_of_store
 from spark_apps.catalogue.job import register_tables
 from spark_apps.catalogue.registration import register
+from spark_apps.checked_table import CheckedColumn, CheckedTable
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import SparkProperties
+from spark_apps.spec import AppSpec, StoreSpec
 from state.clock import ManualClock
 from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode
+from state.serdes.value_field import ValueField
+from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.proof import check_proven
 from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import vouched_version
@@ -71,6 +75,22 @@ def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(setti
     assert "_offset" in rewards.columns
     assert not [name for name in export.columns if name.startswith("_")]
     assert replace(rewards, table="order-locations").name == "order_locations"
+
+
+def test_a_column_says_what_its_field_says_or_else_its_declaration(settings: AppSettings) -> None:
+    fields = (ValueField("Total", "bigint", meaning="By the field."), ValueField("Count", "bigint"))
+    store = StoreSpec("totals", "shop", fields)
+    declared = CheckedTable(
+        "totals",
+        (
+            CheckedColumn("Total", "bigint", meaning="By the declaration."),
+            CheckedColumn("Count", "bigint", meaning="By the declaration, too."),
+        ),
+    )
+    app = AppSpec("shop", "Totals", lambda _: (), lambda _: (), stores=(store,), tables=(declared,))
+    entry = entry_of_store(store, app, settings)
+    assert entry.meaning == "Snapshots of store totals of app shop: Totals."
+    assert entry.columns == {**PLACE_MEANINGS, "Total": "By the field.", "Count": "By the declaration, too."}
 
 
 @pytest.mark.spark
