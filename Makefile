@@ -138,6 +138,15 @@ $(STORAGE)/%/.ready: harness/storage/jars/%/pom.xml
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(@D)
 	@touch $@
 
+# Maven Central does not serve the server, so it is built: git clone -b v0.6.0 https://github.com/unitycatalog/unitycatalog
+setup-unity: setup $(STORAGE)/unity/.ready ## Unity Catalog of the checkout UNITY=/path, for the tests of entries in it
+
+$(STORAGE)/unity/.ready: harness/unity_catalog/pom.xml
+	@test -d "$(UNITY)/server" || { echo "setup: name a checkout of Unity Catalog 0.6.0: make setup-unity UNITY=/path"; exit 1; }
+	@echo "setup: building Unity Catalog for tests"
+	@mvn -q -B -ntp -f $< process-classes -Dunity.source=$(abspath $(UNITY)) -Djars.dir=$(CURDIR)/$(@D)
+	@touch $@
+
 $(QUIX)/.ready: benchmarks/quix_streams/requirements.lock
 	@$(PYTHON) deploy/preflight.py
 	@test -x $(QUIX)/bin/python || $(PYTHON) -m venv $(QUIX)

@@ -30,6 +30,7 @@ from quality.reconciliation import (
 )
 from quality.settings import QualitySettings
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
+from spark_apps.catalogue.entry import entry_of_published
 from spark_apps.checked_table import CheckedTable, WithTable, WithTopic
 from spark_apps.registry import gated_tables
 from spark_apps.table_progress import decode_progress
@@ -282,6 +283,8 @@ class TableGate:
         return Outcome("staged_within", None, meaning, fresh, rule="freshness")
 
     def _publish(self, added: DataFrame, publication: Publication) -> None:
+        from spark_apps.catalogue.registration import is_configured, try_to_register  # noqa: PLC0415 (loads Spark)
+
         rows = added.select(*self._table.published_columns)
         if self._table.partition_by:
             rows = rows.repartition(*self._table.partition_by)
@@ -294,6 +297,8 @@ class TableGate:
             .option("userMetadata", publication.metadata.decode())
             .save(str(self._published))
         )
+        if is_configured(self._settings):
+            try_to_register(self._spark(), entry_of_published(self._table, self._settings))
 
     def _added(self, batch: Batch) -> DataFrame:
         return (

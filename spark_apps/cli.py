@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from spark_apps.registry import app_named
 from spark_apps.runtime.health_server import health_served
 from spark_apps.settings import AppSettings
 from state.cli.output import AnswerOption, AnswerOutput, write_answer
+from state.client.credentials import Credentials
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
@@ -125,19 +127,34 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
 
 def register(
-    schema: Annotated[str | None, typer.Option(help="Schema of the catalogue; else its default one.")] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Schema of the entries; in Spark's catalogue by default its default one.")
+    ] = None,
+    unity: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Unity Catalog, http(s)://host:port, not Spark's catalogue."),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token for Unity Catalog.")] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Enter all tables in Spark's catalogue, with comments.
+    """Enter all tables in a catalogue, with comments.
 
-    Your own Spark then finds them by name. No data is moved. The properties of [spark] name the catalogue.
+    Your own programs then find them by name. No data is moved. It is Spark's catalogue, which the properties of
+    [spark] name, or Unity Catalog.
 
     Example: storekeeper register --schema shop
     """
     begin_job()
-    from spark_apps.maintenance.catalogue import register_tables  # noqa: PLC0415 (loads Spark)
+    settings = AppSettings.of_platform()
+    if unity is not None:
+        from spark_apps.catalogue.unity import register_in_unity  # noqa: PLC0415 (loads Delta)
 
-    write_answer(register_tables(AppSettings.of_platform(), schema, SystemClock()), output)
+        credentials = Credentials(token_file=token_file)
+        write_answer(register_in_unity(settings, unity, schema, credentials, SystemClock()), output)
+        return
+    from spark_apps.catalogue.job import register_tables  # noqa: PLC0415 (loads Spark)
+
+    write_answer(register_tables(settings, schema, SystemClock()), output)
 
 
 def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:

@@ -11,6 +11,7 @@
     │   └── PoisonRecordError         one record can't be processed (see `records`)
     ├── BrokerRefusedError            the broker refused a record, or a step of a transaction
     ├── FencedWriterError             a newer attempt has taken over (retriable)
+    ├── CatalogueUnavailableError     the catalogue of tables doesn't answer (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 
 A `ConfigurationError` ends an app with exit code 78: for its supervisor, a restart is of no use.
@@ -39,6 +40,10 @@ class LostChangelogError(ConfigurationError):
 
 class AppRunningError(RetriableError):
     """Another copy of this app is running. Stop it first: two would write the same batches."""
+
+
+class CatalogueUnavailableError(RetriableError):
+    """The catalogue of tables does not answer. Repeat the command later: entries that it has made stay."""
 
 
 class FencedWriterError(RetriableError):

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
+from spark_apps.catalogue.entry import Entry, entry_of_store
+from spark_apps.catalogue.registration import is_configured, try_to_register
 from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.registry import APPS
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
@@ -79,7 +82,10 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
         batch = CommittedBatch.of(SparkCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
-            manifest, changed_keys = Snapshot(spark, settings, store, topics).take(batch)
+            entry = entry_of_store(store, APPS[store.app], settings)
+            manifest, changed_keys = Snapshot(spark, settings, store, topics, entry).take(batch)
+            if is_configured(settings):
+                try_to_register(spark, entry)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
             return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
 
@@ -108,13 +114,15 @@ def each_taken(stores: Sequence[StoreSpec], take: Callable[[StoreSpec], Snapshot
 class Snapshot:
     """One run on an open session."""
 
-    def __init__(self, spark: SparkSession, settings: AppSettings, store: StoreSpec, topics: Topics) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: AppSettings, store: StoreSpec, topics: Topics, entry: Entry
+    ) -> None:
         self._spark = spark
         self._settings = settings
         self._store = store
         self._topics = topics
-        self._path = settings.delta_table(store.table_name)
-        self._table = SnapshotTable(spark, self._path)
+        self._path = entry.path
+        self._table = SnapshotTable(spark, entry)
         self._values = values_of(store, settings)
         self._checkpoint = SparkCheckpoint(settings.checkpoint_dir(store.app))
 

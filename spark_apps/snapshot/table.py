@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from state.locations import Location
+from spark_apps.catalogue.entry import Entry
+from spark_apps.catalogue.new_table import make_table
 from state.snapshots.columns import PLACE_COLUMNS
 from state.snapshots.digest import moved
 from state.snapshots.manifest import SnapshotManifest
@@ -31,21 +32,22 @@ class ContentChange:
 
 
 class SnapshotTable:
-    """The table of a store at `path`. One writer at a time."""
+    """The table of a store, with the comments of its entry. One writer at a time."""
 
-    def __init__(self, spark: SparkSession, path: Location) -> None:
+    def __init__(self, spark: SparkSession, entry: Entry) -> None:
         self._spark = spark
-        self._path = str(path)
+        self._path = str(entry.path)
+        self._entry = entry
 
     def create(self, manifest: SnapshotManifest) -> None:
         """Makes the empty table; its first commit has `manifest`."""
-        builder = DeltaTable.create(self._spark).location(self._path)
+        builder = DeltaTable.create(self._spark).location(self._path).comment(self._entry.meaning)
         for name, kind in {**manifest.columns, **PLACE_COLUMNS}.items():
-            builder = builder.addColumn(name, kind)
+            builder = builder.addColumn(name, kind, comment=self._entry.columns.get(name))
         # Without this, the log would have the minimum and maximum of each column: keys may be personal data.
         builder = builder.property("delta.dataSkippingStatsColumns", "_partition,_offset,_timestamp_ms")
         with self._commit_metadata(manifest):
-            builder.execute()
+            make_table(builder, self._entry.path)
 
     def rows(self, version: int | None = None) -> DataFrame:
         """The table's rows, at a version or the newest."""
@@ -89,10 +91,17 @@ class SnapshotTable:
     def replace(self, rows: DataFrame, manifest: SnapshotManifest) -> None:
         """Replaces the table's rows and columns with those of `rows`, and commits that with `manifest`.
 
-        It is one commit: a reader sees the previous snapshot or this one, and earlier versions stay readable.
+        It is one commit: a reader sees the previous snapshot or this one, and earlier versions stay readable. Columns
+        have their comments in it.
         """
+        comments = {**self._comments(), **self._entry.columns}  # a field that is gone may have kept its column
+        commented = rows.select(*(_with_comment(name, comments.get(name)) for name in rows.columns))
         with self._commit_metadata(manifest):
-            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self._path)
+            commented.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self._path)
+
+    def _comments(self) -> dict[str, str]:
+        fields = self.rows().schema.fields
+        return {item.name: item.metadata["comment"] for item in fields if "comment" in item.metadata}
 
     @contextmanager
     def _commit_metadata(self, manifest: SnapshotManifest) -> Iterator[None]:
@@ -101,6 +110,10 @@ class SnapshotTable:
             yield
         finally:
             self._spark.conf.unset(_USER_METADATA)
+
+
+def _with_comment(name: str, comment: str | None) -> Column:
+    return F.col(f"`{name}`").alias(name, metadata={} if comment is None else {"comment": comment})
 
 
 def content_of(rows: DataFrame) -> ContentChange:

@@ -6,17 +6,23 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
+from deploy.demo.oracle import MASKED_FIELDS
 from harness.app_process import AppProcess
+from harness.node_process import make_nodes
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
+from spark_apps.registry import ON_DEMAND_APPS, store_definitions
 from state.locations import Location, entries, location
 from state.program import ExitCode
+from tests.integration import small_apps
 from tests.integration.lake import Lake, made_store, running_lake, shown
 
 pytestmark = [
@@ -33,7 +39,8 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(f"durable-{request.param}")
     store = made_store(request.param, folder / "store")
     place = f"{store.uri.removesuffix('/tables')}/shop"
-    with running_lake(store, folder, {"durable_uri": place}) as found:
+    quick = {"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    with running_lake(store, folder, {"durable_uri": place}, quick) as found:
         yield found
 
 
@@ -58,11 +65,56 @@ def test_a_killed_app_goes_on_from_its_checkpoint_in_the_store(lake: Lake) -> No
 
 def test_another_run_directory_goes_on_where_a_lost_one_ended(lake: Lake) -> None:
     sell(lake, 100, seed=12)
-    elsewhere = replace(lake, apps=replace(lake.apps, run_dir=lake.apps.run_dir.with_name("another-run")))
+    elsewhere = on_another_run_directory(lake, "another-run")
     pos = elsewhere.apps.start("pos")
     pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
     assert pos.terminate() == 0, pos.log_tail()
     check_exact(elsewhere)
+
+
+def test_a_killed_export_goes_on_on_another_run_directory_and_writes_each_line_once(lake: Lake) -> None:
+    sell(lake, 300, seed=17)
+    pos = lake.apps.start("pos")
+    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
+    assert pos.terminate() == 0, pos.log_tail()
+    place, reached = lake, -1
+    for number in range(_KILLS):
+        place = on_another_run_directory(lake, f"export-{number}")
+        export = place.apps.start("hadoop_export", max_offsets_per_trigger="40")
+        reached = batches_later(export, reached)
+        kill(export)
+    export = place.apps.start("hadoop_export")
+    export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
+    assert export.terminate() == 0, export.log_tail()
+    assert len(entries(durable(lake) / "checkpoints" / "hadoop_export" / "gen-1" / "commits")) > _KILLS
+    assert not (place.apps.run_dir / "checkpoints").exists()
+    rows = lake.table("hadoop_export_staged").to_pyarrow_table().to_pylist()
+    assert Counter(tuple(row[name] for name in MASKED_FIELDS) for row in rows) == lake.expected().masked
+
+
+def test_the_killed_driver_of_the_smaller_apps_goes_on_on_another_run_directory(lake: Lake, tmp_path: Path) -> None:
+    small_apps.create_topics(lake.broker, besides=["pos"])
+    for number, records in enumerate(small_apps.halves()):
+        place = on_another_run_directory(lake, f"small-apps-{number}")
+        running = small_apps.started(place.apps, max_offsets_per_trigger="100")
+        small_apps.publish(lake.broker, records)
+        for app in running:
+            app.await_beat(lambda beat: beat.batch_id is not None, "a batch")
+        small_apps.kill(running)
+    place = on_another_run_directory(lake, "small-apps-at-last")
+    running = small_apps.started(place.apps)
+    small_apps.await_all(running, lake.broker)
+    assert running[0].terminate() == 0, running[0].log_tail()
+    for name in ON_DEMAND_APPS:
+        assert entries(durable(lake) / "checkpoints" / name / "gen-1" / "commits")
+    assert not (place.apps.run_dir / "checkpoints").exists()
+    (node,) = make_nodes(lake.broker, tmp_path, store_definitions(ON_DEMAND_APPS.values()), names=["a"])
+    try:
+        node.start()
+        node.wait_ready()
+        small_apps.await_equal(small_apps.expected_of(lake.broker), node)
+    finally:
+        node.close()
 
 
 def test_an_app_whose_store_is_away_ends_and_goes_on_afterwards(lake: Lake) -> None:
@@ -125,6 +177,11 @@ def test_a_clean_up_is_archived_undone_and_forgotten_in_the_store(lake: Lake) ->
     assert lake.succeed("cleanup", "forget", "rewards")["forgotten"] == [forgotten]
     assert not archived(lake, forgotten)
     assert archived(lake, undone), "it may still be undone"
+
+
+def on_another_run_directory(lake: Lake, name: str) -> Lake:
+    """The same store and broker, with apps on a run directory of that name, which is empty at first."""
+    return replace(lake, apps=replace(lake.apps, run_dir=lake.apps.run_dir.with_name(name)))
 
 
 def cleaned(lake: Lake, undo_days: str) -> str:

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import orjson
 import pytest
 
 from deploy.demo.collect import read_topic
-from deploy.demo.comparison import Difference
-from deploy.demo.invoices import Record
 from deploy.demo.systems.events import system_records
-from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
-from deploy.demo.systems.part import collect
-from deploy.waiting import eventually
+from deploy.demo.systems.oracle import Expected, compare_systems, expected_players
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
-from harness.sales import good_sales
-from harness.topics import end_offsets, write_topic
+from harness.topics import end_offsets
 from spark_apps.registry import ON_DEMAND_APPS, store_definitions
 from spark_apps.runtime.heartbeat import AppState
-from spark_apps.settings import AppSettings
 from state.changelog.headers import source_ranges_of
 from state.client import StateClient
+from tests.integration.small_apps import (
+    CHANGELOGS,
+    SETTINGS,
+    await_all,
+    await_equal,
+    create_topics,
+    expected_of,
+    halves,
+    held,
+    kill,
+    publish,
+    started,
+)
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
     pytest.mark.long("test_running_platform.py has the same apps in one driver"),
 ]
-
-SETTINGS = AppSettings()
-SOURCES = sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.sources(SETTINGS)})
-CHANGELOGS = sorted({store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores})
 
 
 @dataclass(frozen=True)
@@ -52,38 +52,6 @@ class Systems:
         return StateClient(self.nodes[node].address)
 
 
-def publish(broker: Broker, records: list[Record]) -> None:
-    for topic in sorted({record.topic for record in records}):
-        write_topic(broker.bootstrap, topic, [(r.key, r.value) for r in records if r.topic == topic])
-
-
-def halved(records: list[Record]) -> tuple[list[Record], list[Record]]:
-    """The first and the second half of each topic."""
-    first, second = [], []
-    for topic in sorted({record.topic for record in records}):
-        own = [record for record in records if record.topic == topic]
-        first += own[: len(own) // 2]
-        second += own[len(own) // 2 :]
-    return first, second
-
-
-def started(apps: AppProcesses) -> list[AppProcess]:
-    process = apps._started("shared_driver", ["deploy.entry", "run", *ON_DEMAND_APPS], {})
-    for app in ON_DEMAND_APPS:
-        log = apps.run_dir / f"{app}.log"  # theirs is the process's
-        log.unlink(missing_ok=True)
-        log.symlink_to("shared_driver.log")
-    return [AppProcess(app, process.process, apps.run_dir) for app in ON_DEMAND_APPS]
-
-
-def await_all(running: list[AppProcess], broker: Broker) -> None:
-    for process in running:
-        ends: dict[str, dict[str, int]] = {}
-        for topic in ON_DEMAND_APPS[process.app].sources(SETTINGS):
-            ends |= end_offsets(broker.bootstrap, topic)
-        process.await_caught_up(ends)
-
-
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     folder = tmp_path_factory.mktemp("systems")
@@ -92,27 +60,22 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     served = store_definitions(ON_DEMAND_APPS.values())
     nodes = make_nodes(broker, folder / "nodes", served)
     try:
-        for topic in sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.topics(SETTINGS)}):
-            compacted = {"cleanup.policy": "compact"} if topic in CHANGELOGS else None
-            broker.create_topic(topic, config=compacted)
-        records = system_records()
-        sales = sorted(good_sales(200, seed=3), key=lambda sale: orjson.loads(sale[1])["CreatedTime"])
-        records += [Record("pos", key, value) for key, value in sales[10:] + sales[:10]]
-        halves = halved(records)
-        publish(broker, halves[0])
+        create_topics(broker)
+        first, second = halves()
+        publish(broker, first)
         running = started(apps)
         for node in nodes:
             node.start()
         await_all(running, broker)
         kill(running)
         running = started(apps)
-        publish(broker, halves[1])
+        publish(broker, second)
         await_all(running, broker)
         for node in nodes:
             node.wait_ready()
-        found = Systems(broker, apps, running, nodes, expect(lambda topic: read_topic(broker.kafka, topic)))
-        await_equal(found)
-        yield found
+        expected = expected_of(broker)
+        await_equal(expected, nodes[0])
+        yield Systems(broker, apps, running, nodes, expected)
         if running[0].process.poll() is None:  # unless a test has ended it
             assert running[0].terminate() == 0, running[0].log_tail()
     finally:
@@ -122,37 +85,8 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
         broker.stop()
 
 
-def await_equal(systems: Systems) -> None:
-    """Returns once the nodes have applied everything; fails with what differs."""
-    differences: list[Difference] = []
-
-    def equal() -> bool:
-        differences[:] = compare_systems(systems.expected, ask(systems))
-        return not differences
-
-    assert eventually(equal, 30), differences
-
-
-def ask(systems: Systems) -> Expected:
-    client = systems.client()
-    try:
-        return collect(client)
-    finally:
-        client.close()
-
-
-def kill(running: list[AppProcess]) -> None:
-    """Kills the process and its JVM, as a loss of power would."""
-    beat = running[0].heartbeat
-    assert beat is not None
-    assert beat.jvm_pid is not None
-    os.kill(beat.jvm_pid, signal.SIGKILL)
-    running[0].process.kill()
-    running[0].await_exit()
-
-
 def test_every_store_holds_what_the_topics_add_up_to(systems: Systems) -> None:
-    assert compare_systems(systems.expected, ask(systems)) == []
+    assert compare_systems(systems.expected, held(systems.nodes[0])) == []
     expected = systems.expected
     assert len(expected.prices) == 5
     assert len(expected.players) == 50

@@ -21,6 +21,7 @@ from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
+from spark_apps.spark_properties import SparkProperties
 from spark_apps.table_progress import encode_progress
 from state.changelog.position import Position
 from state.clock import ManualClock
@@ -56,9 +57,11 @@ def without_address(offset: int) -> dict[str, Any]:
     return line(offset, DeliveryType="TAKEAWAY", City=None, State=None, PinCode=None)
 
 
-def test_a_good_batch_is_published_with_the_allow_list_only(
-    gate: TableGate, spark: SparkSession, settings: QualitySettings
+def test_a_good_batch_is_published_with_the_allow_list_only_and_entered_in_a_configured_catalogue(
+    spark: SparkSession, settings: QualitySettings
 ) -> None:
+    hive = SparkProperties({"spark.sql.catalogImplementation": "hive"})
+    gate = TableGate(EXPORT, settings.model_copy(update={"spark": hive}), CLOCK, lambda: spark)
     tomorrow = datetime.date(2025, 10, 10)
     stage(settings, line(1), without_address(2))
     stage(settings, line(3, day=tomorrow, CustomerType="NONPRIME"))
@@ -73,6 +76,10 @@ def test_a_good_batch_is_published_with_the_allow_list_only(
     assert (settings.data_docs_dir("hadoop_export") / "index.html").is_file()
     assert gate.last_verdict() == verdict
     assert gate.pending() is None
+    # The session of tests was started without Hive, and keeps its catalogue in memory.
+    cities = spark.table("hadoop_export").schema["City"]
+    spark.sql("DROP TABLE hadoop_export")
+    assert cities.metadata["comment"] == "Of the delivery address; null without one."
 
 
 def test_a_bad_line_keeps_its_batch_back_and_the_last_good_version_stays(

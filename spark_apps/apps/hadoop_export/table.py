@@ -8,6 +8,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.apps.hadoop_export.spec import EXPORT, HADOOP_EXPORT
+from spark_apps.catalogue.new_table import make_table
 from spark_apps.table_progress import decode_progress, encode_progress
 from state.changelog.position import Position
 from state.locations import Location
@@ -26,12 +27,12 @@ class ExportTable:
     def __init__(self, spark: SparkSession, path: Location) -> None:
         self._spark = spark
         self._path = path
-        builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy(*EXPORT.partition_by)
+        builder = DeltaTable.create(spark).location(str(path)).partitionedBy(*EXPORT.partition_by)
         # The quality gate reads from this feed what was added since its last decision.
         builder = builder.property("delta.enableChangeDataFeed", "true")
         for name, kind in COLUMNS.items():
             builder = builder.addColumn(name, kind)
-        builder.execute()
+        make_table(builder, path)
 
     def progress(self) -> Position:
         """How far the table reaches, by its newest commit of this app."""

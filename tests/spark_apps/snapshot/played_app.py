@@ -10,11 +10,12 @@ from deltalake import DeltaTable
 
 from harness.broker import Broker
 from harness.changelog_writer import KafkaChangelogWriter
+from spark_apps.catalogue.entry import entry_of_store
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import CommittedBatch
 from spark_apps.snapshot.values import values_of
-from spark_apps.spec import StoreSpec
+from spark_apps.spec import AppSpec, StoreSpec
 from state.changelog.headers import ChangelogHeaders
 from state.locations import Location, write_in_one_step
 from state.maintenance.kafka_log import Changelog
@@ -77,14 +78,22 @@ class App:
         from spark_apps.runtime.topics import Topics
         from spark_apps.snapshot.job import Snapshot
 
+        app = AppSpec(self.store.app, "Words of a test", lambda _: (), lambda _: (), stores=(self.store,))
+        entry = entry_of_store(self.store, app, self.settings)
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
         batch = CommittedBatch.of(checkpoint, self.settings.generation)
-        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka)).take(batch)
+        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka), entry).take(batch)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
         table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
         return dict(zip(*table.to_pydict().values(), strict=True))
+
+    def comments(self) -> dict[str, str]:
+        """What the table says about itself, under an empty name, and about each of its columns."""
+        table = DeltaTable(local_table(self.settings, self.store.name))
+        said = {item.name: item.metadata.get("comment", "") for item in table.schema().fields}
+        return {"": table.metadata().description or ""} | said
 
     def check(self, manifest: SnapshotManifest) -> None:
         """The table and its manifest are the content."""

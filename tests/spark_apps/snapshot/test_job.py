@@ -19,6 +19,7 @@ from state.changelog.position import Position
 from state.errors import ChangelogError, SnapshotDamagedError
 from state.maintenance.table_restore import restore_snapshot
 from state.serdes.value_field import ValueField
+from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.vouched import newest_snapshot
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _numbers = itertools.count()
+WORDS = (ValueField("Word", "string"), ValueField("At", "timestamp"))
 
 
 @pytest.fixture
 def app(spark_session: SparkSession, broker: Broker, tmp_path: Path) -> App:
-    store = StoreSpec(
-        "words", f"snapshot-app-{next(_numbers)}", (ValueField("Word", "string"), ValueField("At", "timestamp"))
-    )
+    store = StoreSpec("words", f"snapshot-app-{next(_numbers)}", WORDS)
     broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
     return App(spark_session, broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
 
@@ -208,6 +208,30 @@ def test_a_generation_without_a_row_empties_the_table(app: App) -> None:
     app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
     app.content = {}
     app.check(app.snapshot()[0])
+
+
+def test_a_table_says_what_it_holds_also_after_another_generation_replaced_its_rows(app: App) -> None:
+    app.store = replace(app.store, value_fields=(ValueField("Word", "string", meaning="The word."), *WORDS[1:]))
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    app.snapshot()
+    meaning = f"Snapshots of store words of app {app.store.app}: Words of a test."
+    said = {"": meaning, "Word": "The word.", "At": "", **PLACE_MEANINGS}
+    assert app.comments() == said
+
+    fields = (*app.store.value_fields, ValueField("Length", "bigint", nullable=True, meaning="Its length."))
+    app.store = replace(app.store, topic=f"{app.store.changelog_topic}-g2", value_fields=fields)
+    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    app.content = {}
+    app.write(1, {"b": "bread"})
+    app.commit(1)
+    app.check(app.snapshot()[0])
+    assert app.comments() == {**said, "Length": "Its length."}
+    app.write(2, {"c": "cider"})
+    app.commit(2)
+    app.check(app.snapshot()[0])
+    assert app.comments() == {**said, "Length": "Its length."}
+    assert proven(app) == ()
 
 
 def damage(path: Path, kind: str) -> None:

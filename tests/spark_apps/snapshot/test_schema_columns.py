@@ -25,6 +25,7 @@ from state.schemas.avro import AvroSerde
 from state.schemas.bound import bound_to
 from state.schemas.errors import SchemaRegistryUnavailableError
 from state.schemas.registry import registry_of
+from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.sql import query
 from state.snapshots.vouched import newest_snapshot
@@ -61,7 +62,8 @@ class Shop(App):
         serde.prepare()
         self.encode = lambda word: serde.serialize(value_of(word))
         if not writes_only:
-            self.store = replace(self.store, value_fields=fields_of(serde))
+            fields = tuple(replace(item, meaning=f"The {item.name}.") for item in fields_of(serde))
+            self.store = replace(self.store, value_fields=fields)
 
     def sql(self, columns: str) -> list[tuple[Any, ...]]:
         return list(query(self.settings.tables, f"SELECT {columns} FROM purchases ORDER BY _key").rows)  # noqa: S608
@@ -142,6 +144,9 @@ def test_columns_come_and_never_go(shop: Shop) -> None:
     shop.commit(2)
     shop.check(shop.snapshot()[0])
     assert shop.columns == ["card", "amount", "till", "paid"]
+    said = {name: text for name, text in shop.comments().items() if name and name not in PLACE_MEANINGS}
+    assert said == {"card": "The card.", "amount": "The amount.", "till": "The till.", "paid": "The paid."}
+    assert PLACE_MEANINGS.items() <= shop.comments().items()
     assert shop.sql("card, amount, till, epoch_us(paid)") == [
         ("beer", Decimal("2.0000"), "t1", None),
         ("cider", Decimal("2.0000"), "t1", None),

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
 from spark_apps.apps.pos import POS
-from spark_apps.maintenance.catalogue import entries_of, register, register_tables
+from spark_apps.catalogue.entry import entries_of, entry_of_store
+from spark_apps.catalogue.job import register_tables
+from spark_apps.catalogue.registration import register
+from spark_apps.checked_table import CheckedColumn, CheckedTable
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import SparkProperties
+from spark_apps.spec import AppSpec, StoreSpec
 from state.clock import ManualClock
 from state.errors import ConfigurationError, InvalidArgumentError
 from state.program import ExitCode
+from state.serdes.value_field import ValueField
+from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.proof import check_proven
 from state.snapshots.store_values import StoreValues
 from state.snapshots.vouched import vouched_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
+from tests.spark_apps.catalogue.metastore import comments, derby, spark_sql
 
-ON_SPARK = pytest.mark.long("test_catalogue.py has the entries, test_proof.py has the comments")
+ON_SPARK = pytest.mark.long("test_registration.py has the entries, test_proof.py has the comments")
 REWARDS = POS.stores[0]
 VALUE = b'{"CustomerCardNo":"C%d","TotalLoyaltyPoints":1.5000,"InvoiceCount":%d,"LastInvoiceTime":1000}'
 EXPORTED = pa.table({"InvoiceNumber": ["1", "2"], "City": ["Bern", None]})
@@ -47,27 +51,13 @@ def settings(tmp_path: Path) -> AppSettings:
 
 
 @pytest.fixture
-def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
-    """The session of all tests, without entries."""
-    yield spark_session
-    # `listTables` can't decode its rows in a session that interprets its plans.
-    for table in spark_session.sql("SHOW TABLES").collect():
-        spark_session.sql(f"DROP TABLE IF EXISTS `{table.tableName}`")
-
-
-@pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start of Spark fails."""
 
     def start(*_: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("spark_apps.maintenance.catalogue.leased_session", start)
-
-
-def comments(spark: SparkSession, table: str) -> dict[str, str]:
-    found = {item.name: item.metadata.get("comment") for item in spark.table(table).schema.fields}
-    return {name: text for name, text in found.items() if text}
+    monkeypatch.setattr("spark_apps.catalogue.job.leased_session", start)
 
 
 def files(settings: AppSettings) -> set[Path]:
@@ -85,6 +75,22 @@ def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(setti
     assert "_offset" in rewards.columns
     assert not [name for name in export.columns if name.startswith("_")]
     assert replace(rewards, table="order-locations").name == "order_locations"
+
+
+def test_a_column_says_what_its_field_says_or_else_its_declaration(settings: AppSettings) -> None:
+    fields = (ValueField("Total", "bigint", meaning="By the field."), ValueField("Count", "bigint"))
+    store = StoreSpec("totals", "shop", fields)
+    declared = CheckedTable(
+        "totals",
+        (
+            CheckedColumn("Total", "bigint", meaning="By the declaration."),
+            CheckedColumn("Count", "bigint", meaning="By the declaration, too."),
+        ),
+    )
+    app = AppSpec("shop", "Totals", lambda _: (), lambda _: (), stores=(store,), tables=(declared,))
+    entry = entry_of_store(store, app, settings)
+    assert entry.meaning == "Snapshots of store totals of app shop: Totals."
+    assert entry.columns == {**PLACE_MEANINGS, "Total": "By the field.", "Count": "By the declaration, too."}
 
 
 @pytest.mark.spark
@@ -118,31 +124,11 @@ def test_another_table_of_the_same_name_is_left_alone(settings: AppSettings, spa
     assert spark.table("rewards").count() == EXPORTED.num_rows
 
 
-def spark_sql(metastore: dict[str, str], folder: Path, statement: str) -> str:
-    """What the user's own Spark answers, which knows Delta and the metastore, and nothing else of ours."""
-    jars = ",".join(map(str, sorted((AppSettings().jars_dir / "spark").glob("delta-*.jar"))))
-    properties = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        **{f"spark.{name}": value for name, value in metastore.items()},
-    }
-    confs = (part for name, value in properties.items() for part in ("--conf", f"{name}={value}"))
-    program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
-    command = [str(program), "--master", "local[1]", "--jars", jars, *confs, "-e", statement]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(2400)  # four sessions of Spark, one after the other
 @ON_SPARK
 def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings, tmp_path: Path) -> None:
-    metastore: dict[str, str] = {
-        "sql.catalogImplementation": "hive",
-        "sql.warehouse.dir": str(tmp_path / "warehouse"),
-        "hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true",
-    }
+    metastore = derby(tmp_path)
     apps = AppProcesses(settings.run_dir, "127.0.0.1:9", {"spark": json.dumps(metastore)}, patience_s=900)
 
     def registered(*arguments: str) -> dict[str, Any]:

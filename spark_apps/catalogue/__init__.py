@@ -1,0 +1,1 @@
+"""Entries of the tables in the catalogue of the user's own Spark."""
