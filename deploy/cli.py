@@ -247,12 +247,13 @@ def topology(
 
     Example: storekeeper topology pos --output svg > pos.svg
     """
-    from spark_apps.generations.live import live_topology  # noqa: PLC0415
+    from spark_apps.generations.live import live_topology, topology_text  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
 
-    found = live_topology(app_named(name), AppSettings())
-    show = {"text": found.describe, "svg": found.svg, "mermaid": found.mermaid}[output]
+    spec = app_named(name)
+    found = live_topology(spec, AppSettings())
+    show = {"text": lambda: topology_text(spec, found), "svg": found.svg, "mermaid": found.mermaid}[output]
     typer.echo(show())
 
 

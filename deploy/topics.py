@@ -84,7 +84,7 @@ def topics_of(
     for app in apps:
         for topic in (*app.sources(app_settings), *app.sinks(app_settings)):
             made.setdefault(topic, TopicSpec(topic, partitions(topic), _delete_config(settings, MAX_MESSAGE_BYTES)))
-        for topic in app.dead_letters(app_settings):
+        for topic in app.dead_letter_topics:
             config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
             made.setdefault(topic, TopicSpec(topic, partitions(topic), config))
         own = {topic.name: topic.partitions for topic in _own_topics(app, app_settings, partitions)}

@@ -52,6 +52,6 @@ def changelog_topic(app: str, store: str) -> str:
     return f"{checked_name(app)}-{checked_name(store)}-changelog"
 
 
-def dead_letter_topic(topic: str) -> str:
-    """The topic for records of `topic` that can't be processed: `<topic>-dlq`."""
-    return f"{checked_name(topic)}-dlq"
+def dead_letter_topic(app: str) -> str:
+    """The topic for records that an app can't process, whichever topic they are from: `<app>-dlq`."""
+    return f"{checked_name(app)}-dlq"

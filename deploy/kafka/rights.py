@@ -65,7 +65,7 @@ def _of_nodes(settings: NodeSettings) -> Iterator[Right]:
 def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
     for topic in app.sources(settings):
         yield Right("topic", topic, (*_READ, "Create"))
-    for topic in (*app.sinks(settings), *app.dead_letters(settings)):
+    for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
     yield Right("topic", f"{app.name}-", (*_OWN, *_MAKE), prefixed=True)
     for store in app.stores:

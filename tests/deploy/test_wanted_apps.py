@@ -19,7 +19,7 @@ from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.spec import AppSpec
 from state.errors import ConfigurationError
 
-OWN_TOPICS = {"template_app-events", "template_app-events-dlq", "template_app-totals-changelog"}
+OWN_TOPICS = {"template_app-events", "template_app-dlq", "template_app-totals-changelog"}
 OWN_STORE = "totals=template_app-totals-changelog"
 
 

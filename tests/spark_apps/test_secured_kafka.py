@@ -68,7 +68,7 @@ def test_all_work_with_the_least_acls(
         run.produce("counted-events", [(b"a", b"1", NOW_MS), (b"a", b"2", NOW_MS + 1), (b"x", b"bad", NOW_MS + 2)])
         run.run_batch()
         assert {key: orjson.loads(row)["total"] for key, row in run.rows(CHANGELOG).items()} == {b"a": 3}
-        assert len(run.records("counted-events-dlq")) == 1
+        assert len(run.records("counted-dlq")) == 1
         _check_batch_job(spark_session, run)
         _check_node(secured_broker, kafka, tmp_path / "nodes", f"by-{login}")
     finally:

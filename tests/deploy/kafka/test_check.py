@@ -59,7 +59,7 @@ def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
 @pytest.mark.parametrize(
     ("resource", "operation", "says"),
     [
-        ("order-events-dlq", "WRITE", "the operation Write on topic order-events-dlq"),
+        ("order_location-", "WRITE", "the operation Write on topic order_location-dlq"),
         ("order_location-gen-", "WRITE", r"the operation Write on transactional id order_location-gen-check"),
         ("storekeeper-", "READ", r"the operation Read on group storekeeper-check"),
     ],

@@ -82,7 +82,7 @@ def test_a_new_app_runs_on_spark(tmp_path: Path, broker: Broker) -> None:
     write_new_app(plan_new_app("page_views"), tmp_path)
     done = run_tests(tmp_path, "-m", "spark", STOREKEEPER_KAFKA_BOOTSTRAP=bootstrap)
     assert done.returncode == 0, done.stdout
-    for topic in ("page_views-events", "page_views-events-dlq", "page_views-totals-changelog"):
+    for topic in ("page_views-events", "page_views-dlq", "page_views-totals-changelog"):
         broker.create_topic(topic)
     write_topic(bootstrap, "page_views-events", [(b"a", b'{"Amount": 4}'), (b"a", b'{"Amount": 5}')])
     apps = AppProcesses(tmp_path / "run", bootstrap)
