@@ -22,7 +22,7 @@ from state.cluster.heartbeat_topic import HEARTBEAT_CONFIG
 from state.kafka.access import denial
 from state.kafka.clients import new_admin, new_topic
 from state.kafka.connection import Kafka
-from state.settings import load_node_settings
+from state.names import aliases_topic, members_topic
 
 POS = "pos"
 SHIPMENT = "shipment"
@@ -103,13 +103,12 @@ def requested_topics(
     `topics_of`.
     """
     made = {topic.name: topic for topic in topics_of(settings, apps, there)}
-    nodes = load_node_settings()
     for app in apps:
         for own in _own_topics(app, AppSettings(), lambda topic: there.get(topic, settings.topic_partitions)):
             made.setdefault(own.name, TopicSpec(own.name, own.partitions, own.config))
-    made[nodes.members_topic] = TopicSpec(nodes.members_topic, 1, {**COMPACTED, **HEARTBEAT_CONFIG})
-    made[nodes.aliases_topic] = TopicSpec(nodes.aliases_topic, 1, COMPACTED)
-    return tuple(made.values())
+    members, aliases = members_topic(settings.cluster), aliases_topic(settings.cluster)
+    of_cluster = (TopicSpec(members, 1, {**COMPACTED, **HEARTBEAT_CONFIG}), TopicSpec(aliases, 1, COMPACTED))
+    return (*made.values(), *of_cluster)
 
 
 def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str], int]) -> Iterable[OwnTopic]:

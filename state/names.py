@@ -55,3 +55,18 @@ def changelog_topic(app: str, store: str) -> str:
 def dead_letter_topic(app: str) -> str:
     """The topic for records that an app can't process, whichever topic they are from: `<app>-dlq`."""
     return f"{checked_name(app)}-dlq"
+
+
+def members_topic(cluster: str) -> str:
+    """The topic of the heartbeats of a cluster's nodes: `<cluster>-members`."""
+    return f"{cluster}-members"
+
+
+def aliases_topic(cluster: str) -> str:
+    """The topic that says which changelog is behind each store of a cluster: `<cluster>-aliases`."""
+    return f"{cluster}-aliases"
+
+
+def node_group(cluster: str, node: str) -> str:
+    """The group with the progress of a node: `<cluster>-node-<node>`."""
+    return f"{cluster}-node-{node}"

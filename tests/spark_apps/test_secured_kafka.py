@@ -22,8 +22,7 @@ from spark_apps.snapshot.cut import ChangelogRange
 from spark_apps.spec import AppSpec
 from state.changelog.bounded_reader import bounds_of
 from state.kafka.connection import Kafka
-from state.replicas.group_offsets import group_of
-from state.settings import load_node_settings
+from state.names import node_group
 from tests.spark_apps.engine import topologies
 from tests.spark_apps.engine.spark_run import SparkRun
 
@@ -39,7 +38,7 @@ NOW_MS = int(time.time() * 1000) - 3_600_000
 
 def allow(broker: SecuredBroker, user: str, run: SparkRun, apps: Iterable[AppSpec]) -> None:
     """Gives a user what the commands for an administrator say."""
-    rights = rights_of(apps, run.settings, load_node_settings())
+    rights = rights_of(apps, run.settings)
     broker.allow(bindings(acl_commands(rights, user)))
 
 
@@ -98,7 +97,8 @@ def _check_node(broker: SecuredBroker, kafka: Kafka, folder: Path, name: str) ->
     try:
         node.wait_ready()
         assert node.value("a", "totals")["total"] == 3
-        eventually(lambda: _lag(broker, group_of(name)) == 0, 60, "a lag tool sees that the node is caught up")
+        group = node_group(kafka.cluster, name)
+        eventually(lambda: _lag(broker, group) == 0, 60, "a lag tool sees that the node is caught up")
     finally:
         node.close()
     assert PASSWORD not in node.log_path.read_text()
