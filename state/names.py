@@ -1,4 +1,8 @@
-"""Names of stores, apps and topics: one alphabet, checked before a name becomes a path or a topic."""
+"""Names of stores, apps and topics: one alphabet, checked before a name becomes a path or a topic.
+
+Whatever belongs to an app begins with the app's name, and whatever belongs to the platform with that of its cluster:
+topics, groups and transactional ids.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,11 @@ def changelog_topic(app: str, store: str) -> str:
 def dead_letter_topic(app: str) -> str:
     """The topic for records that an app can't process, whichever topic they are from: `<app>-dlq`."""
     return f"{checked_name(app)}-dlq"
+
+
+def cleanup_transaction(changelog: str) -> str:
+    """The transactional id of the clean-ups of a changelog: `<changelog>-cleanup`."""
+    return f"{changelog}-cleanup"
 
 
 def members_topic(cluster: str) -> str:

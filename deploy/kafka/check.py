@@ -55,7 +55,7 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
         _check_can_be_made(kafka, admin, missing)
         yield f"{len(missing)} topics are missing and can be made"
     for right in rights:
-        if right.resource == "transactional-id" and right.name.endswith("-gen-"):
+        if right.resource == "transactional-id":
             _check_transactions(kafka, f"{right.name}check", AppSettings().transaction_timeout_ms)
         elif right.resource == "group":
             check_group(kafka, admin, f"{right.name}check")

@@ -65,12 +65,10 @@ def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
         yield Right("topic", topic, (*_READ, "Create"))
     for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
-    yield Right("topic", f"{app.name}-", (*_OWN, *_MAKE), prefixed=True)
-    for store in app.stores:
-        if not store.changelog_topic.startswith(f"{app.name}-"):
-            yield Right("topic", store.changelog_topic, (*_OWN, *_MAKE), prefixed=True)
-        yield Right("transactional-id", f"cleanup-{store.changelog_topic}", ("Write",), prefixed=True)
-    yield Right("transactional-id", f"{app.name}-gen-", ("Write",), prefixed=True)
+    others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))
+    for beginning in (f"{app.name}-", *others):
+        yield Right("topic", beginning, (*_OWN, *_MAKE), prefixed=True)
+        yield Right("transactional-id", beginning, ("Write",), prefixed=True)
 
 
 def acl_commands(rights: Iterable[Right], user: str) -> Iterator[str]:
