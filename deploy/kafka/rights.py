@@ -13,7 +13,6 @@ from state.names import aliases_topic, members_topic
 
 Resource = Literal["topic", "group", "transactional-id"]
 
-_READ = ("Read", "DescribeConfigs")
 _WRITE = ("Write", "DescribeConfigs")
 _OWN = ("Read", "Write", "Delete", "DescribeConfigs")
 _MAKE = ("Create", "Alter")
@@ -62,7 +61,7 @@ def _of_nodes(cluster: str) -> Iterator[Right]:
 
 def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
     for topic in app.sources(settings):
-        yield Right("topic", topic, (*_READ, "Create"))
+        yield Right("topic", topic, ("Read", "Create"))
     for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
     others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))
