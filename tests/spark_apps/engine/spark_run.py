@@ -46,7 +46,12 @@ class SparkRun:
         self._describe = describe
         self._broker = broker
         kafka = kafka or broker.kafka
-        self.settings = AppSettings(kafka_bootstrap=kafka.bootstrap, kafka_properties=kafka.properties, run_dir=folder)
+        self.settings = AppSettings(
+            kafka_bootstrap=kafka.bootstrap,
+            kafka_properties=kafka.properties,
+            cluster=kafka.cluster,
+            run_dir=folder,
+        )
         spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
