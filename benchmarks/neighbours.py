@@ -255,7 +255,7 @@ def run(sizes: Sizes, folder: Path) -> dict[str, Found]:
                 f"{STORE}={TOPIC}",
                 "a",
                 replicas=0,
-                members_topic=f"members-{len(settings)}",
+                cluster=f"cluster-{len(settings)}",
                 **settings,
             )
             if trusted:

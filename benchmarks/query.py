@@ -111,7 +111,7 @@ def value(address: str, number: int, headers: Mapping[str, str] | None = None) -
 def running_nodes(broker: Broker, folder: Path, names: str = "a", **settings: object) -> Iterator[list[NodeProcess]]:
     """Nodes that hold the topic between them, each partition once."""
     nodes = make_nodes(
-        broker, folder, f"{STORE}={TOPIC}", names=names, replicas=0, members_topic=f"members-{folder.name}", **settings
+        broker, folder, f"{STORE}={TOPIC}", names=names, replicas=0, cluster=f"cluster-{folder.name}", **settings
     )
     try:
         for node in nodes:

@@ -203,8 +203,10 @@ class Bench:
         for topic in known:
             if not topic.startswith("__"):
                 self.broker.delete_topic(topic)
-        for topic in (EVENTS, NAMES, JOINED, "ks-joined", "quix-joined", TOTALS, f"{EVENTS}-dlq", f"{NAMES}-dlq"):
+        for topic in (EVENTS, NAMES, JOINED, "ks-joined", "quix-joined", TOTALS):
             self.broker.create_topic(topic, PARTITIONS)
+        for app in ("bench_app", "bench_windows", "bench_join"):
+            self.broker.create_topic(f"{app}-dlq", PARTITIONS)
         for store in ("bench_app-totals", "bench_windows-hours", "bench_join-names"):
             self.broker.create_topic(f"{store}-changelog", PARTITIONS, {"cleanup.policy": "compact"})
         folder = self.folder / f"{side}-{self._runs}"

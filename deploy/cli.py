@@ -218,21 +218,21 @@ def settings(
 
 
 def new_app(
-    name: Annotated[str, typer.Argument(help="The app's name, such as page_views.")],
+    name: Annotated[str, typer.Argument(help="The app's name, such as page_views or till-team.page_views.")],
     into: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
 ) -> None:
     """Write a new app and its tests.
 
     Example: storekeeper new-app page_views
     """
-    from spark_apps.new_app.plan import plan_new_app, write_new_app  # noqa: PLC0415
+    from spark_apps.new_app.plan import package_of, plan_new_app, write_new_app  # noqa: PLC0415
 
     for path in write_new_app(plan_new_app(name), into):
         typer.echo(path)
-    say(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'")
-    variables = (
-        f"STOREKEEPER_OWN_APPS={name}.app:{name.upper()} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
-    )
+    package = package_of(name)
+    say(f"Test it: python -m pytest tests/test_{package}.py -m 'not spark'")
+    own = f"{package}.app:{package.upper()}"
+    variables = f"STOREKEEPER_OWN_APPS={own} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
     say(f"Run it: export {variables}; storekeeper up --apps own")
 
 
@@ -247,12 +247,13 @@ def topology(
 
     Example: storekeeper topology pos --output svg > pos.svg
     """
-    from spark_apps.generations.live import live_topology  # noqa: PLC0415
+    from spark_apps.generations.live import live_topology, topology_text  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
 
-    found = live_topology(app_named(name), AppSettings())
-    show = {"text": found.describe, "svg": found.svg, "mermaid": found.mermaid}[output]
+    spec = app_named(name)
+    found = live_topology(spec, AppSettings())
+    show = {"text": lambda: topology_text(spec, found), "svg": found.svg, "mermaid": found.mermaid}[output]
     typer.echo(show())
 
 

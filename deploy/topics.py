@@ -22,7 +22,7 @@ from state.cluster.heartbeat_topic import HEARTBEAT_CONFIG
 from state.kafka.access import denial
 from state.kafka.clients import new_admin, new_topic
 from state.kafka.connection import Kafka
-from state.settings import load_node_settings
+from state.names import aliases_topic, members_topic
 
 POS = "pos"
 SHIPMENT = "shipment"
@@ -84,7 +84,7 @@ def topics_of(
     for app in apps:
         for topic in (*app.sources(app_settings), *app.sinks(app_settings)):
             made.setdefault(topic, TopicSpec(topic, partitions(topic), _delete_config(settings, MAX_MESSAGE_BYTES)))
-        for topic in app.dead_letters(app_settings):
+        for topic in app.dead_letter_topics:
             config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
             made.setdefault(topic, TopicSpec(topic, partitions(topic), config))
         own = {topic.name: topic.partitions for topic in _own_topics(app, app_settings, partitions)}
@@ -103,13 +103,12 @@ def requested_topics(
     `topics_of`.
     """
     made = {topic.name: topic for topic in topics_of(settings, apps, there)}
-    nodes = load_node_settings()
     for app in apps:
         for own in _own_topics(app, AppSettings(), lambda topic: there.get(topic, settings.topic_partitions)):
             made.setdefault(own.name, TopicSpec(own.name, own.partitions, own.config))
-    made[nodes.members_topic] = TopicSpec(nodes.members_topic, 1, {**COMPACTED, **HEARTBEAT_CONFIG})
-    made[nodes.aliases_topic] = TopicSpec(nodes.aliases_topic, 1, COMPACTED)
-    return tuple(made.values())
+    members, aliases = members_topic(settings.cluster), aliases_topic(settings.cluster)
+    of_cluster = (TopicSpec(members, 1, {**COMPACTED, **HEARTBEAT_CONFIG}), TopicSpec(aliases, 1, COMPACTED))
+    return (*made.values(), *of_cluster)
 
 
 def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str], int]) -> Iterable[OwnTopic]:

@@ -1,4 +1,4 @@
-"""The ACLs that commands of Kafka's own tool would add, for brokers whose tool isn't there."""
+"""The ACLs that commands of Kafka's own tool would add, for brokers whose tool isn't there, and those of a team."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def bindings(commands: Iterable[str]) -> Iterator[AclBinding]:
                     _OPERATIONS[operation.lower()],
                     AclPermissionType.ALLOW,
                 )
+
+
+def with_prefix(user: str, prefix: str, sources: Iterable[str]) -> Iterator[AclBinding]:
+    """The ACLs of a team that may do everything with names of one prefix, and read some topics of others."""
+
+    def allowed(kind: ResourceType, name: str, pattern: ResourcePatternType, operation: AclOperation) -> AclBinding:
+        return AclBinding(kind, name, pattern, user, "*", operation, AclPermissionType.ALLOW)
+
+    for kind in _TYPES.values():
+        yield allowed(kind, prefix, ResourcePatternType.PREFIXED, AclOperation.ALL)
+    for source in sources:
+        yield allowed(ResourceType.TOPIC, source, ResourcePatternType.LITERAL, AclOperation.READ)

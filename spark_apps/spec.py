@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from spark_apps.checked_table import CheckedTable, WithTopic
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
-from state.names import changelog_topic, checked_name
+from state.names import changelog_topic, checked_name, dead_letter_topic
 from state.serdes.value_field import ValueField
 from state.store_definitions import ServedKind, StoreDefinition
 from state.topology.builder import StreamsBuilder
@@ -74,9 +74,10 @@ class Resources:
 class AppSpec:
     """A streaming app.
 
-    `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `describe`
-    describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
-    which is imported only by the process that runs the app. `resources` are its own, instead of the settings.
+    `sources` and `sinks` name topics; they take the settings, which may rename them. `dead_letters` says whether it
+    writes records that it can't process to a topic of its own. `describe` describes the app's topology: see
+    `topology_app`. An app without one has a `module` with the function `open_stream`, which is imported only by the
+    process that runs the app. `resources` are its own, instead of the settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
     steps find them by name. `tables` says what the rows of its tables, and of its stores' snapshots, must be.
     `why_no_generations` says why its state can't be changed by a new generation; None if it
@@ -89,7 +90,7 @@ class AppSpec:
     title: str
     sources: Callable[[AppSettings], tuple[str, ...]]
     sinks: Callable[[AppSettings], tuple[str, ...]]
-    dead_letters: Callable[[AppSettings], tuple[str, ...]] = lambda _: ()
+    dead_letters: bool = False
     stores: tuple[StoreSpec, ...] = field(default=())
     module: str | None = None
     describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
@@ -109,6 +110,11 @@ class AppSpec:
         return tuple(table for table in self.tables if table.name not in stores)
 
     @property
+    def dead_letter_topics(self) -> tuple[str, ...]:
+        """The topic of records that it can't process; none if it writes no dead letters."""
+        return (dead_letter_topic(self.name),) if self.dead_letters else ()
+
+    @property
     def has_generations(self) -> bool:
         """Whether its state can be changed by a new generation."""
         return self.why_no_generations is None
@@ -126,7 +132,7 @@ class AppSpec:
     def topics(self, settings: AppSettings) -> tuple[str, ...]:
         """Every topic that must exist before the app starts."""
         changelogs = tuple(store.changelog_topic for store in self.stores)
-        named = self.sources(settings) + self.sinks(settings) + self.dead_letters(settings) + changelogs
+        named = self.sources(settings) + self.sinks(settings) + self.dead_letter_topics + changelogs
         return tuple(dict.fromkeys(named))  # an app may read what it writes
 
 

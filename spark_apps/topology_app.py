@@ -12,7 +12,7 @@ from spark_apps.engine.layout import markers_topic, slot_name
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import fields_of
-from state.names import changelog_topic, dead_letter_topic
+from state.names import changelog_topic
 from state.schemas.bound import BoundSerde
 from state.schemas.registry import SchemaRegistry, registry_of
 from state.store_definitions import ServedKind
@@ -49,8 +49,8 @@ def topology_app(
         name: the app's name.
         describe: describes the topology.
         title: what it does, in a few words.
-        dead_letters: whether it writes records that it can't process to dead-letter topics. If not, another app does
-            so for all of its sources, and this one only counts them.
+        dead_letters: whether it writes records that it can't process to `<name>-dlq`. If not, another app does so for
+            all of its sources, and this one only counts them.
         resources: where it differs from the settings' defaults.
         migrations: `<module>:<variable>` of the migrations that its stores can undergo.
         tables: what the rows of its stores' snapshots must be, beyond what their types say.
@@ -66,7 +66,7 @@ def topology_app(
         describe=describe,
         sources=topics.sources,
         sinks=topics.sinks,
-        dead_letters=topics.dead_letters if dead_letters else lambda _: (),
+        dead_letters=dead_letters,
         stores=served_stores(name, topology),
         resources=resources or Resources(),
         migrations=migrations,
@@ -220,10 +220,6 @@ class _Topics:
         topology = described(self.app, self.describe, settings)
         return tuple(dict.fromkeys(sink.topic for sub in topology.sub_topologies for sink in sub.sinks
                                    if sink.topic not in topology.repartition_topics))  # fmt: skip
-
-    def dead_letters(self, settings: AppSettings) -> tuple[str, ...]:
-        """The topics for records of its sources that can't be processed."""
-        return tuple(map(dead_letter_topic, self.sources(settings)))
 
 
 def _default_settings() -> AppSettings:

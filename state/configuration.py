@@ -23,13 +23,13 @@ from state.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_di
 
 PREFIX = "STOREKEEPER_"
 KEYS = frozenset({
-    "acceptable_staleness_ms", "advertised_address", "airflow_port", "aliases_topic", "allowed_hosts", "apps",
-    "backend", "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file",
+    "acceptable_staleness_ms", "advertised_address", "airflow_port", "allowed_hosts", "apps", "backend",
+    "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file", "cluster",
     "cluster_secret_file", "durable_uri", "executor_state_dir", "generation", "growth_bytes_per_day",
     "growth_rows_per_day", "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port",
     "kafka_port", "kafka_properties", "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics",
     "max_client_connections", "max_connections", "max_dead_letter_share", "max_examined_rows",
-    "max_offsets_per_trigger", "max_record_bytes", "max_requests", "max_scans", "max_streams", "members_topic",
+    "max_offsets_per_trigger", "max_record_bytes", "max_requests", "max_scans", "max_streams",
     "memory_mib", "metrics_port", "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers",
     "quality_drift_limit", "quality_reconcile", "rack", "ranked_memory_mib", "replicas", "row_cache_mib", "run_dir",
     "spark", "spark_master", "start_timeout_s", "state_memory_mb", "store_replicas", "stores", "supervisor_port",

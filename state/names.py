@@ -1,4 +1,8 @@
-"""Names of stores, apps and topics: one alphabet, checked before a name becomes a path or a topic."""
+"""Names of stores, apps and topics: one alphabet, checked before a name becomes a path or a topic.
+
+Whatever belongs to an app begins with the app's name, and whatever belongs to the platform with that of its cluster:
+topics, groups and transactional ids.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +56,26 @@ def changelog_topic(app: str, store: str) -> str:
     return f"{checked_name(app)}-{checked_name(store)}-changelog"
 
 
-def dead_letter_topic(topic: str) -> str:
-    """The topic for records of `topic` that can't be processed: `<topic>-dlq`."""
-    return f"{checked_name(topic)}-dlq"
+def dead_letter_topic(app: str) -> str:
+    """The topic for records that an app can't process, whichever topic they are from: `<app>-dlq`."""
+    return f"{checked_name(app)}-dlq"
+
+
+def cleanup_transaction(changelog: str) -> str:
+    """The transactional id of the clean-ups of a changelog: `<changelog>-cleanup`."""
+    return f"{changelog}-cleanup"
+
+
+def members_topic(cluster: str) -> str:
+    """The topic of the heartbeats of a cluster's nodes: `<cluster>-members`."""
+    return f"{cluster}-members"
+
+
+def aliases_topic(cluster: str) -> str:
+    """The topic that says which changelog is behind each store of a cluster: `<cluster>-aliases`."""
+    return f"{cluster}-aliases"
+
+
+def node_group(cluster: str, node: str) -> str:
+    """The group with the progress of a node: `<cluster>-node-<node>`."""
+    return f"{cluster}-node-{node}"

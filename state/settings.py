@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationError
 
 from state.configuration import counted, explained
-from state.errors import ConfigurationError, InvalidNameError
-from state.kafka.settings import KafkaSettings
-from state.names import checked_name
+from state.errors import ConfigurationError
+from state.kafka.settings import KafkaSettings, valid_name
 from state.security.peer_address import PeerRules
 from state.store_definitions import StoreDefinition, parse_definitions
 
@@ -29,15 +28,8 @@ def parse_pairs(text: str) -> dict[str, str]:
         if name.strip() in pairs:
             msg = f"{name.strip()!r} is there twice"
             raise ValueError(msg)
-        pairs[_name(name.strip())] = value.strip()
+        pairs[valid_name(name.strip())] = value.strip()
     return pairs
-
-
-def _name(text: str) -> str:
-    try:
-        return checked_name(text)
-    except InvalidNameError as error:
-        raise ValueError(str(error)) from error
 
 
 def _stores(text: str) -> str:
@@ -64,7 +56,7 @@ def _address(text: str) -> str:
 
 
 def _rack(text: str) -> str:
-    return _name(text) if text else ""
+    return valid_name(text) if text else ""
 
 
 def _store_replicas(text: str) -> str:
@@ -148,13 +140,6 @@ class NodeSettings(KafkaSettings):
         "",
         description="Where other nodes reach this one, http://host:port; empty is its address in `peers`, or "
         "`listen_host` and `listen_port`.",
-    )
-    members_topic: Annotated[str, AfterValidator(_name)] = Field(
-        "storekeeper-members", description="Compacted topic of one partition for heartbeats; made if absent."
-    )
-    aliases_topic: Annotated[str, AfterValidator(_name)] = Field(
-        "storekeeper-aliases",
-        description="Compacted topic of one partition with the changelog of each store; made if absent.",
     )
     acceptable_staleness_ms: int = Field(
         2000, ge=500, description="A staler replica answers only if no fresher one does."

@@ -55,7 +55,7 @@ def lineage_of(arguments: Sequence[str], settings: AppSettings) -> Lineage:
 def _app(program: str, settings: AppSettings) -> Lineage:
     specs = [APPS[app] for app in apps_of(program) if app in APPS]
     inputs = [topic for spec in specs for topic in spec.sources(settings)]
-    outputs = [topic for spec in specs for topic in (*spec.sinks(settings), *spec.dead_letters(settings))]
+    outputs = [topic for spec in specs for topic in (*spec.sinks(settings), *spec.dead_letter_topics)]
     outputs += [live_store(store.name, settings)[0].changelog_topic for spec in specs for store in spec.stores]
     tables = [table.staged_name for spec in specs for table in spec.gated_tables]
     return Lineage(_topics(inputs, settings), (*_topics(outputs, settings), *_tables(tables, settings)))

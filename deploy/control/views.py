@@ -16,7 +16,7 @@ from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from quality.table_gate import waiting_of
 from spark_apps.generations.commands import generation_status
-from spark_apps.generations.live import live_topology
+from spark_apps.generations.live import live_topology, topology_text
 from spark_apps.registry import APPS, gated_tables, stores
 from spark_apps.settings import AppSettings
 from state.clock import Clock
@@ -89,10 +89,11 @@ class PlatformViews:
         """
         _check_app(app)
         try:
-            topology = live_topology(APPS[app], AppSettings())
+            spec = APPS[app]
+            topology = live_topology(spec, AppSettings())
         except ConfigurationError as error:
             raise NothingToShowError(str(error)) from error
-        return {"svg": topology.svg(), "text": topology.describe(), "mermaid": topology.mermaid()}
+        return {"svg": topology.svg(), "text": topology_text(spec, topology), "mermaid": topology.mermaid()}
 
     def data_docs(self, table: str, file: str) -> bytes:
         """A page or style sheet of the Data Docs of a table.

@@ -33,8 +33,8 @@ from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps
 from quality.verdict import VerdictArchive
+from spark_apps.registry import POS_APPS
 from state.errors import ConfigurationError
-from state.names import dead_letter_topic
 from state.run_dir import make_private
 from state.snapshots.sql import query
 
@@ -244,7 +244,8 @@ class Demo:
 
     def _collect(self) -> Observation:
         kafka = self._settings.kafka
-        letters = [record for topic in (POS, HADOOP_SINK) for record in read_topic(kafka, dead_letter_topic(topic))]
+        topics = [topic for app in POS_APPS.values() for topic in app.dead_letter_topics]
+        letters = [record for topic in topics for record in read_topic(kafka, topic)]
         return Observation(
             shipments=read_topic(kafka, SHIPMENT),
             notifications=read_topic(kafka, LOYALTY),

@@ -21,7 +21,7 @@ from state.errors import ConfigurationError
 from state.kafka.access import check_login, denial, denied, principal
 from state.kafka.clients import CONNECT_AT_ONCE, new_admin, new_producer, new_topic
 from state.kafka.connection import Kafka
-from state.settings import load_node_settings
+from state.names import members_topic
 
 _TIMEOUT_S = 30.0
 _PAUSE_S = 0.5
@@ -48,14 +48,14 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
     yield f"Kafka at {kafka} lets {principal(kafka)} in"
     yield check_release(kafka, _TIMEOUT_S)
     admin, topics = new_admin(kafka), requested_topics(settings, apps, topics_there(settings))
-    rights = rights_of(apps, AppSettings(), load_node_settings())
+    rights = rights_of(apps, AppSettings())
     missing = _check_allowed(kafka, admin, topics, rights)
     yield f"{len(topics) - len(missing)} topics are there, and the ACLs allow what is needed"
     if missing:
         _check_can_be_made(kafka, admin, missing)
         yield f"{len(missing)} topics are missing and can be made"
     for right in rights:
-        if right.resource == "transactional-id" and right.name.endswith("-gen-"):
+        if right.resource == "transactional-id":
             _check_transactions(kafka, f"{right.name}check", AppSettings().transaction_timeout_ms)
         elif right.resource == "group":
             check_group(kafka, admin, f"{right.name}check")
@@ -69,7 +69,7 @@ def check_clock(settings: PlatformSettings) -> str:
     Raises:
         ConfigurationError: the clocks differ by more than a minute.
     """
-    kafka, topic = settings.kafka, load_node_settings().members_topic
+    kafka, topic = settings.kafka, members_topic(settings.cluster)
     create_compacted_topic(kafka, topic, timeout_s=_TIMEOUT_S, config=HEARTBEAT_CONFIG)
     placed: list[Message] = []
     producer = new_producer(kafka, {"acks": "1", "linger.ms": 0, **CONNECT_AT_ONCE})

@@ -13,7 +13,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.kafka.access import principal
 from state.kafka.connection import Kafka, replication_factor, topic_config
-from state.settings import load_node_settings
 
 
 def printed(settings: PlatformSettings, apps: Collection[AppSpec], form: str) -> Iterator[str]:
@@ -26,7 +25,7 @@ def printed(settings: PlatformSettings, apps: Collection[AppSpec], form: str) ->
     """
     topics = requested_topics(settings, apps)
     yield from strimzi_topics(topics, settings.kafka) if form == "strimzi" else topic_commands(topics, settings.kafka)
-    rights = rights_of(apps, AppSettings(), load_node_settings())
+    rights = rights_of(apps, AppSettings())
     # The ACLs are comments of the YAML: Strimzi has them in the resource of the user, which is the administrator's.
     yield from (
         f"# {command}" if form == "strimzi" else command for command in acl_commands(rights, _user(settings.kafka))

@@ -9,12 +9,10 @@ from typing import Literal
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from state.replicas.group_offsets import GROUP_PREFIX
-from state.settings import NodeSettings
+from state.names import aliases_topic, members_topic
 
 Resource = Literal["topic", "group", "transactional-id"]
 
-_READ = ("Read", "DescribeConfigs")
 _WRITE = ("Write", "DescribeConfigs")
 _OWN = ("Read", "Write", "Delete", "DescribeConfigs")
 _MAKE = ("Create", "Alter")
@@ -38,16 +36,15 @@ class Right:
     prefixed: bool = False
 
 
-def rights_of(apps: Iterable[AppSpec], settings: AppSettings, nodes: NodeSettings) -> tuple[Right, ...]:
+def rights_of(apps: Iterable[AppSpec], settings: AppSettings) -> tuple[Right, ...]:
     """The rights that apps, their jobs and the query nodes need, each resource once.
 
     Args:
         apps: the apps.
         settings: those of the apps.
-        nodes: those of the nodes.
     """
     operations: dict[tuple[Resource, str, bool], dict[str, None]] = {}
-    for right in (*_of_nodes(nodes), *(right for app in apps for right in _of_app(app, settings))):
+    for right in (*_of_nodes(settings.cluster), *(right for app in apps for right in _of_app(app, settings))):
         place = (right.resource, right.name, right.prefixed)
         allowed = (one for one in right.operations if settings.make_topics or one not in _MAKE)
         operations.setdefault(place, {}).update(dict.fromkeys(allowed))
@@ -56,23 +53,21 @@ def rights_of(apps: Iterable[AppSpec], settings: AppSettings, nodes: NodeSetting
     )
 
 
-def _of_nodes(settings: NodeSettings) -> Iterator[Right]:
-    for topic in (settings.members_topic, settings.aliases_topic):
+def _of_nodes(cluster: str) -> Iterator[Right]:
+    for topic in (members_topic(cluster), aliases_topic(cluster)):
         yield Right("topic", topic, ("Read", "Write", "Create"))
-    yield Right("group", GROUP_PREFIX, ("Read",), prefixed=True)
+    yield Right("group", f"{cluster}-", ("Read",), prefixed=True)
 
 
 def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
     for topic in app.sources(settings):
-        yield Right("topic", topic, (*_READ, "Create"))
-    for topic in (*app.sinks(settings), *app.dead_letters(settings)):
+        yield Right("topic", topic, ("Read", "Create"))
+    for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
-    yield Right("topic", f"{app.name}-", (*_OWN, *_MAKE), prefixed=True)
-    for store in app.stores:
-        if not store.changelog_topic.startswith(f"{app.name}-"):
-            yield Right("topic", store.changelog_topic, (*_OWN, *_MAKE), prefixed=True)
-        yield Right("transactional-id", f"cleanup-{store.changelog_topic}", ("Write",), prefixed=True)
-    yield Right("transactional-id", f"{app.name}-gen-", ("Write",), prefixed=True)
+    others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))
+    for beginning in (f"{app.name}-", *others):
+        yield Right("topic", beginning, (*_OWN, *_MAKE), prefixed=True)
+        yield Right("transactional-id", beginning, ("Write",), prefixed=True)
 
 
 def acl_commands(rights: Iterable[Right], user: str) -> Iterator[str]:

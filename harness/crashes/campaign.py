@@ -23,7 +23,7 @@ from harness.sales import bad_sales
 from harness.topics import end_offsets, read_topic
 
 SOURCES = {"pos": "pos", "hadoop_export": "hadoop-sink"}
-TOPICS = ("shipment", "loyalty", *SOURCES.values(), "pos-dlq", "hadoop-sink-dlq")
+TOPICS = ("shipment", "loyalty", *SOURCES.values(), "pos-dlq", "hadoop_export-dlq")
 CHANGELOG = "pos-rewards-changelog"
 SETTINGS = {
     "max_offsets_per_trigger": "200",
@@ -136,7 +136,7 @@ class Campaign:
         return [
             Difference.between("pos", self.feed.published, [(record.key, record.value) for record in arrived]),
             *oracle.differences(lambda topic: read_topic(bootstrap, topic)),
-            dead_letters("hadoop-sink", by_hand, read_topic(bootstrap, "hadoop-sink-dlq")),
+            dead_letters("hadoop_export", by_hand, read_topic(bootstrap, "hadoop_export-dlq")),
             local_stores(self._store_folder("pos"), partitions, rewards),
             query_node(self._node, rewards),
             oracle.exported(table),

@@ -133,10 +133,10 @@ class PosOracle:
         return [invoice for _, invoice in self.good.values() if invoice["CustomerType"].lower() == "prime"]
 
 
-def dead_letters(topic: str, bad: set[tuple[int, int]], found: list[Record]) -> Difference:
-    """Each bad record of a topic once, by its place there."""
+def dead_letters(app: str, bad: set[tuple[int, int]], found: list[Record]) -> Difference:
+    """Each bad record of an app's source once, by its place there."""
     places = [(int(r.headers["dlq.partition"] or b""), int(r.headers["dlq.offset"] or b"")) for r in found]
-    return Difference.between(f"{topic}-dlq", bad, places)
+    return Difference.between(f"{app}-dlq", bad, places)
 
 
 def rows(store: Mapping[Any, Mapping[str, Any]]) -> list[Hashable]:

@@ -50,7 +50,7 @@ class Cluster:
             "STOREKEEPER_PEERS": "",
             "STOREKEEPER_LISTEN_PORT": str(port),
             "STOREKEEPER_ADVERTISED_ADDRESS": proxy.address,
-            "STOREKEEPER_MEMBERS_TOPIC": f"{self.topic}-members",
+            "STOREKEEPER_CLUSTER": self.topic,
             "STOREKEEPER_REPLICAS": str(self.replicas),
             **self.settings,
         }

@@ -1,4 +1,4 @@
-"""Records that can't be processed go to `<topic>-dlq`: unchanged, with headers for their origin and the reason.
+"""Records that can't be processed go to the app's `<app>-dlq`: unchanged, with headers for their origin and the reason.
 
 | header              | value (UTF-8)                                             |
 |---------------------|-----------------------------------------------------------|

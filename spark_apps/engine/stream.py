@@ -27,7 +27,6 @@ from spark_apps.topology_app import Describe, changelog_topics, described
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
-from state.names import dead_letter_topic
 from state.topology.plan import Topology
 from state.topology.schemas import written_schemas
 
@@ -144,12 +143,10 @@ class Batches:
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout
         app = context.spec.name
-        sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
-        reported = context.spec.dead_letters(settings)
-        dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
+        dead_letters = context.spec.dead_letter_topics
         changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
-        limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
+        limited = [*written, *dead_letters, *(log.topic for log in changelogs.values())]
         return AppWork(
             app=app,
             query_id=context.checkpoint.query_id() or "",
@@ -158,13 +155,12 @@ class Batches:
             partitions=layout.plan.partitions,
             changelogs=changelogs,
             schema_versions={store.name: store.schema_version for store in context.spec.stores},
-            dead_letters=dead_letters,
             writer=WriterPlan(
                 kafka=settings.kafka,
                 app=app,
                 partitions=changelog_partitions(layout, changelogs),
                 rules=self._topics.rules(dict.fromkeys(limited)),
-                refused_to=next(iter(dead_letters.values()), None),
+                dead_letters=next(iter(dead_letters), None),
                 producer=producer_options(settings),
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),

@@ -132,10 +132,11 @@ class TaskRun:
                 transaction.write(topic, written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
-        app = self.work.app
-        for letter in letters if self.work.speaks else ():
-            if letter.record.topic in app.dead_letters:
-                transaction.write(app.dead_letters[letter.record.topic], [dead_letter(letter, app=app.app)])
+        app, topic = self.work.app, self.work.app.writer.dead_letters
+        if topic is not None and self.work.speaks:
+            # Those of internal topics are only counted: their records have no place in a source.
+            read = (letter for letter in letters if letter.record.topic not in self.layout.topology.repartition_topics)
+            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in read])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}

@@ -44,7 +44,8 @@ class WriterPlan:
         app: the app's name.
         partitions: by topic, the number of partitions that a topic of changes must have.
         rules: by topic, which records it accepts.
-        refused_to: the topic for records that their own topic would refuse; None if there is none.
+        dead_letters: the topic for records that can't be processed, or that their own topic would refuse; None if they
+            are only counted.
         producer: the producer's settings, by librdkafka name.
         timeout_s: how long a step of a transaction may take.
     """
@@ -53,7 +54,7 @@ class WriterPlan:
     app: str
     partitions: Mapping[str, int]
     rules: Mapping[str, TopicRule]
-    refused_to: str | None
+    dead_letters: str | None
     producer: Mapping[str, str | int]
     timeout_s: float
 
@@ -206,9 +207,9 @@ class Transaction:
         reason = None if rule is None else rule.refusal(plain)
         if reason is None:
             return plain
-        if plan.refused_to is None or partition != BY_KEY:
+        if plan.dead_letters is None or partition != BY_KEY:
             raise BrokerRefusedError(self._described(f"{reason} (topic {topic})"))
-        return dead_letter(plain, reason, app=plan.app, topic=plan.refused_to, rule=plan.rules.get(plan.refused_to))
+        return dead_letter(plain, reason, app=plan.app, topic=plan.dead_letters, rule=plan.rules.get(plan.dead_letters))
 
     def _check_partitions(self) -> None:
         """Fails if a topic's number of partitions has changed: a key's new rows may be in another partition.

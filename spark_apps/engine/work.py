@@ -29,7 +29,6 @@ class AppWork:
         partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
         schema_versions: by store, the version of the values that are written.
-        dead_letters: by source topic, the topic of its dead letters. Dead letters of other topics are only counted.
         writer: the settings that its tasks write with.
     """
 
@@ -40,7 +39,6 @@ class AppWork:
     partitions: Mapping[str, int]
     changelogs: Mapping[str, TopicFacts]
     schema_versions: Mapping[str, int]
-    dead_letters: Mapping[str, str]
     writer: WriterPlan
 
     def layout(self) -> Layout:

@@ -48,6 +48,11 @@ def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
     return described(spec.name, describe, settings)
 
 
+def topology_text(spec: AppSpec, topology: Topology) -> str:
+    """A topology of an app as text, with the topic of the app's dead letters."""
+    return "\n".join([topology.describe(), *(f"Dead letters: topic {topic}" for topic in spec.dead_letter_topics)])
+
+
 def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
     """The store as it was in the generation that a snapshot is of."""
     journal = journal_of(store, settings)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS, SHARED_DRIVER
 from state.errors import ConfigurationError, InvalidNameError
+from state.names import checked_name
 
 _TEMPLATES = Path(__file__).resolve().parent
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -26,27 +27,35 @@ class NewFile:
 
 
 def plan_new_app(name: str) -> list[NewFile]:
-    """The files of a new app: a package of that name, and tests in `tests/`.
+    """The files of a new app: the package `package_of` the name, and tests in `tests/`.
 
     Raises:
-        InvalidNameError: the name can't be that of a package and of topics, or is taken.
+        InvalidNameError: the name can't be that of topics, or its last part that of a package, or it is taken.
     """
-    if name in {*POS_APPS, *ON_DEMAND_APPS, SHARED_DRIVER, *sys.stdlib_module_names, *packages_distributions()}:
+    package = package_of(name)
+    if package in {*POS_APPS, *ON_DEMAND_APPS, SHARED_DRIVER, *sys.stdlib_module_names, *packages_distributions()}:
         msg = f"{name!r} can't name an app: one of the platform's, or a package of Python's, is called so"
         raise InvalidNameError(msg)
-    if not _NAME.fullmatch(name) or len(name) > 40 or keyword.iskeyword(name) or name in _OURS:
+    if not _NAME.fullmatch(package) or len(package) > 40 or keyword.iskeyword(package) or package in _OURS:
         msg = (
             f"{name[:60]!r} can't name an app: use at most 40 lower-case letters, digits and single underscores, "
-            "beginning with a letter, and no name of Storekeeper's own packages"
+            "beginning with a letter, and no name of Storekeeper's own packages. A prefix of letters, digits, dots and "
+            "hyphens may come before it, and ends with a dot"
         )
         raise InvalidNameError(msg)
-    package = [(Path(name), file) for file in sorted((_TEMPLATES / "template_app").glob("*.py"))]
+    checked_name(name)
+    modules = [(Path(package), file) for file in sorted((_TEMPLATES / "template_app").glob("*.py"))]
     tests = [(Path("tests"), file) for file in sorted((_TEMPLATES / "template_tests").glob("*.py"))]
     return [
-        NewFile(folder / file.name.replace("template_app", name), _renamed(file.read_text("utf-8"), name))
-        for folder, file in (*package, *tests)
+        NewFile(folder / file.name.replace("template_app", package), _renamed(file.read_text("utf-8"), name))
+        for folder, file in (*modules, *tests)
         if (folder, file.name) != (Path("tests"), "__init__.py")
     ]
+
+
+def package_of(name: str) -> str:
+    """The package of an app: `points` for `points` and for `till-team.points`."""
+    return name.rpartition(".")[2]
 
 
 def write_new_app(files: list[NewFile], project: Path) -> list[Path]:
@@ -73,11 +82,13 @@ def write_new_app(files: list[NewFile], project: Path) -> list[Path]:
 
 
 def _renamed(text: str, name: str) -> str:
-    camel = "".join(part.title() for part in name.split("_"))
+    package = package_of(name)
+    camel = "".join(part.title() for part in package.split("_"))
     return (
         text.replace("# ruff: noqa: S101\n\n", "")  # only here are asserts out of place
-        .replace("spark_apps.new_app.template_app", name)
-        .replace("template_app", name)
-        .replace("TEMPLATE_APP", name.upper())
+        .replace('"template_app', f'"{name}')  # the app and its topics, not the package
+        .replace("spark_apps.new_app.template_app", package)
+        .replace("template_app", package)
+        .replace("TEMPLATE_APP", package.upper())
         .replace("TemplateApp", camel)
     )

@@ -68,7 +68,7 @@ class SparkDriver(TopologyTestDriver):
         self._changelog_topics = changelog_topics(spec.name, topology)
         self._piped: list[Record] = []
         self._seen: dict[tuple[str, int], int] = {}
-        named = dict.fromkeys((*spec.sources(settings), *spec.sinks(settings), *spec.dead_letters(settings)))
+        named = dict.fromkeys((*spec.sources(settings), *spec.sinks(settings), *spec.dead_letter_topics))
         self._topics = [*named, *(own.name for own in own_topics_of(spec.name, self._layout, settings.generation))]
         self._refuse_others_topics()
         self._make_topics({topic: self.plan.partitions.get(topic, partitions) for topic in named})
@@ -164,7 +164,7 @@ class SparkDriver(TopologyTestDriver):
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):
                 self._show(topic, message.key(), message.value(), message.timestamp()[1])
-        for topic in self._context.spec.dead_letters(self._settings):
+        for topic in self._context.spec.dead_letter_topics:
             self.dead_letters += map(_letter, self._unseen(topic))
         for store, topic in self._changelog_topics.items():
             for message in self._unseen(topic):

@@ -20,12 +20,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_bounds import kept_offset_client, log_bounds
 from state.errors import ChangelogError
+from state.kafka.access import denial
 from state.kafka.clients import CONNECT_AT_ONCE, new_consumer
 from state.kafka.connection import Kafka
 
 PATIENCE_S = 30.0
 """A request or a read without any answer or progress fails after this time."""
 
+_CLIENT = "range"
 _POLL_S = 0.2
 _PAUSE_S = 0.2
 _BATCH_RECORDS = 5000
@@ -51,6 +53,7 @@ def read_range(
 
     Raises:
         BrokerUnavailableError: the broker sends nothing for half a minute, or the partition ends before `end`.
+        ConfigurationError: ACLs don't allow it.
         ChangelogMovedError: the log begins behind `start`.
     """
     if start >= end:
@@ -67,7 +70,7 @@ def read_range(
                 raise BrokerUnavailableError(msg)
             first = consumer.poll(_POLL_S)
             for message in [] if first is None else [first, *consumer.consume(_BATCH_RECORDS, timeout=0)]:
-                if _ends(message, end):
+                if _ends(kafka, message, end):
                     return
                 if message.error() is None:
                     yield message
@@ -112,7 +115,7 @@ def bounds_of(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
 def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
     return new_consumer(
         kafka,
-        "range",
+        _CLIENT,
         {
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
@@ -124,14 +127,16 @@ def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
     )
 
 
-def _ends(message: Message, end: int) -> bool:
+def _ends(kafka: Kafka, message: Message, end: int) -> bool:
     """Whether a message shows that the range is complete."""
     error = message.error()
     if error is not None and error.code() == _OUT_OF_RANGE:
         raise ChangelogMovedError(message.topic(), message.partition(), error.str())
     if error is not None and error.code() != _END_OF_PARTITION:
         msg = f"the broker sends no records of {message.topic()} ({error.str()}): is it up?"
-        raise BrokerUnavailableError(msg)
+        # An error about the group names no topic.
+        refused = denial(kafka, error, message.topic() or f"{kafka.cluster}-{_CLIENT}", "Read")
+        raise refused or BrokerUnavailableError(msg)
     # For an end-of-partition event, the offset is the log's end offset.
     return (message.offset() or 0) >= end
 

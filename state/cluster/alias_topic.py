@@ -10,7 +10,7 @@ import structlog
 from confluent_kafka import KafkaError, Message
 
 from state.changelog.errors import BrokerUnavailableError
-from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
+from state.cluster.aliases import Alias, AliasError, newest, opened_alias, signature_of
 from state.cluster.compacted_topic import (
     SIGNATURE,
     WholeTopicReader,
@@ -20,6 +20,7 @@ from state.cluster.compacted_topic import (
 )
 from state.kafka.clients import new_producer
 from state.kafka.connection import Kafka
+from state.names import aliases_topic
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +29,7 @@ _POLL_S = 0.2
 _RETRY_S = 0.5
 
 
-def publish_alias(kafka: Kafka, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
+def publish_alias(kafka: Kafka, secret: bytes, alias: Alias) -> None:
     """Writes an alias and returns when the broker has it; makes the topic if there is none.
 
     Its time is always set after the previous alias's time, whatever the clock says: the alias published last counts.
@@ -37,7 +38,7 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias, *, topic: str = ALI
     Raises:
         BrokerUnavailableError: no broker confirmed it. It may or may not be written. Publish it again.
     """
-    known = read_aliases(kafka, secret, topic=topic).get(alias.store)
+    known = read_aliases(kafka, secret).get(alias.store)
     if known is not None and known.at_ms >= alias.at_ms:
         alias = replace(alias, at_ms=known.at_ms + 1)
     producer = new_producer(kafka, {"acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
@@ -49,7 +50,8 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias, *, topic: str = ALI
 
     value = alias.encode()
     headers = {SIGNATURE: signature_of(secret, value)}
-    producer.produce(topic, value, alias.store.encode(), partition=0, headers=headers, on_delivery=delivered)
+    topic, key = aliases_topic(kafka.cluster), alias.store.encode()
+    producer.produce(topic, value, key, partition=0, headers=headers, on_delivery=delivered)
     left = producer.flush(_TIMEOUT_S + 1)
     if failed or left:
         reason = failed[0].str() if failed else f"no answer within {_TIMEOUT_S:.0f} s"
@@ -58,13 +60,13 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias, *, topic: str = ALI
     log.info("alias_published", store=alias.store, topic=alias.topic, prepare=alias.prepare)
 
 
-def read_aliases(kafka: Kafka, secret: bytes, *, topic: str = ALIASES_TOPIC) -> Mapping[str, Alias]:
+def read_aliases(kafka: Kafka, secret: bytes) -> Mapping[str, Alias]:
     """The current aliases by store; none if there is no such topic. Records that are no aliases are skipped.
 
     Raises:
         BrokerUnavailableError: no broker answers.
     """
-    reader = AliasReader(kafka, secret, topic)
+    reader = AliasReader(kafka, secret)
     try:
         while not reader.caught_up:
             reader.read(_POLL_S)
@@ -83,13 +85,13 @@ class AliasReader:
         BrokerUnavailableError: no broker answers.
     """
 
-    def __init__(self, kafka: Kafka, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
-        create_compacted_topic(kafka, topic, timeout_s=_TIMEOUT_S)
-        self._topic = topic
+    def __init__(self, kafka: Kafka, secret: bytes) -> None:
+        self._topic = aliases_topic(kafka.cluster)
+        create_compacted_topic(kafka, self._topic, timeout_s=_TIMEOUT_S)
         self.aliases: Mapping[str, Alias] = {}
         self._secret = secret
         self._silent_s = 0.0
-        self._reader = WholeTopicReader(kafka, topic, "aliases", _TIMEOUT_S)
+        self._reader = WholeTopicReader(kafka, self._topic, "aliases", _TIMEOUT_S)
 
     @property
     def caught_up(self) -> bool:
@@ -137,12 +139,10 @@ class AliasWatch:
         self,
         kafka: Kafka,
         secret: bytes,
-        topic: str = ALIASES_TOPIC,
         *,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._kafka = kafka
-        self._topic = topic
         self._secret = secret
         self._on_change = on_change
         self._known: Mapping[str, Alias] | None = None
@@ -175,7 +175,7 @@ class AliasWatch:
             self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        reader = AliasReader(self._kafka, self._secret, self._topic)
+        reader = AliasReader(self._kafka, self._secret)
         try:
             while not self._stop.is_set():
                 reader.read(_POLL_S)

@@ -23,7 +23,6 @@ from state.errors import InvalidArgumentError, InvalidNameError
 from state.names import checked_name
 from state.security.cluster_secret import sign, verified
 
-ALIASES_TOPIC = "storekeeper-aliases"
 _PURPOSE = "alias"
 _LONGEST_BYTES = 1 << 16
 _HIGHEST_GENERATION = 1_000_000

@@ -18,6 +18,7 @@ from state.cluster.compacted_topic import (
 )
 from state.kafka.clients import new_producer
 from state.kafka.connection import Kafka
+from state.names import members_topic
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,8 @@ class HeartbeatRecord:
 class HeartbeatChannel:
     """Carries heartbeats between nodes. Belongs to one thread."""
 
-    def __init__(self, kafka: Kafka, topic: str) -> None:
-        self._topic = topic
+    def __init__(self, kafka: Kafka) -> None:
+        self._topic = members_topic(kafka.cluster)
         self._kafka = kafka
         self._producer: Producer | None = None
         self._reader: WholeTopicReader | None = None

@@ -75,7 +75,7 @@ class NodeRuntime:
             on_topic_changed=self._counts.ask_soon,
             may_rebuild=self._turns.has,
         )
-        self._aliases = AliasWatch(settings.kafka, secret, settings.aliases_topic)
+        self._aliases = AliasWatch(settings.kafka, secret)
         rebalance = rebalance_policy_of(name, settings)
         self._reconciler = ReplicaReconciler(
             catalog,
@@ -91,7 +91,7 @@ class NodeRuntime:
         self.membership = Membership(
             identity,
             secret=secret,
-            channel=HeartbeatChannel(settings.kafka, settings.members_topic),
+            channel=HeartbeatChannel(settings.kafka),
             view=static_view(settings.peer_addresses, identity, view_settings),
             settings=view_settings,
             clock=clock,

@@ -56,14 +56,15 @@ def new_consumer(kafka: Kafka, name: str, settings: Mapping[str, Any]) -> Consum
 
     Args:
         kafka: the Kafka.
-        name: what it is for. Librdkafka requires a group's name; the group is never joined.
+        name: what it is for. Librdkafka requires a group's name, which begins with the cluster's; the group is never
+            joined.
         settings: more of the client's settings, by librdkafka's names.
 
     Raises:
         ConfigurationError: the properties of the Kafka can't be used.
     """
     with _explained(kafka):
-        return Consumer(_settings(kafka, {**_NO_GROUP, "group.id": f"storekeeper-{name}", **settings}))
+        return Consumer(_settings(kafka, {**_NO_GROUP, "group.id": f"{kafka.cluster}-{name}", **settings}))
 
 
 def new_group_committer(kafka: Kafka, group: str) -> Consumer:

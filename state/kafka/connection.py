@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FACTOR = "replication.factor"
+CLUSTER = "storekeeper"
+"""The name of a cluster that has none of its own."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -20,12 +22,14 @@ class Kafka:
         properties: the file with the properties of every client; see `state.kafka.properties`. None if there is none.
         topic_config: the configuration of each new topic, by Kafka's names, and `replication.factor`.
         makes_topics: whether topics may be made.
+        cluster: the cluster's name, with which the names of its own topics and of all groups begin.
     """
 
     bootstrap: str
     properties: Path | None = None
     topic_config: Pairs = ()
     makes_topics: bool = True
+    cluster: str = CLUSTER
 
     def __str__(self) -> str:
         return self.bootstrap

@@ -8,7 +8,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from state.configuration import IMPOSSIBLE, RunDirSettings
-from state.kafka.connection import Kafka, Pairs
+from state.errors import InvalidNameError
+from state.kafka.connection import CLUSTER, Kafka, Pairs
+from state.names import checked_name
 
 _OURS = frozenset({"cleanup.policy", "max.message.bytes"})
 
@@ -33,6 +35,18 @@ def _pairs(text: str) -> Pairs:
             raise ValueError(msg)
         found[name] = value
     return tuple(found.items())
+
+
+def valid_name(text: str) -> str:
+    """Returns a setting that is a name.
+
+    Raises:
+        ValueError: it can't be a name.
+    """
+    try:
+        return checked_name(text)
+    except InvalidNameError as error:
+        raise ValueError(str(error)) from error
 
 
 class KafkaSettings(RunDirSettings):
@@ -62,7 +76,15 @@ class KafkaSettings(RunDirSettings):
         "`storekeeper create-topics --dry-run`.",
     )
 
+    cluster: Annotated[str, AfterValidator(valid_name)] = Field(
+        default=CLUSTER,
+        description="Name of the cluster of nodes. The topics of its heartbeats and aliases begin with it, and all "
+        "groups.",
+        json_schema_extra={"change": f"{IMPOSSIBLE} after a migration: the aliases are in a topic of this name"},
+    )
+
     @property
     def kafka(self) -> Kafka:
         """The Kafka of these settings."""
-        return Kafka(self.kafka_bootstrap, self.kafka_properties, _pairs(self.topic_config), self.make_topics)
+        config = _pairs(self.topic_config)
+        return Kafka(self.kafka_bootstrap, self.kafka_properties, config, self.make_topics, self.cluster)

@@ -281,7 +281,7 @@ class Cleanup:
         pace = Pace(plan.options.tombstones_per_s, self._clock, self._wait)
         chunk_records = max(1, min(_CHUNK_RECORDS, int(plan.options.tombstones_per_s)))
         # Before the changelog is read: from here on no earlier run can commit anything.
-        tentative = KafkaTentativeLog(self._kafka, plan.topic, f"cleanup-{plan.topic}")
+        tentative = KafkaTentativeLog(self._kafka, plan.topic)
         try:
             changelog = self._changelog(plan)
             for partition in plan.ends:

@@ -12,10 +12,12 @@ from state.changelog.bounded_reader import bounds_of, read_range
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
-from state.errors import ChangelogError
+from state.errors import ChangelogError, StateError
+from state.kafka.access import denial
 from state.kafka.clients import new_producer
 from state.kafka.connection import Kafka
 from state.maintenance.log_record import LogRecord
+from state.names import cleanup_transaction
 
 TIMEOUT_S = 30.0
 _TRANSACTION_TIMEOUT_MS = 60_000
@@ -80,18 +82,23 @@ class Changelog:
 class KafkaTentativeLog:
     """A `TentativeLog` on one partition. Close it. Not thread-safe.
 
-    `transactional_id` fences other writers with the same one: there is one clean-up of a store at a time.
+    Its transactional id fences the others of its topic: there is one clean-up of a store at a time.
     """
 
-    def __init__(self, kafka: Kafka, topic: str, transactional_id: str) -> None:
-        """Takes over the transactional id, which aborts what an earlier run left open."""
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        """Takes over the transactional id of the topic's clean-ups, which aborts what an earlier run left open.
+
+        Raises:
+            ConfigurationError: ACLs don't allow that transactional id.
+            BrokerUnavailableError: the broker doesn't answer.
+        """
         self._kafka = kafka
         self._topic = topic
         self._failed: list[KafkaError] = []
         self._producer = new_producer(
             kafka,
             {
-                "transactional.id": transactional_id,
+                "transactional.id": cleanup_transaction(topic),
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 "compression.type": "lz4",
                 "linger.ms": 5,
@@ -100,7 +107,7 @@ class KafkaTentativeLog:
         self._partition = -1
         self._read_up_to = 0
         self._open = False
-        _answered(topic, lambda: self._producer.init_transactions(TIMEOUT_S))
+        self._answered(lambda: self._producer.init_transactions(TIMEOUT_S))
 
     def at(self, partition: int, offset: int) -> Self:
         """Switches to a partition; its next read starts at `offset`."""
@@ -114,7 +121,7 @@ class KafkaTentativeLog:
             ChangelogError: the broker refused a record, or another clean-up took over.
         """
         offsets: dict[int, int] = {}
-        _answered(self._topic, self._producer.begin_transaction)
+        self._answered(self._producer.begin_transaction)
         self._open = True
         for number, record in enumerate(records):
             self._producer.produce(
@@ -135,7 +142,7 @@ class KafkaTentativeLog:
 
     def commit(self) -> None:
         """See `TentativeLog`."""
-        _answered(self._topic, lambda: self._producer.commit_transaction(TIMEOUT_S))
+        self._answered(lambda: self._producer.commit_transaction(TIMEOUT_S))
         self._open = False
 
     def abort(self) -> None:
@@ -161,6 +168,19 @@ class KafkaTentativeLog:
         else:
             offsets[number] = message.offset() or 0
 
+    def _answered(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+
+    def _failure(self, reason: KafkaError) -> StateError:
+        topic = self._topic
+        if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
+            return ChangelogError(f"another clean-up of {topic} has begun: one at a time")
+        refused = denial(self._kafka, reason, cleanup_transaction(topic), "Write")
+        return refused or BrokerUnavailableError(f"the broker can't answer about {topic} ({reason.str()}): is it up?")
+
 
 def _records(messages: Iterable[Message]) -> Iterator[LogRecord]:
     for message in messages:
@@ -170,17 +190,3 @@ def _records(messages: Iterable[Message]) -> Iterator[LogRecord]:
         if skip_reason(key, value, timestamp_ms, headers) is not None:
             value, headers = None, ()
         yield LogRecord(message.offset() or 0, timestamp_ms, key, value, headers)
-
-
-def _answered(topic: str, step: Callable[[], object]) -> None:
-    try:
-        step()
-    except KafkaException as error:
-        raise _unanswered(topic, error) from error
-
-
-def _unanswered(topic: str, error: KafkaException) -> ChangelogError:
-    reason: KafkaError = error.args[0]
-    if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
-        return ChangelogError(f"another clean-up of {topic} has begun: one at a time")
-    return BrokerUnavailableError(f"the broker can't answer about {topic} ({reason.str()}): is it up?")

@@ -174,10 +174,11 @@ class ColdRequest:
     def decode(cls, line: bytes) -> Self:
         """Reads what `encode` wrote, without what concerns new topics."""
         fields = orjson.loads(line)
-        kafka = fields["kafka"]
-        properties = kafka["properties"] and Path(kafka["properties"])
+        given = fields["kafka"]
+        properties = given["properties"] and Path(given["properties"])
+        kafka = Kafka(str(given["bootstrap"]), properties, cluster=str(given["cluster"]))
         replicas = [(str(store), int(partition), str(topic)) for store, partition, topic in fields["replicas"]]
-        return cls(str(fields["root"]), Kafka(str(kafka["bootstrap"]), properties), replicas)
+        return cls(str(fields["root"]), kafka, replicas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,12 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from state.kafka.clients import new_group_committer
 from state.kafka.connection import Kafka
+from state.names import node_group
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
-GROUP_PREFIX = "storekeeper-"
-"""The beginning of the names of all groups."""
 COMMIT_EVERY_S = 10.0
-
-
-def group_of(node: str) -> str:
-    """The group with the progress of a node."""
-    return f"{GROUP_PREFIX}node-{node}"
 
 
 class GroupOffsets:
@@ -34,7 +28,7 @@ class GroupOffsets:
 
     def __init__(self, kafka: Kafka, node: str, replicas: Callable[[], Iterable[Replica]]) -> None:
         """Starts nothing. `replicas` returns those that the node holds now."""
-        self._consumer = new_group_committer(kafka, group_of(node))
+        self._consumer = new_group_committer(kafka, node_group(kafka.cluster, node))
         self._replicas = replicas
         self._failed = False
         self._stop = threading.Event()

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import runpy
+from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from deploy.dag_export import export_dags
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.runtime.scale import AppScale, read_scale
+from storekeeper_provider.dag_parts.names import FILE
 from storekeeper_provider.dag_parts.programs import ChooseProgramsOperator
 from storekeeper_provider.hook import StorekeeperHook
 from tests.dags.conftest import DagRun, RunDag
@@ -139,3 +143,12 @@ def test_without_a_platform_the_message_says_what_is_missing(run_dag: RunDag) ->
     assert run.tasks["pos"] == "upstream_failed"
     assert "the control API at http://127.0.0.1:9 doesn't answer" in run.log
     assert "skt_x" not in run.log
+
+
+def test_an_app_with_a_dot_in_its_name_has_a_task_of_that_name(tmp_path: Path) -> None:
+    export_dags(tmp_path)
+    names = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**names, "programs": {"till-team.points": "Points"}}))
+    dag = runpy.run_path(str(tmp_path / "stream_apps.py"))["choose"].dag
+    assert dag.task_ids == ["choose", "till-team.points"]
+    assert dag.params.get_param("app").schema["enum"] == ["all", "till-team.points"]

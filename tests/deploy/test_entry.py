@@ -200,6 +200,7 @@ def test_sql_reads_the_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_topology_shows_what_an_app_is_made_of() -> None:
     text = _called("topology", "pos").stdout
+    assert text.endswith("Dead letters: topic pos-dlq\n")
     assert "repartition by shuffle" in text
     assert "store rewards" in text
     chart = _called("topology", "pos", "--output", "mermaid").stdout

@@ -45,10 +45,11 @@ def test_a_stop_lets_apps_finish_their_batch_and_jobs_go_on() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
+@pytest.mark.parametrize("instance", ["pos", "till-team.points"])
+def test_systemd_takes_the_units(tmp_path: Path, instance: str) -> None:
     for unit in UNITS:
         text = unit.read_text("utf-8").replace("/opt/storekeeper/bin/storekeeper", "/bin/true")
-        name = unit.name.replace("@.", "@pos.")
+        name = unit.name.replace("@.", f"@{instance}.")
         (tmp_path / name).write_text(text)
         done = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)],

@@ -74,7 +74,7 @@ def test_without_them_there_are_those_of_the_tills_alone() -> None:
     settings = PlatformSettings.load(apps="pos")
     topics = {topic.name: topic for topic in topics_of(settings, wanted_apps(settings).values())}
     assert topics.keys() == {
-        *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop-sink-dlq")
+        *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop_export-dlq")
     }
     assert {topic.partitions for topic in topics.values()} == {4}
     sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in topics.items()}
@@ -92,7 +92,7 @@ def test_the_topics_of_an_app_of_ones_own_are_made_once(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
     done = CliRunner().invoke(entry.app, ["create-topics", name])
-    assert done.stdout.split() == ["page_visits-events", "page_visits-events-dlq", "page_visits-totals-changelog"]
+    assert done.stdout.split() == ["page_visits-events", "page_visits-dlq", "page_visits-totals-changelog"]
     assert CliRunner().invoke(entry.app, ["create-topics", name]).stdout == ""
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from supervisor.options import ServerOptions
 
 from deploy import wanted_apps
 from deploy.effective import effective
@@ -13,13 +14,18 @@ from deploy.environment import derived_settings
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
+from deploy.supervisor import supervisor_conf
+from deploy.supervisor_rpc import SupervisorCredentials
 from deploy.topics import topics_of
-from spark_apps.new_app.template_app.app import TEMPLATE_APP
+from spark_apps.new_app.template_app.app import EVENTS, TEMPLATE_APP, topology
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
+from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from spark_apps.topology_app import topology_app
 from state.errors import ConfigurationError
+from state.whole_files import write_whole
 
-OWN_TOPICS = {"template_app-events", "template_app-events-dlq", "template_app-totals-changelog"}
+OWN_TOPICS = {"template_app-events", "template_app-dlq", "template_app-totals-changelog"}
 OWN_STORE = "totals=template_app-totals-changelog"
 
 
@@ -54,6 +60,26 @@ def test_own_apps_run_whatever_else_does(
     served = derived_settings(settings)["stores"].split(",")
     assert OWN_STORE in served
     assert ("rewards=pos-rewards-changelog" in served) == (apps != "own")
+
+
+def test_a_name_with_a_dot_is_that_of_processes_topics_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "till-team.points"
+    name_own(monkeypatch, topology_app(name, topology, title="Points"))
+    settings = PlatformSettings.load(run_dir=tmp_path, apps="own")
+    layout = RunLayout(settings.run_dir)
+    programs = platform_programs(layout, settings, {})
+    credentials = SupervisorCredentials("http://127.0.0.1:1", "storekeeper", "secret")
+    layout.make()
+    write_whole(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs).encode())
+    options = ServerOptions()
+    options.realize(["-c", str(layout.supervisor_conf)])
+    assert {name, f"{name}-next"} <= {group.name for group in options.process_group_configs}
+    topics = {topic.name for topic in topics_of(settings, wanted_apps.wanted_apps(settings).values())}
+    assert topics == {EVENTS, f"{name}-dlq", f"{name}-totals-changelog"}
+    assert derived_settings(settings)["stores"] == f"totals={name}-totals-changelog"
+    assert AppSettings(run_dir=tmp_path).heartbeat_file(name).stem == name
 
 
 def test_stores_that_are_named_by_hand_stay(monkeypatch: pytest.MonkeyPatch) -> None:

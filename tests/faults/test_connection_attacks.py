@@ -64,16 +64,14 @@ def attacked(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     tokens = folder / "tokens"
     write_tokens(tokens, [TokenRecord(Caller("all", frozenset({Role.READER})), token_digest(TOKEN.encode()))])
     served = f"rewards={TOPIC}"
-    (plain,) = make_nodes(
-        broker, folder / "plain", served, "a", replicas=0, members_topic="m-plain", tokens_file=tokens
-    )
+    (plain,) = make_nodes(broker, folder / "plain", served, "a", replicas=0, cluster="plain", tokens_file=tokens)
     (tls,) = make_nodes(
         broker,
         folder / "tls",
         served,
         "a",
         replicas=0,
-        members_topic="m-tls",
+        cluster="tls",
         tokens_file=tokens,
         tls_certificate=certificate,
         tls_key=key,

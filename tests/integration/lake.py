@@ -22,7 +22,7 @@ from harness.storage.place import TableStore
 from harness.storage.s3 import S3
 from harness.topics import read_topic
 
-_TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+_TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq")
 _CHANGELOG = "pos-rewards-changelog"
 _IMPATIENT = {
     "hadoop.fs.s3a.attempts.maximum": 1,

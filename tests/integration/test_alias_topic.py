@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 
 from harness.broker import Broker
 from state.cluster.alias_topic import AliasWatch, publish_alias, read_aliases
-from state.cluster.aliases import ALIASES_TOPIC, Alias
+from state.cluster.aliases import Alias
+from state.names import aliases_topic
 
 pytestmark = pytest.mark.broker
 
@@ -61,7 +62,9 @@ def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> N
         changed.clear()
         forged = replace(alias, topic="somewhere-else", at_ms=99)
         producer = Producer({"bootstrap.servers": broker.bootstrap})
-        producer.produce(ALIASES_TOPIC, forged.encode(), alias.store.encode(), headers={"signature": b"x" * 32})
+        producer.produce(
+            aliases_topic(broker.kafka.cluster), forged.encode(), alias.store.encode(), headers={"signature": b"x" * 32}
+        )
         assert producer.flush(10) == 0
         publish_alias(broker.kafka, SECRET, alias)
         assert changed.wait(30)

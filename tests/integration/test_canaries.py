@@ -37,7 +37,7 @@ from tests.integration.canaries import (
 )
 
 CHANGELOG = "pos-rewards-changelog"
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq")
 LOYALTY_TOPICS = {"loyalty", CHANGELOG}
 LOYALTY_FOLDERS = {"delta/rewards", "state", "tasks/pos", "spark/pos"}
 CARRIERS = {"pos", "pos-dlq", "shipment"}

@@ -148,7 +148,7 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     plan = cleanup.preview(OPTIONS)
     cleanup.archive(plan)
     canary = cleanup.delete(plan, only_canary=True)
-    killed = KafkaTentativeLog(broker.kafka, topic, f"cleanup-{topic}").at(0, 0)
+    killed = KafkaTentativeLog(broker.kafka, topic).at(0, 0)
     killed.append([LogRecord(0, 0, key_of(number), None) for number in range(1000)])
 
     report = cleanup.delete(plan)

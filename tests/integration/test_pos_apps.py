@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 GOOD, BAD = 500, 100
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq")
 CHANGELOG = "pos-rewards-changelog"
 
 
@@ -206,7 +206,7 @@ def test_every_bad_record_and_no_other_is_a_dead_letter(day: Day) -> None:
         assert (record.key, record.value) == (origin[place].key, origin[place].value)
     found = Counter((record.key, record.value) for record in day.read("pos-dlq"))
     assert found == Counter(day.bad)
-    assert day.read("hadoop-sink-dlq") == []
+    assert day.read("hadoop_export-dlq") == []
 
 
 def test_the_export_holds_every_line_item_once_and_nothing_personal(day: Day) -> None:

@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.long("test_scale.py and test_compose.py have the settings of a cluster"),
 ]
 
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq", "pos-rewards-changelog")
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq", "pos-rewards-changelog")
 PATIENCE_S = 600
 
 
@@ -228,7 +228,7 @@ def test_the_export_outlives_a_worker_and_holds_every_line_item_once(cluster: Cl
     assert Counter(tuple(row[name] for name in MASKED_FIELDS) for row in rows) == cluster.sold().masked
     places = {(row["_partition"], row["_offset"]) for row in rows}
     assert places == {(one.partition, one.offset) for one in read_topic(cluster.bootstrap, "hadoop-sink")}
-    assert read_topic(cluster.bootstrap, "hadoop-sink-dlq") == []
+    assert read_topic(cluster.bootstrap, "hadoop_export-dlq") == []
     assert cluster.supervisor.stop("hadoop_export")
     eventually(lambda: not executors(cluster.workers[0]), PATIENCE_S, "the app has given its cores back")
 

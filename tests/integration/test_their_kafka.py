@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from deploy.demo.report import DemoReport
@@ -16,8 +18,13 @@ from deploy.demo.screen import Screen
 from deploy.environment import Instance
 from deploy.layout import RunLayout
 from deploy.supervisor import find_orphans, stop_everything
-from harness.acls import bindings
+from deploy.waiting import eventually
+from harness.acls import bindings, with_prefix
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
+from spark_apps.new_app.plan import plan_new_app, write_new_app
+from state.changelog.bounded_reader import read_topic
+from state.client import StateClient
+from state.kafka.clients import new_producer
 from state.program import ExitCode
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
@@ -28,6 +35,7 @@ pytestmark = [
 ]
 
 PURCHASES, POISON = 1500, 24
+VIEWS = "views-team.page_views"
 
 
 @pytest.fixture
@@ -73,6 +81,72 @@ def test_it_computes_what_the_demo_expects_and_migrates(
     assert find_orphans(platform.run_dir) == []
     assert secured_broker.broker.admin().list_topics(timeout=60).topics, "the broker is left alone"
     assert _files_with(PASSWORD, platform.run_dir) == []
+
+
+def test_a_team_whose_names_have_one_prefix_has_a_platform_of_its_own(
+    secured_broker: SecuredBroker, tmp_path: Path
+) -> None:
+    kafka, user = secured_broker.with_certificate("views-team"), "User:CN=views-team"
+    secured_broker.broker.create_topic("views")
+    secured_broker.allow(with_prefix(user, "views-team.", ["views"]))
+    write_new_app(plan_new_app(VIEWS), tmp_path)
+    app = tmp_path / "page_views" / "app.py"
+    app.write_text(app.read_text().replace(f'"{VIEWS}-events"', '"views"'))
+    platform = PlatformProcess.in_folder(
+        tmp_path / "run",
+        own_apps="page_views.app:PAGE_VIEWS",
+        own_apps_dir=str(tmp_path),
+        apps="own",
+        cluster="views-team.query",
+        kafka_bootstrap=kafka.bootstrap,
+        kafka_properties=str(kafka.properties),
+    )
+    try:
+        running = RunningPlatform(platform, platform.call("up", timeout_s=1200))
+        assert running.first.returncode == 0, running.first.stderr
+        _operate(running, secured_broker)
+        known = secured_broker.broker.admin().list_topics(timeout=60).topics
+        assert {f"{VIEWS}-dlq", f"{VIEWS}-totals-changelog-g2", "views-team.query-aliases"} < known.keys()
+        assert "storekeeper-members" not in known
+        down = platform.call("down")
+        assert down.returncode == 0, down.stderr
+    finally:
+        stop_everything(RunLayout(platform.run_dir))
+        secured_broker.forbid_all(user)
+
+
+def _operate(running: RunningPlatform, broker: SecuredBroker) -> None:
+    """Uses an app, whose name has a dot, in all ways: nodes, Airflow, SQL, a migration, a clean-up."""
+    call = running.platform.call
+    status = running.platform.status()
+    assert (status["healthy"], list(status["apps"])) == (True, [VIEWS])
+    addresses, producer = running.addresses(), new_producer(broker.broker.kafka, {"partitioner": "murmur2_random"})
+    with StateClient([addresses["node-a"], addresses["node-b"]]) as client, running.airflow() as airflow:
+        totals = client.key_value("totals")
+
+        def total() -> int | None:
+            return (totals.get("a").value or {}).get("Total")
+
+        def run(dag: str, **params: object) -> None:
+            airflow.wait_for_run(dag, airflow.trigger(dag, params), 2 * RUN_S)
+
+        for value in (b'{"Amount": 5}', b"nonsense"):
+            producer.produce("views", value, b"a")
+        assert producer.flush(60) == 0
+        assert eventually(lambda: total() == 5, RUN_S)
+        assert eventually(lambda: len(list(read_topic(broker.broker.kafka, f"{VIEWS}-dlq"))) == 1, RUN_S)
+        run("stream_apps", app=VIEWS, action="restart")
+        run("migrate_state", app=VIEWS, copy=True, approval=False, watch_minutes=0, afterwards="retire", delete=True)
+        run("verify_stores", store="totals")
+        rows = call("sql", "--output", "json", 'SELECT "Events", "Total" FROM totals')
+        assert json.loads(rows.stdout)["rows"] == [{"Events": 1, "Total": 5}]
+        metrics = httpx2.get(f"{addresses['metrics']}/metrics", trust_env=False).text
+        assert f'app="{VIEWS}"' in metrics
+        assert json.loads(call("generation", "status", VIEWS, "--output", "json").stdout)["live"] == 2
+        plan = json.loads(call("cleanup", "preview", "totals", "--ttl-days", "0.00001", "--output", "json").stdout)
+        done = call("cleanup", "run", "totals", plan["cleanup_id"], "--output", "json")
+        assert json.loads(done.stdout)["deleted"] == 1, done.stderr
+        assert eventually(lambda: total() is None, RUN_S)
 
 
 def _demo(running: RunningPlatform, broker: SecuredBroker) -> DemoReport:

@@ -16,13 +16,14 @@ SETTINGS = AppSettings()
 def test_the_apps_of_the_tills_and_their_topics() -> None:
     assert {name: app.topics(SETTINGS) for name, app in POS_APPS.items()} == {
         "pos": ("pos", "hadoop-sink", "shipment", "loyalty", "pos-dlq", "pos-rewards-changelog"),
-        "hadoop_export": ("hadoop-sink", "hadoop-sink-dlq"),
+        "hadoop_export": ("hadoop-sink", "hadoop_export-dlq"),
     }
 
 
 def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
-    reported = [topic for app in APPS.values() for topic in app.dead_letters(SETTINGS)]
+    reported = [topic for app in APPS.values() if app.dead_letters for topic in app.sources(SETTINGS)]
     assert len(set(reported)) == len(reported)
+    assert set(reported) == {topic for app in APPS.values() for topic in app.sources(SETTINGS)}
 
 
 def test_stores_are_found_by_name() -> None:

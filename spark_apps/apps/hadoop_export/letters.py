@@ -63,7 +63,7 @@ class LetterWriter:
         self._context = context
         self._topics = Topics(settings.kafka)
         self._topic = topics.HADOOP_SINK
-        self._letters_topic = dead_letter_topic(self._topic)
+        self._letters_topic = dead_letter_topic(context.spec.name)
         self._markers = markers_topic(context.spec.name, settings.generation, self._topic)
         self._partitions = 0
         self._plan = WriterPlan(
@@ -71,7 +71,7 @@ class LetterWriter:
             app=context.spec.name,
             partitions={},
             rules=self._topics.rules([self._letters_topic]),
-            refused_to=self._letters_topic,
+            dead_letters=self._letters_topic,
             producer=producer_options(settings),
             timeout_s=settings.transaction_timeout_ms / 1000,
         )

@@ -10,7 +10,6 @@ from spark_apps.apps.records.topics import HADOOP_SINK
 from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTopic
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from state.names import dead_letter_topic
 
 _MOST = 999_999_999
 _DELIVERED_TO = "Of the delivery address; null without one."
@@ -71,6 +70,6 @@ HADOOP_EXPORT = AppSpec(
     module="spark_apps.apps.hadoop_export.app",
     sources=lambda _: (HADOOP_SINK,),
     sinks=lambda _: (),
-    dead_letters=lambda _: (dead_letter_topic(HADOOP_SINK),),
+    dead_letters=True,
     tables=(EXPORT,),
 )

@@ -57,20 +57,22 @@ def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "operation", "says"),
+    ("wanted", "says"),
     [
-        ("order-events-dlq", "WRITE", "the operation Write on topic order-events-dlq"),
-        ("order_location-gen-", "WRITE", r"the operation Write on transactional id order_location-gen-check"),
-        ("storekeeper-", "READ", r"the operation Read on group storekeeper-check"),
+        (("TOPIC", "order_location-", "WRITE"), "the operation Write on topic order_location-dlq"),
+        (("TOPIC", "storekeeper-aliases", "READ"), "the operation Read on topic storekeeper-aliases"),
+        (
+            ("TRANSACTIONAL_ID", "order_location-", "WRITE"),
+            "the operation Write on transactional id order_location-check",
+        ),
+        (("GROUP", "storekeeper-", "READ"), "the operation Read on group storekeeper-check"),
     ],
 )
 def test_a_missing_acl_is_told_with_user_operation_and_resource(
-    secured_broker: SecuredBroker, platform: PlatformSettings, resource: str, operation: str, says: str
+    secured_broker: SecuredBroker, platform: PlatformSettings, wanted: tuple[str, str, str], says: str
 ) -> None:
-    doomed = [acl for acl in least(platform) if acl.name == resource and acl.operation.name == operation]
-    assert doomed
-    for one in doomed:
-        secured_broker.forbid(one)
+    [doomed] = [acl for acl in least(platform) if (acl.restype.name, acl.name, acl.operation.name) == wanted]
+    secured_broker.forbid(doomed)
     with pytest.raises(ConfigurationError, match=f"doesn't allow User:CN=platform {says}"):
         list(check_kafka(platform, APPS))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import shlex
 from pathlib import Path
 
@@ -15,6 +16,27 @@ from deploy.settings import PlatformSettings
 from deploy.topics import requested_topics
 from harness.acls import bindings
 from spark_apps.apps.pos import POS
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
+from state.names import cleanup_transaction, node_group
+from state.topology import Store, StreamsBuilder
+
+
+def initial(key: str, _: int) -> str:
+    """Another key."""
+    return key[:1]
+
+
+def points_topology(streams: StreamsBuilder, _: AppSettings) -> None:
+    """A store, then a repartition behind it, which takes a topic, and another store."""
+    totals = streams.stream("purchases", int).group_by_key().reduce(operator.add, store="totals")
+    totals.to_stream().select_key(initial).repartition(named="numbered").group_by_key().count(store="numbers")
+
+
+def own_changelog(streams: StreamsBuilder, _: AppSettings) -> None:
+    """A store whose changelog has a name of its own."""
+    streams.stream("purchases", int).group_by_key().count(store=Store("totals", changelog="kept-by-name"))
+
 
 SETTINGS = PlatformSettings.load(topic_config="replication.factor=3,min.insync.replicas=2")
 
@@ -58,6 +80,42 @@ def test_acls_allow_no_more_than_the_work_needs() -> None:
     assert ("TOPIC", "shipment", "LITERAL", "READ") not in allowed
     assert ("TOPIC", "pos-", "PREFIXED", "WRITE") in allowed
     assert not {operation for *_, operation in allowed} & {"ALL", "ALTER_CONFIGS"}
+
+
+def test_all_names_begin_with_those_of_apps_and_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_CLUSTER", "till-team.query")
+    points = topology_app("till-team.points", points_topology, title="Points")
+    lines = list(printed(PlatformSettings.load(), [points], "commands"))
+    topics = {words[words.index("--topic") + 1] for line in lines if (words := shlex.split(line))[0] == "kafka-topics"}
+    assert topics == {
+        *(
+            "purchases",
+            "till-team.points-dlq",
+            "till-team.points-totals-changelog",
+            "till-team.points-numbers-changelog",
+        ),
+        *("till-team.points-numbered-repartition", "till-team.points-gen-1-purchases-markers"),
+        "till-team.points-gen-1-till-team.points-numbered-repartition-markers",
+        *("till-team.query-members", "till-team.query-aliases"),
+    }
+    acls = list(bindings(line for line in lines if line.startswith("kafka-acls")))
+    assert {acl.name for acl in acls if not acl.name.startswith("till-team.")} == {"purchases"}
+    assert {acl.operation.name for acl in acls if acl.name == "purchases"} == {"READ", "CREATE"}
+    allowed = [(acl.restype.name, acl.name) for acl in acls]
+    for resource, name in (
+        *(("TOPIC", topic) for topic in topics),
+        ("GROUP", node_group("till-team.query", "a")),
+        ("TRANSACTIONAL_ID", "till-team.points-gen-2-purchases-0"),
+        ("TRANSACTIONAL_ID", cleanup_transaction("till-team.points-totals-changelog-g2")),
+    ):
+        assert any(kind == resource and name.startswith(beginning) for kind, beginning in allowed), name
+
+
+def test_a_changelog_with_a_name_of_its_own_gets_rights_of_its_own() -> None:
+    app = topology_app("points", own_changelog, title="Points")
+    acls = bindings(line for line in printed(SETTINGS, [app], "commands") if line.startswith("kafka-acls"))
+    allowed = {(acl.restype.name, acl.name, acl.operation.name) for acl in acls}
+    assert {("TOPIC", "kept-by-name", "WRITE"), ("TRANSACTIONAL_ID", "kept-by-name", "WRITE")} <= allowed
 
 
 def test_the_command_prints_and_makes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

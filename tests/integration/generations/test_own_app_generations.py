@@ -162,7 +162,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200"})
     events = Events(broker.bootstrap)
     try:
-        for topic in (EVENTS, f"{EVENTS}-dlq", NOTES):
+        for topic in (EVENTS, f"{COUNTED.name}-dlq", NOTES):
             broker.create_topic(topic)
         for store in COUNTED.stores:
             broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})

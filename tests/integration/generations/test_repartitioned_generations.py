@@ -30,7 +30,7 @@ def place(tmp_path: Path) -> Iterator[GenerationSteps]:
     broker = start_broker(tmp_path / "broker")
     apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200"})
     try:
-        for topic in (ITEMS, f"{ITEMS}-dlq", TOTALS):
+        for topic in (ITEMS, f"{GROUPED.name}-dlq", TOTALS):
             broker.create_topic(topic)
         for store in GROUPED.stores:
             broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})

@@ -46,22 +46,28 @@ class SparkRun:
         self._describe = describe
         self._broker = broker
         kafka = kafka or broker.kafka
-        self.settings = AppSettings(kafka_bootstrap=kafka.bootstrap, kafka_properties=kafka.properties, run_dir=folder)
+        self.settings = AppSettings(
+            kafka_bootstrap=kafka.bootstrap,
+            kafka_properties=kafka.properties,
+            cluster=kafka.cluster,
+            run_dir=folder,
+        )
         spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
         self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:
-        """Makes source and sink topics, and the dead letters' topics of them. What an earlier run left is deleted."""
+        """Makes source and sink topics, and the topic of dead letters. What an earlier run left is deleted."""
         app = self.context.spec.name
         known = self._broker.admin().list_topics(timeout=10).topics
         for name in known:
-            if name in topics or name.removesuffix("-dlq") in topics or name.startswith(f"{app}-"):
+            if name in topics or name.startswith(f"{app}-"):
                 self._broker.delete_topic(name)
         for name, partitions in topics.items():
             self._broker.create_topic(name, partitions)
-            self._broker.create_topic(f"{name}-dlq", 1)
+        for name in self.context.spec.dead_letter_topics:
+            self._broker.create_topic(name, 1)
 
     def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int]], **more: Any) -> None:
         """Appends records: key, value, timestamp in epoch milliseconds."""

@@ -94,7 +94,7 @@ def test_a_schema_changes_compatibly_and_an_incompatible_one_is_refused_by_name(
     made: Any = message()
     receipts = [ProtobufDeserializer(made, {})(value) for _, _, value, _ in run.records("shop-receipts")]
     assert receipts == [made(card="7", amount="0.1000")]
-    assert [(key, value) for _, key, value, _ in run.records("shop-purchases-dlq")] == [(b"b", b"{}")]
+    assert [(key, value) for _, key, value, _ in run.records("shop-dlq")] == [(b"b", b"{}")]
 
     for subject, refused in (
         ("shop-totals-changelog-value", topologies.shop_with_required_tills),
@@ -137,4 +137,4 @@ def test_a_registry_that_is_away_stops_the_app_and_loses_nothing(
         network.proxy(schema_registry.port, port)
         run.run()
     assert _totals(run, client) == {"8": Decimal("0.1000")}
-    assert run.records("shop-purchases-dlq") == []
+    assert run.records("shop-dlq") == []

@@ -48,7 +48,7 @@ def test_a_count_goes_on_from_batch_to_batch(make_run: MakeRun) -> None:
     assert newest == {b"a": NOW_MS + 3, b"b": NOW_MS + 1}
     out = [(key, orjson.loads(value or b"")["total"]) for _, key, value, _ in run.records("counted-out")]
     assert [total for key, total in out if key == b"a"] == [1, 3, 7]
-    [(_, key, value, _)] = run.records("counted-events-dlq")
+    [(_, key, value, _)] = run.records("counted-dlq")
     assert (key, value) == (b"x", b"no number")
 
 

@@ -75,7 +75,7 @@ def app(broker: Broker) -> App:
         app=name,
         partitions={},
         rules={f"{name}-out": TopicRule(20_000), f"{name}-dlq": TopicRule(1_000_000)},
-        refused_to=f"{name}-dlq",
+        dead_letters=f"{name}-dlq",
         producer={"partitioner": "murmur2_random", "message.max.bytes": 2_000_000, "log_level": 0},
         timeout_s=30,
     )

@@ -26,6 +26,18 @@ def counted(streams: StreamsBuilder, _: AppSettings) -> None:
     events.group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals)).to_stream().to("counted-out")
 
 
+def of_a_team(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Totals of another team's records, with a topic between two stores."""
+    purchases = streams.stream("purchases", int)
+    totals = purchases.group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals)).to_stream()
+    totals.to("till-team.points-out")
+    totals.select_key(_initial).repartition(named="initials").group_by_key().count(store="initials")
+
+
+def _initial(key: str, _: Totals) -> str:
+    return key[:1]
+
+
 def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
     """Odd numbers by their last digit, and every number to a topic."""
     numbers = streams.stream("shuffled-numbers", int)

@@ -12,6 +12,7 @@ from harness.broker import Broker
 from harness.topics import end_offsets, read_topic, write_topic
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError, InvalidNameError
 
 
@@ -39,6 +40,26 @@ def test_nothing_of_the_template_is_left_in_it() -> None:
     for file in plan_new_app("page_views"):
         assert "template" not in (file.content + str(file.path)).lower()
         assert "noqa: S101" not in file.content
+
+
+def test_a_name_with_a_prefix_is_that_of_the_app_and_its_topics_not_of_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_new_app(plan_new_app("till-team.sold_items"), tmp_path)
+    assert run_tests(tmp_path, "-m", "not spark").returncode == 0
+    monkeypatch.syspath_prepend(tmp_path)
+    app = app_named("sold_items.app:SOLD_ITEMS")
+    assert app.name == "till-team.sold_items"
+    assert app.topics(AppSettings()) == (
+        *("till-team.sold_items-events", "till-team.sold_items-dlq"),
+        "till-team.sold_items-totals-changelog",
+    )
+
+
+@pytest.mark.parametrize("name", [".points", "till team.points", "till-team.Points", "till-team.state"])
+def test_a_prefix_has_the_letters_of_topics(name: str) -> None:
+    with pytest.raises(InvalidNameError):
+        plan_new_app(name)
 
 
 def test_a_test_that_fails_is_seen(tmp_path: Path) -> None:
@@ -82,7 +103,7 @@ def test_a_new_app_runs_on_spark(tmp_path: Path, broker: Broker) -> None:
     write_new_app(plan_new_app("page_views"), tmp_path)
     done = run_tests(tmp_path, "-m", "spark", STOREKEEPER_KAFKA_BOOTSTRAP=bootstrap)
     assert done.returncode == 0, done.stdout
-    for topic in ("page_views-events", "page_views-events-dlq", "page_views-totals-changelog"):
+    for topic in ("page_views-events", "page_views-dlq", "page_views-totals-changelog"):
         broker.create_topic(topic)
     write_topic(bootstrap, "page_views-events", [(b"a", b'{"Amount": 4}'), (b"a", b'{"Amount": 5}')])
     apps = AppProcesses(tmp_path / "run", bootstrap)

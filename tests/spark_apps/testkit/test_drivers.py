@@ -33,11 +33,11 @@ def test_an_app_that_is_no_topology_has_no_driver() -> None:
 def test_a_driver_on_spark_leaves_no_topic_and_takes_nobodys(broker: Broker, tmp_path: Path) -> None:
     topics = Topics(broker.kafka)
     driver = idle_driver(broker, tmp_path / "run")
-    assert topics.missing([EVENTS, f"{EVENTS}-dlq"]) == []
+    assert topics.missing([EVENTS, "template_app-dlq"]) == []
     with pytest.raises(ConfigurationError, match=f"topics of template_app are there already.*{EVENTS}"):
         idle_driver(broker, tmp_path / "again")
     driver.close()
-    own = [EVENTS, f"{EVENTS}-dlq"]
+    own = [EVENTS, "template_app-dlq"]
     # The broker that is asked hears of a deletion a moment later.
     eventually(lambda: topics.missing(own) == own, 60, "the topics are gone")
 

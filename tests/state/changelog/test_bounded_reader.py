@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
 from state.changelog import bounded_reader
 from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
+from state.errors import ConfigurationError
 from state.kafka.connection import Kafka
 
 
@@ -21,12 +23,17 @@ class Sent:
 
     at: int
     silent: bool = False
+    failure: KafkaError | None = None
+    of: str | None = "topic"
 
     def offset(self) -> int:
         return self.at
 
-    def error(self) -> None:
-        return None
+    def error(self) -> KafkaError | None:
+        return self.failure
+
+    def topic(self) -> str | None:
+        return self.of
 
 
 class SlowConsumer:
@@ -82,6 +89,20 @@ def test_a_record_behind_the_end_is_not_given(monkeypatch: pytest.MonkeyPatch) -
 def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerUnavailableError, match="up to 10"):
         read(monkeypatch, Sent(3), *[Sent(-1001, silent=True)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "topic", "told"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, None, "the operation Read on group storekeeper-range"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "topic", "the operation Read on topic topic"),
+    ],
+)
+def test_a_missing_acl_is_told_by_the_name_of_the_group_or_topic(
+    monkeypatch: pytest.MonkeyPatch, code: int, topic: str | None, told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        read(monkeypatch, Sent(3, failure=KafkaError(code), of=topic))
 
 
 def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,12 @@ def test_every_client_refuses_a_property_that_there_is_not(tmp_path: Path) -> No
     for make in made:
         with pytest.raises(ConfigurationError, match=r'kafka.properties can\'t be used .*"sasl.usrname"'):
             make()
+
+
+def test_the_group_that_a_reader_must_name_begins_with_the_clusters_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.kafka.clients.Consumer", lambda settings: settings)
+    found: Any = new_consumer(Kafka("b:1", cluster="till-team.query"), "range", {})
+    assert found["group.id"] == "till-team.query-range"
 
 
 @pytest.mark.parametrize(

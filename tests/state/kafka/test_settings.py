@@ -32,6 +32,13 @@ def test_no_topic_is_made_against_the_settings() -> None:
         new_topic(KafkaSettings(make_topics=False).kafka, "t", 1, {})
 
 
+def test_a_cluster_names_what_belongs_to_the_platform() -> None:
+    assert KafkaSettings().kafka.cluster == "storekeeper"
+    assert KafkaSettings(cluster="till-team.query").kafka.cluster == "till-team.query"
+    with pytest.raises(ValidationError, match="can't be a name"):
+        KafkaSettings(cluster="till team")
+
+
 def test_the_platform_starts_a_broker_unless_another_is_named() -> None:
     own = PlatformSettings.load(kafka_port=20000)
     assert (own.kafka.bootstrap, own.starts_broker) == ("127.0.0.1:20000", True)

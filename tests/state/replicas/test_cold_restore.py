@@ -46,7 +46,9 @@ def test_work_is_spread_evenly(behind: list[int], groups: int, expected: list[li
 
 
 def test_messages_come_back() -> None:
-    request = ColdRequest("/x", Kafka("b:1", Path("/k.properties")), [("rewards", 2, "topic")])
+    request = ColdRequest(
+        "/x", Kafka("b:1", Path("/k.properties"), cluster="till-team.query"), [("rewards", 2, "topic")]
+    )
     assert ColdRequest.decode(request.encode()) == request
     report = ColdReport("rewards", 2, 100, 7)
     assert ColdReport.decode(report.encode()) == report

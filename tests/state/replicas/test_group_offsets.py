@@ -14,8 +14,9 @@ from confluent_kafka import KafkaException
 from harness.broker import Broker
 from harness.waiting import eventually
 from state.kafka.connection import Kafka
+from state.names import node_group
 from state.replicas import group_offsets
-from state.replicas.group_offsets import GroupOffsets, group_of
+from state.replicas.group_offsets import GroupOffsets
 from state.replicas.states import ReplicaId
 
 
@@ -38,7 +39,7 @@ def test_a_lag_tool_sees_how_far_a_node_is(broker: Broker, monkeypatch: pytest.M
     broker.create_topic("followed", 3)
     held = [replica("followed", 0, 7), replica("followed", 1, None), replica("followed", 2, 0)]
     with running(GroupOffsets(broker.kafka, "lagging", lambda: held)):
-        group = group_of("lagging")
+        group = node_group(broker.kafka.cluster, "lagging")
         eventually(lambda: broker.committed(group, "followed", 3) == {0: 7, 2: 0}, 60, "the offsets are committed")
         held[0].offset = 9
         eventually(lambda: broker.committed(group, "followed", 3)[0] == 9, 60, "the next ones, too")

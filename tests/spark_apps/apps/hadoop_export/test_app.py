@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
 TOPIC = "export-lines"
-LETTERS = f"{TOPIC}-dlq"
+LETTERS = "hadoop_export-dlq"
 
 
 class DiedError(Exception):
