@@ -29,6 +29,8 @@ from state.snapshots.sql_types import decimal_size
 
 _API = "/api/2.1/unity-catalog"
 _ADDRESS = re.compile(r"https?://[^/?#@\s]+")
+_IN_CLEAR_TEXT = re.compile(r"http://(?!(localhost|127(\.\d+){3}|\[::1\])(:\d+)?/?$)")
+"""Addresses to which no token is sent: without TLS, and not on this machine."""
 _SCHEMA = re.compile(r"([^./\s]+)\.([^./\s]+)")
 _TYPE_NAMES = {"tinyint": "BYTE", "smallint": "SHORT", "bigint": "LONG"}
 _PATIENCE_S = 30.0
@@ -50,7 +52,7 @@ def register_in_unity(
         The names, in `tables`, and those whose entries were new or were written anew, in `changed`.
 
     Raises:
-        InvalidArgumentError: this is no address, or no name of a schema.
+        InvalidArgumentError: this is no address, no name of a schema, or an address that no token may go to.
         ConfigurationError: the server refuses an entry or the token, or has another table of a name.
         CatalogueUnavailableError: the server doesn't answer.
         AppRunningError: the command is running already.
@@ -63,12 +65,16 @@ def register_in_unity(
     if _ADDRESS.fullmatch(server.rstrip("/")) is None:
         msg = f"{server[:200]!r} can't be the address of Unity Catalog: it is http(s)://host:port"
         raise InvalidArgumentError(msg)
+    headers = credentials.headers()
+    if headers and _IN_CLEAR_TEXT.match(server):
+        msg = f"no token is sent to {server[:200]}, because everybody on the way could read it: use https"
+        raise InvalidArgumentError(msg)
     entries = list(entries_of(settings))
     with (
         Lease(settings.lease_file(job_lease("catalogue", "register")), clock=clock, wait=time.sleep) as lease,
         httpx2.Client(
             base_url=server.rstrip("/") + _API,
-            headers=credentials.headers(),
+            headers=headers,
             verify=credentials.ssl_context(),
             timeout=_PATIENCE_S,
         ) as http,

@@ -161,6 +161,22 @@ def test_what_is_no_address_is_refused_before_anything_is_asked(tmp_path: Path, 
         register_in_unity(AppSettings(run_dir=tmp_path), server, "shop.tables", Credentials(), ManualClock())
 
 
+@pytest.mark.parametrize(
+    "server", ["http://unity:8080", "http://127.0.0.1.example.com", "http://localhost.example.com"]
+)
+def test_no_token_goes_out_in_clear_text(tmp_path: Path, server: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="use https"):
+        register_in_unity(AppSettings(run_dir=tmp_path), server, "shop.tables", Credentials("secret"), ManualClock())
+
+
+@pytest.mark.parametrize("server", ["http://127.0.0.1:9", "http://localhost:9/", "http://[::1]:9", "https://unity"])
+def test_a_token_goes_to_this_machine_and_by_tls(tmp_path: Path, server: str) -> None:
+    assert register_in_unity(AppSettings(run_dir=tmp_path), server, "a.b", Credentials("secret"), ManualClock()) == {
+        "tables": [],
+        "changed": [],
+    }
+
+
 def test_the_command_ends_with_75_while_nobody_answers(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "delta" / "rewards", pa.table({"Item": ["ale"]}))
     apps = AppProcesses(tmp_path, "127.0.0.1:9", patience_s=900)
