@@ -2,13 +2,13 @@
 
 The actions, in their order: new Data Docs replace the old ones, the verdict is taken, the table's own hook is called.
 
-Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. The failed
-expectations run again, all at once, for their numbers of failing rows, and only those numbers are kept.
+Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. Then it
+counts the failing rows of all failed expectations at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,6 @@ from typing import Any, Literal
 import great_expectations as gx
 import orjson
 import structlog
-from great_expectations.checkpoint import UpdateDataDocsAction
 from great_expectations.checkpoint.actions import ActionContext, ValidationAction
 from great_expectations.checkpoint.checkpoint import CheckpointResult
 from great_expectations.compatibility.pydantic import PrivateAttr
@@ -27,7 +26,11 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
+from great_expectations.datasource.fluent.interfaces import Batch
+from great_expectations.expectations import Expectation
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.validator.metric_configuration import MetricConfiguration
+from great_expectations.validator.metrics_calculator import MetricsCalculator
 
 from quality import data_docs
 from quality.errors import ValidationError
@@ -35,8 +38,6 @@ from quality.verdict import Outcome, Verdict
 from spark_apps.checked_table import Notify
 
 _BOOLEAN_ONLY = {"result_format": "BOOLEAN_ONLY"}
-_COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial_unexpected_count": 0}
-_DOCS_SITE = "data_docs"
 
 Take = Callable[[tuple[Outcome, ...]], Verdict | None]
 """Decides by the outcomes of the suite, and does what follows from that; None if nothing is decided."""
@@ -62,18 +63,20 @@ class Afterwards:
     notify: Notify | None = None
 
 
-class ReplaceDataDocs(UpdateDataDocsAction):
+class ReplaceDataDocs(ValidationAction):
     """Builds Data Docs and puts them in the place of the old ones."""
 
-    type: Literal["replace_data_docs"] = "replace_data_docs"  # type: ignore[assignment]
-    docs_dir: str
+    type: Literal["replace_data_docs"] = "replace_data_docs"
+    name: str = "data_docs"
+    docs_dir: Path
 
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
         """Replaces them, unless an expectation couldn't be evaluated."""
         del action_context
-        for result in _results(checkpoint_result):
-            _check_evaluated(result)
-        data_docs.build(self._resolve_context().context, Path(self.docs_dir))
+        _evaluated(checkpoint_result)
+        [validation] = checkpoint_result.checkpoint_config.validation_definitions
+        [(key, results)] = checkpoint_result.run_results.items()
+        data_docs.build(validation.suite, key, results, self.docs_dir)
         return {}
 
 
@@ -95,10 +98,7 @@ class TakeVerdict(ValidationAction):
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
         """The verdict as JSON types; empty if there is none."""
         del action_context
-        results = list(_results(checkpoint_result))
-        for result in results:
-            _check_evaluated(result)
-        verdict = self._take(self._outcomes(results))
+        verdict = self._take(self._outcomes(_evaluated(checkpoint_result)))
         return {} if verdict is None else dict(orjson.loads(verdict.to_json()))
 
 
@@ -136,7 +136,7 @@ def run_checkpoint(frame: Any, suite: gx.ExpectationSuite, afterwards: Afterward
     Raises:
         ValidationError: an expectation couldn't be evaluated, so nothing was decided. The message has no values.
     """
-    context = _context(afterwards.docs_dir)
+    context = _context()
     sources = context.data_sources
     source: Any = sources.add_spark("spark", persist=False) if _is_spark(frame) else sources.add_pandas("pandas")
     batch_definition = source.add_dataframe_asset("batch").add_batch_definition_whole_dataframe("whole")
@@ -146,16 +146,9 @@ def run_checkpoint(frame: Any, suite: gx.ExpectationSuite, afterwards: Afterward
     )
     parameters = {"dataframe": frame}
 
-    def failing_rows(failed: list[ExpectationValidationResult]) -> dict[_Key, int | None]:
-        if not failed:
-            return {}
-        again = [expectations[_key(_config(result))].copy(update={"id": None}) for result in failed]
-        suite_again = gx.ExpectationSuite("failed", expectations=again)
-        counted = batch_definition.get_batch(parameters).validate(suite_again, result_format=_COUNTS)
-        return {_key(_config(result)): result.result.get("unexpected_count") for result in counted.results}
-
     def outcomes(results: list[ExpectationValidationResult]) -> tuple[Outcome, ...]:
-        failing = failing_rows([result for result in results if not result.success])
+        failed = [expectations[_key(_config(result))] for result in results if not result.success]
+        failing = _failing_rows(batch_definition.get_batch(parameters), failed) if failed else {}
 
         def outcome(result: ExpectationValidationResult) -> Outcome:
             key = _key(_config(result))
@@ -164,9 +157,10 @@ def run_checkpoint(frame: Any, suite: gx.ExpectationSuite, afterwards: Afterward
 
         return tuple(map(outcome, results))
 
-    actions: list[ValidationAction] = [TakeVerdict.by(afterwards.take, outcomes)]
+    actions: list[ValidationAction] = []
     if afterwards.docs_dir is not None:
-        actions.append(ReplaceDataDocs(name="data_docs", docs_dir=str(afterwards.docs_dir)))
+        actions.append(ReplaceDataDocs(docs_dir=afterwards.docs_dir))
+    actions.append(TakeVerdict.by(afterwards.take, outcomes))
     if afterwards.notify is not None:
         actions.append(NotifyHook.by(afterwards.notify))
     checkpoint = gx.Checkpoint(
@@ -179,19 +173,39 @@ def _is_spark(frame: Any) -> bool:
     return hasattr(frame, "sparkSession")
 
 
-def _context(docs_dir: Path | None) -> EphemeralDataContext:
+def _context() -> EphemeralDataContext:
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(),
         progress_bars=ProgressBarsConfig(globally=False),
-        data_docs_sites={} if docs_dir is None else {_DOCS_SITE: data_docs.site(docs_dir)},
+        data_docs_sites={},
         analytics_enabled=False,
     )
     return gx.get_context(mode="ephemeral", project_config=config)
 
 
-def _results(checkpoint_result: CheckpointResult) -> Iterator[ExpectationValidationResult]:
-    for suite_result in checkpoint_result.run_results.values():
-        yield from suite_result.results
+def _failing_rows(batch: Batch, failed: Iterable[Expectation]) -> dict[_Key, int | None]:
+    """How many rows of a batch don't meet each expectation. Those that aren't about rows are left out."""
+    wanted: dict[_Key, MetricConfiguration] = {}
+    for each in failed:
+        metrics = each.get_validation_dependencies(runtime_configuration=_BOOLEAN_ONLY).metric_configurations
+        count = metrics.get(f"{getattr(each, 'map_metric', None)}.unexpected_count")
+        if count is not None:
+            wanted[_key(each.configuration)] = count
+    calculator = MetricsCalculator(batch.data.execution_engine, show_progress_bars=False)
+    counts, _ = calculator.compute_metrics(list(wanted.values()))
+    return {key: counts.get(count.id) for key, count in wanted.items()}
+
+
+def _evaluated(checkpoint_result: CheckpointResult) -> list[ExpectationValidationResult]:
+    """The results of all expectations.
+
+    Raises:
+        ValidationError: one couldn't be evaluated.
+    """
+    results = [each for suite_result in checkpoint_result.run_results.values() for each in suite_result.results]
+    for result in results:
+        _check_evaluated(result)
+    return results
 
 
 def _check_evaluated(result: ExpectationValidationResult) -> None:

@@ -12,12 +12,12 @@ from spark_apps.checked_table import CheckedTable
 from spark_apps.leaks import disguised_leak
 
 
-def measured(batch: DataFrame, earlier: DataFrame | None, table: CheckedTable, usable: frozenset[str]) -> DataFrame:
+def measured(batch: DataFrame, staged: DataFrame | None, table: CheckedTable, usable: frozenset[str]) -> DataFrame:
     """The batch with a column for each check that the suite can't do on one column of a row. Rows don't change.
 
     Args:
         batch: the rows.
-        earlier: the staged table before them; None if there is none.
+        staged: the staged table with them and with those before them; None if there are none before.
         table: what the rows must be.
         usable: the columns that are there with their declared type. What needs others is left out.
 
@@ -33,24 +33,28 @@ def measured(batch: DataFrame, earlier: DataFrame | None, table: CheckedTable, u
     if any(column.leaks for column in table.columns):
         rows = rows.withColumn(DISGUISED, _disguised(batch))
     if table.unique and usable.issuperset(table.unique):
-        rows = _with_copies(rows, batch, earlier, table)
+        rows = _with_copies(rows, batch, staged, table)
     return rows
 
 
-def _with_copies(rows: DataFrame, batch: DataFrame, earlier: DataFrame | None, table: CheckedTable) -> DataFrame:
-    """The rows with the number of those, in the batch and in `earlier`, that have the same key."""
-    keys = batch.select(*table.unique)
-    if earlier is not None:
-        # Only the partitions that the batch has rows of can hold copies.
-        searched = [name for name in table.partition_by if name in table.unique]
-        before = earlier
-        if searched:
-            before = earlier.join(functions.broadcast(batch.select(*searched).distinct()), searched, "left_semi")
-        keys = keys.unionByName(before.select(*table.unique))
+def _with_copies(rows: DataFrame, batch: DataFrame, staged: DataFrame | None, table: CheckedTable) -> DataFrame:
+    """The rows with the number of those in `staged` that have the same key."""
+    keyed = batch if staged is None else _in_partitions_of(batch, staged, table)
     counted = [functions.col(name).alias(f"__counted_{name}") for name in table.unique]
-    copies = keys.groupBy(*counted).agg(functions.count("*").alias(COPIES))
+    copies = keyed.groupBy(*counted).agg(functions.count("*").alias(COPIES))
     same_key = [functions.col(name).eqNullSafe(functions.col(f"__counted_{name}")) for name in table.unique]
-    return rows.join(copies, same_key, "left").select(*rows.columns, COPIES)
+    found = functions.coalesce(COPIES, functions.lit(0)).alias(COPIES)  # 0 would be a row that isn't in `staged`
+    return rows.join(copies, same_key, "left").select(*rows.columns, found)
+
+
+def _in_partitions_of(batch: DataFrame, staged: DataFrame, table: CheckedTable) -> DataFrame:
+    """The staged rows that can be copies of the batch's. Only the partitions that are named, as texts, are read."""
+    named = {name: functions.col(name).cast("string") for name in table.partition_by if name in table.unique}
+    if named:
+        [there] = batch.agg(*(functions.collect_set(text).alias(name) for name, text in named.items())).collect()
+        for name, text in named.items():
+            staged = staged.where(text.isin(there[name]) | text.isNull())
+    return staged
 
 
 def _disguised(batch: DataFrame) -> Column:

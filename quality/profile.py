@@ -28,24 +28,27 @@ _COMPARED = 24
 _LEAST_SHARE = 0.0005  # of a bucket that one side lacks
 
 
-def profile_of(batch: DataFrame, table: CheckedTable, usable: frozenset[str]) -> Profile:
-    """The batch's profile by the columns that are `usable`. Reads it once."""
+def buckets_of(table: CheckedTable, usable: frozenset[str]) -> dict[str, str]:
+    """The dimensions of the table's profile that are `usable`, each with the SQL of a row's bucket."""
+    drifting = (column for column in table.columns if column.drift and column.name in usable)
+    return {column.name: bucket_sql(column, SPARK_QUOTE) for column in drifting}
+
+
+def counted(batch: DataFrame, buckets: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """The batch's rows by dimension and bucket. Reads it once.
+
+    Args:
+        batch: the rows.
+        buckets: the dimensions, at least one, each with the SQL of a row's bucket.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 
-    columns = [column for column in table.columns if column.drift and column.name in usable]
-    if not columns:
-        return {}
-    buckets = F.array(
-        *(
-            F.struct(F.lit(column.name).alias("name"), F.expr(bucket_sql(column, SPARK_QUOTE)).alias("bucket"))
-            for column in columns
-        )
-    )
-    rows = batch.select(F.explode(buckets).alias("in")).groupBy("in.name", "in.bucket").count().collect()
-    profile: dict[str, dict[str, int]] = {column.name: {} for column in columns}
-    for name, bucket, count in rows:
-        profile[name][bucket] = count
-    return profile
+    each = ", ".join(f"struct('{name}' AS name, {sql} AS bucket)" for name, sql in buckets.items())
+    rows = batch.select(F.expr(f"explode(array({each}))").alias("in")).groupBy("in.name", "in.bucket").count()
+    found: dict[str, dict[str, int]] = {name: {} for name in buckets}
+    for name, bucket, count in rows.collect():
+        found[name][bucket] = count
+    return found
 
 
 def merged(profiles: Iterable[Profile]) -> Profile:

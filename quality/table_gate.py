@@ -8,7 +8,8 @@ suite, its verdict is kept as quarantined, and readers keep the last good versio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from quality.errors import StagedTableError
 from quality.gate import Batch, Publication, PublishAs, no_session
-from quality.profile import drifted, profile_of
+from quality.profile import buckets_of, counted, drifted
 from quality.reconciliation import (
     Topic,
     compare,
@@ -47,10 +48,28 @@ if TYPE_CHECKING:
 PUBLISHER = "quality-gate"
 """The txnAppId of publications; their txnVersion is the last staged version in them."""
 
-_CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_CHANGE = "_change_type"
+"""The column of a change data feed that says what happened to a row."""
 _SEARCHED_COMMITS = 50
 _MAX_AGE_S = 7200
 """The age from which staged rows are late. The check runs each hour, so it has left them out twice by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The rows of a batch, as long as they are kept.
+
+    Attributes:
+        frame: the rows with the columns of `quality.measures` and `_CHANGE`.
+        usable: the columns that are there with their declared type.
+        count: how many rows there are.
+        profile: their profile.
+    """
+
+    frame: DataFrame
+    usable: frozenset[str]
+    count: int
+    profile: Profile
 
 
 class TableGate:
@@ -109,25 +128,20 @@ class TableGate:
         from quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
         self.last_verdict()  # completes the archive before a verdict is added
-        added = self._added(batch).persist()
         taken: list[Verdict] = []
-        try:
-            rows = _count_insertions(added)
-            profile = profile_of(added, self._table, self._usable(added))
-            beside = (*self._beside(added, batch, profile), self._fresh(batch))
+        with self._measured(batch) as rows:
+            beside = (*self._beside(rows, batch), self._fresh(batch))
 
             def take(outcomes: tuple[Outcome, ...]) -> Verdict:
-                verdict = self._verdict(batch, rows, outcomes + beside, profile)
+                verdict = self._verdict(batch, rows, outcomes + beside)
                 if verdict.passed:
-                    self._publish(added, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
+                    self._publish(rows, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
                 self._archive.put(verdict)
                 taken.append(verdict)
                 return verdict
 
             docs_dir = self._settings.data_docs_dir(self._table.name)
-            self._check(added, batch, Afterwards(take, docs_dir, self._table.notify))
-        finally:
-            added.unpersist()
+            self._check(rows, Afterwards(take, docs_dir, self._table.notify))
         return taken[0]
 
     def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
@@ -140,21 +154,17 @@ class TableGate:
         """
         from quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
-        added = self._added(batch).persist()
         found: list[Outcome] = []
-        try:
-            _count_insertions(added)
-            beside = self._beside(added, batch, profile_of(added, self._table, self._usable(added)))
+        with self._measured(batch) as rows:
+            beside = self._beside(rows, batch)
 
             def take(outcomes: tuple[Outcome, ...]) -> None:
                 found.extend(outcomes + beside)
                 publication = publish_as(tuple(found))
                 if publication is not None:
-                    self._publish(added, publication)
+                    self._publish(rows, publication)
 
-            self._check(added, batch, Afterwards(take))
-        finally:
-            added.unpersist()
+            self._check(rows, Afterwards(take))
         return tuple(found)
 
     def metadata_of(self, publisher: str) -> bytes | None:
@@ -169,48 +179,52 @@ class TableGate:
         msg = f"{self._published} holds a publication of {publisher}, but no commit records it any more"
         raise StagedTableError(msg)
 
-    def _check(self, added: DataFrame, batch: Batch, afterwards: Afterwards) -> None:
-        # Great Expectations takes seconds to import: import it only for a batch.
-        from quality.checkpoint import run_checkpoint  # noqa: PLC0415
-        from quality.measured_rows import measured  # noqa: PLC0415
-        from quality.suite import CheckedFrame, for_spark, suite_of  # noqa: PLC0415
+    @contextmanager
+    def _measured(self, batch: Batch) -> Iterator[_Measured]:
+        """The rows of a batch while the block runs."""
+        from quality.measured_rows import measured  # noqa: PLC0415 (only a batch is worth the import of Spark)
 
-        rows, usable = added.drop(*_CHANGE_COLUMNS), self._usable(added)
-        frame = measured(rows, self._rows_before(batch), self._table, usable).persist()
+        added = self._added(batch)
+        types = dict(added.dtypes)
+        usable = frozenset(each.name for each in self._table.columns if types.get(each.name) == each.sql_type)
+        frame = measured(added, self._staged_up_to(batch), self._table, usable).persist()
         try:
-            suite = suite_of(self._table, CheckedFrame(frame.columns, usable, for_spark))
-            run_checkpoint(frame, suite, afterwards)
+            profile = counted(frame, {_CHANGE: _CHANGE, **buckets_of(self._table, usable)})
+            yield _Measured(frame, usable, _insertions(profile.pop(_CHANGE)), profile)
         finally:
             frame.unpersist()
 
-    def _verdict(self, batch: Batch, rows: int, outcomes: tuple[Outcome, ...], profile: Profile) -> Verdict:
+    def _check(self, rows: _Measured, afterwards: Afterwards) -> None:
+        # Great Expectations takes seconds to import: import it only for a batch.
+        from quality.checkpoint import run_checkpoint  # noqa: PLC0415
+        from quality.suite import CheckedFrame, for_spark, suite_of  # noqa: PLC0415
+
+        frame = rows.frame.drop(_CHANGE)
+        run_checkpoint(frame, suite_of(self._table, CheckedFrame(frame.columns, rows.usable, for_spark)), afterwards)
+
+    def _verdict(self, batch: Batch, rows: _Measured, outcomes: tuple[Outcome, ...]) -> Verdict:
         passed = all(outcome.passed or outcome.is_warning for outcome in outcomes)
         return Verdict(
             table=self._table.name,
             status=Status.PUBLISHED if passed else Status.QUARANTINED,
             first_version=batch.first_version,
             last_version=batch.last_version,
-            rows=rows,
+            rows=rows.count,
             decided_at_ms=self._clock.now_ms(),
             outcomes=outcomes,
-            profile=profile,
+            profile=rows.profile,
         )
 
-    def _usable(self, rows: DataFrame) -> frozenset[str]:
-        """The columns that are there with their declared type."""
-        types = dict(rows.dtypes)
-        return frozenset(column.name for column in self._table.columns if types.get(column.name) == column.sql_type)
-
-    def _beside(self, added: DataFrame, batch: Batch, profile: Profile) -> tuple[Outcome, ...]:
+    def _beside(self, rows: _Measured, batch: Batch) -> tuple[Outcome, ...]:
         """The outcomes that the suite has none of."""
         return (
-            *self._typed(added),
-            *self._compared(added, batch),
-            *drifted(self._archive, batch.first_version, profile, self._settings.quality_drift_limit),
+            *self._typed(rows),
+            *self._compared(rows, batch),
+            *drifted(self._archive, batch.first_version, rows.profile, self._settings.quality_drift_limit),
         )
 
-    def _typed(self, added: DataFrame) -> list[Outcome]:
-        types = dict(added.dtypes)
+    def _typed(self, rows: _Measured) -> list[Outcome]:
+        types = dict(rows.frame.dtypes)
         return [
             Outcome(
                 "column_type", column.name, f"{column.name} is a {column.sql_type}. It is a {found}.", False,
@@ -220,28 +234,28 @@ class TableGate:
             if (found := types.get(column.name, column.sql_type)) != column.sql_type
         ]  # fmt: skip
 
-    def _compared(self, added: DataFrame, batch: Batch) -> list[Outcome]:
+    def _compared(self, rows: _Measured, batch: Batch) -> list[Outcome]:
         if not self._settings.quality_reconcile:
             return []
         outcomes: list[Outcome] = []
         for rule in self._table.reconcile:
-            if self._usable(added).issuperset(filter(None, (*rule.group_by, rule.sum))):
+            if rows.usable.issuperset(filter(None, (*rule.group_by, rule.sum))):
                 outcomes += (
-                    self._with_topic(rule, added, batch)
+                    self._with_topic(rule, rows, batch)
                     if isinstance(rule, WithTopic)
-                    else self._with_table(rule, added)
+                    else self._with_table(rule, rows.frame)
                 )
         return outcomes
 
-    def _with_topic(self, rule: WithTopic, added: DataFrame, batch: Batch) -> list[Outcome]:
+    def _with_topic(self, rule: WithTopic, rows: _Measured, batch: Batch) -> list[Outcome]:
         before, after = self._progress(batch)
         if after is None:
-            return [] if added.isEmpty() else not_announced(rule)
+            return not_announced(rule) if rows.count else []
         reach = reach_of(before, after, rule.topic)
         topic = Topic(self._settings, rule.topic)
         if any(topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return other_is_gone(rule)
-        return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(added, rule))
+        return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(rows.frame, rule))
 
     def _with_table(self, rule: WithTable, added: DataFrame) -> list[Outcome]:
         """What readers would see in the batch's groups, beside the same groups of the other table."""
@@ -282,14 +296,14 @@ class TableGate:
         meaning = f"Staged rows are checked within {limit_s:g} s."
         return Outcome("staged_within", None, meaning, fresh, rule="freshness")
 
-    def _publish(self, added: DataFrame, publication: Publication) -> None:
+    def _publish(self, rows: _Measured, publication: Publication) -> None:
         from spark_apps.catalogue.registration import is_configured, try_to_register  # noqa: PLC0415 (loads Spark)
 
-        rows = added.select(*self._table.published_columns)
+        published = rows.frame.select(*self._table.published_columns)
         if self._table.partition_by:
-            rows = rows.repartition(*self._table.partition_by)
+            published = published.repartition(*self._table.partition_by)
         (
-            rows.write.format("delta")
+            published.write.format("delta")
             .mode("append")
             .partitionBy(*self._table.partition_by)
             .option("txnAppId", publication.publisher)
@@ -308,12 +322,14 @@ class TableGate:
             .option("startingVersion", batch.first_version)
             .option("endingVersion", batch.last_version)
             .load(str(self._staged))
+            .drop("_commit_version", "_commit_timestamp")
         )
 
-    def _rows_before(self, batch: Batch) -> DataFrame | None:
+    def _staged_up_to(self, batch: Batch) -> DataFrame | None:
+        """All rows that were staged with the batch and before it; None if there are none before."""
         if batch.first_version == 0:
             return None
-        version = batch.first_version - 1
+        version = batch.last_version
         return self._spark().read.format("delta").option("versionAsOf", version).load(str(self._staged))
 
     def _published_up_to(self) -> int:
@@ -355,15 +371,15 @@ def _in_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
     return rows.join(renamed, same, "left_semi")
 
 
-def _count_insertions(added: DataFrame) -> int:
-    counts = {row["_change_type"]: row["count"] for row in added.groupBy("_change_type").count().collect()}
-    if counts.keys() - {"insert"}:
+def _insertions(changes: Mapping[str, int]) -> int:
+    """The number of inserted rows, by the kinds of changes."""
+    if changes.keys() - {"insert"}:
         msg = (
             "rows of the staged table were changed or deleted since the last decision, but it may only grow: "
             "restore it to the version before that (RESTORE TABLE ... TO VERSION AS OF)"
         )
         raise StagedTableError(msg)
-    return int(counts.get("insert", 0))
+    return changes.get("insert", 0)
 
 
 _COUNTS = ("numOutputRows", "num_added_rows")

@@ -50,17 +50,20 @@ def line(offset: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def stage(settings: QualitySettings, *lines: dict[str, Any], extra: str = "", metadata: str = "") -> None:
+def stage(
+    settings: QualitySettings, *lines: dict[str, Any], extra: str = "", without: str = "", metadata: str = ""
+) -> None:
     """Appends line items to the staged table in one commit.
 
     Args:
         settings: where the table is.
         lines: what `line` returns.
         extra: the name of a further column of texts.
+        without: the name of a column that the table doesn't get.
         metadata: the commit's user metadata, none by default.
     """
     kinds = COLUMNS | ({extra: "string"} if extra else {})
-    schema = pa.schema([(name, _KINDS[kind]) for name, kind in kinds.items()])
+    schema = pa.schema([(name, _KINDS[kind]) for name, kind in kinds.items() if name != without])
     write_deltalake(
         local_table(settings, EXPORT.staged_name),
         pa.Table.from_pylist(list(lines), schema=schema),

@@ -143,6 +143,8 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "spark_apps.runtime.worker_daemon",
+        # Otherwise each function on a column asks the JVM eight times, only to note the line that called it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",

@@ -183,7 +183,7 @@ def _answers(http: httpx2.Client, address: str) -> bool:
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.long("`make setup` fetches the jars by the same code, and every other test of apps runs against them")
+@pytest.mark.long("`make setup` fetches the jars by the same code; test_session.py runs against them")
 def test_jars_are_fetched_and_an_app_runs_against_them(install: Install, broker: Broker, tmp_path: Path) -> None:
     variables = environment(
         install("spark"),

@@ -1,4 +1,4 @@
-"""The commands of the gate, each as a process, for a store and for a table of somebody's own app."""
+"""The commands of the gate, for a store and for a table of somebody's own app."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import orjson
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from typer.testing import CliRunner, Result
 
+from deploy.entry import app
 from spark_apps.registry import store_named
 from state.program import ExitCode
 from tests.snapshot_tables import rows_of, write_snapshot
@@ -34,10 +36,15 @@ def run_dir(tmp_path: Path) -> Path:
     return folder
 
 
+def called(run_dir: Path, *arguments: str) -> Result:
+    """A command in this process."""
+    return CliRunner().invoke(app, arguments, env={"STOREKEEPER_RUN_DIR": str(run_dir)}, catch_exceptions=False)
+
+
 def storekeeper(run_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    own = {"STOREKEEPER_RUN_DIR": str(run_dir)}
-    if (run_dir.parent / "shop").exists():
-        own |= {"STOREKEEPER_OWN_APPS": "shop.app:SHOP", "STOREKEEPER_OWN_APPS_DIR": str(run_dir.parent)}
+    """A command as a process, which loads the app that `own_app` wrote."""
+    shop = {"STOREKEEPER_OWN_APPS": "shop.app:SHOP", "STOREKEEPER_OWN_APPS_DIR": str(run_dir.parent)}
+    own = {"STOREKEEPER_RUN_DIR": str(run_dir), **shop}
     return subprocess.run(
         [sys.executable, "-m", "deploy.entry", *arguments],
         env={**os.environ, **own},  # noqa: TID251 (handed on)
@@ -47,8 +54,10 @@ def storekeeper(run_dir: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )
 
 
-def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(done.stdout)
+def answer(done: subprocess.CompletedProcess[str] | Result) -> dict[str, Any]:
+    # In this process, nobody keeps what is logged out of standard output.
+    said = done.stdout if isinstance(done, subprocess.CompletedProcess) else done.stdout.splitlines()[-1]
+    found: dict[str, Any] = orjson.loads(said)
     return found
 
 
@@ -59,9 +68,10 @@ def own_app(run_dir: Path, unique: str) -> None:
     (package / "app.py").write_text(APP.replace("UNIQUE", unique))
 
 
+@pytest.mark.usefixtures("called_here")
 def test_a_table_without_checks_is_refused_with_those_that_have_some(run_dir: Path) -> None:
-    done = storekeeper(run_dir, "check", "table", "bills")
-    assert done.returncode == ExitCode.USAGE
+    done = called(run_dir, "check", "table", "bills")
+    assert done.exit_code == ExitCode.USAGE
     assert "there are no checks of a table 'bills': choose one of hadoop_export, rewards" in done.stderr
 
 
@@ -73,23 +83,24 @@ def test_a_mistake_in_an_own_app_is_refused_by_name(run_dir: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("called_here")
 def test_a_store_is_checked_and_sql_stays_at_its_last_good_version(run_dir: Path) -> None:
-    def count() -> subprocess.CompletedProcess[str]:
-        return storekeeper(run_dir, "sql", "SELECT count(*) FROM prices", "--at", "prices=good", "--output", "csv")
+    def count() -> Result:
+        return called(run_dir, "sql", "SELECT count(*) FROM prices", "--at", "prices=good", "--output", "csv")
 
-    assert answer(storekeeper(run_dir, "check", "table", "prices", "-o", "json"))["status"] == "nothing_to_check"
+    assert answer(called(run_dir, "check", "table", "prices", "-o", "json"))["status"] == "nothing_to_check"
     fields = store_named("prices").value_fields
     rows = rows_of({b"ACME": b'{"Symbol":"ACME","Price":1.5}', b"EMCA": b'{"Symbol":"EMCA","Price":2}'})
     write_snapshot(run_dir / "delta" / "prices", rows, fields, store="prices", app="ticks")
     assert "no version of table prices is good yet" in count().stderr
-    assert storekeeper(run_dir, "check", "table", "prices").returncode == 0
+    assert called(run_dir, "check", "table", "prices").exit_code == 0
     bad = [*rows[:1], rows[1]._replace(value=b'{"Symbol":"EMCA"}')]
     write_snapshot(run_dir / "delta" / "prices", bad[1:], fields, store="prices", app="ticks", delta_version=1)
-    red = storekeeper(run_dir, "check", "table", "prices", "--output", "json")
-    assert (red.returncode, answer(red)["reasons"]) == (ExitCode.FINDING, ["Price is always there. Failing rows: 1."])
+    red = called(run_dir, "check", "table", "prices", "--output", "json")
+    assert (red.exit_code, answer(red)["reasons"]) == (ExitCode.FINDING, ["Price is always there. Failing rows: 1."])
     assert count().stdout.splitlines()[1:] == ["2"]
     decision = ("--by", "meera", "--reason", "no trade yet", "--accept", "presence")
-    released = storekeeper(run_dir, "quarantine", "release", "prices", "1-1", *decision, "--output", "json")
+    released = called(run_dir, "quarantine", "release", "prices", "1-1", *decision, "--output", "json")
     assert answer(released)["published"] is False
     assert count().stdout.splitlines()[1:] == ["1"]
 

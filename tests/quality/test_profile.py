@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.profile import drift, merged, profile_of, stability_index
+from quality.profile import buckets_of, counted, drift, merged, stability_index
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.hadoop_export.table import COLUMNS
 from tests.staged_lines import SCHEMA, line
@@ -18,7 +18,7 @@ def test_a_profile_counts_buckets_and_repeats_no_value(spark: SparkSession) -> N
         line(2, CustomerType="9889127612", ItemQty=700, TotalValue=Decimal("-5.00")),
         line(3, DeliveryType="TAKEAWAY", ItemQty=1, TotalValue=Decimal("64.00")),
     ]
-    assert profile_of(spark.createDataFrame(rows, SCHEMA), EXPORT, frozenset(COLUMNS)) == {
+    assert counted(spark.createDataFrame(rows, SCHEMA), buckets_of(EXPORT, frozenset(COLUMNS))) == {
         "CustomerType": {"prime": 2, "other": 1},
         "DeliveryType": {"home-delivery": 2, "takeaway": 1},
         "TotalValue": {"2^5": 1, "2^6": 1, "negative": 1},

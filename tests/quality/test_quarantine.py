@@ -8,11 +8,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from quality.errors import ReleaseRefusedError
+from quality.gate import no_session
 from quality.quarantine import Decision, Quarantine
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
 from quality.table_gate import TableGate
-from quality.verdict import Status
+from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from state.clock import ManualClock
 from tests.local_tables import local_table
@@ -119,11 +120,11 @@ def test_a_crash_after_the_publication_forgets_nothing(
     assert published(settings) == ["INV-0000000001"]
 
 
-def test_a_discarded_batch_is_never_released(
-    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
-) -> None:
-    stage(settings, line(1, **WRONG_TOTAL))
-    decide(spark, settings)
+def test_a_discarded_batch_is_never_released(settings: QualitySettings) -> None:
+    verdict = Verdict(EXPORT.name, Status.QUARANTINED, 0, 0, 1, 5, ())
+    VerdictArchive(settings.verdict_dir(EXPORT.name)).put(verdict)
+    gate = TableGate(EXPORT, settings, CLOCK, no_session)
+    quarantine = Quarantine(EXPORT.name, gate, settings, CLOCK)
     with pytest.raises(ReleaseRefusedError, match="who decides and why"):
         quarantine.discard("0-0", Decision("meera", "  "))
     with pytest.raises(ReleaseRefusedError, match="no quarantined batch 3-4; undecided ones: 0-0"):
