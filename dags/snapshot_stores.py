@@ -15,9 +15,10 @@ run here are skipped. An Airflow backfill is harmless: a snapshot has the curren
 older one. A task's XCom has the result; the asset `delta_<store>` of each store is updated, for DAGs that follow it.
 
 **If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. The other
-stores of the app have their snapshots all the same. If it keeps failing, the task's log has the job's own error; the
-last good snapshot stays readable. *A retry can't help: table … was changed by something else*: nothing is merged into
-such a table. `storekeeper snapshot restore <store>` restores its last snapshot.
+stores of the app have their snapshots all the same; their assets follow with the next run that succeeds. If it keeps
+failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
+changed by something else*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores its
+last snapshot.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _umask(settings: AppSettings) -> str:
 def _java_options(settings: AppSettings, scratch: Path) -> str:
     options = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
     if not has_own_log_levels():
-        options += f" -Dlog4j2.configurationFile={_LOG_LEVELS}"
+        options += f' "-Dlog4j2.configurationFile={_LOG_LEVELS}"'
     archive = settings.jars_dir / ARCHIVE
     if not archive.exists():
         return options

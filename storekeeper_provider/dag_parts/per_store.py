@@ -18,7 +18,7 @@ from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 TASK_TIMEOUT = timedelta(minutes=30)
-"""How long the task of one store may take."""
+"""How long the task of one store, or of the stores of one app, may take."""
 
 
 def per_store(names: Names, *, retries: int = 2) -> dict[str, Any]:
@@ -36,37 +36,6 @@ def per_store(names: Names, *, retries: int = 2) -> dict[str, Any]:
             )
         },
     }
-
-
-def for_each_store(
-    names: Names,
-    *command: str,
-    task_id: str,
-    display_name: str,
-    choose: type[ChooseStoresOperator] | None = None,
-    operator: type[StorekeeperJobOperator] = StorekeeperJobOperator,
-    **options: Any,
-) -> None:
-    """Adds the choice of stores to the current DAG, and a mapped task that runs a command for each chosen store.
-
-    Args:
-        names: the platform's.
-        *command: the words in front of the store's name.
-        task_id: of the mapped task.
-        display_name: of the mapped task.
-        choose: chooses the stores, and which of them share a task; `ChooseStoresOperator` by default.
-        operator: runs the command; its `arguments` are the command and the stores' names.
-        **options: further arguments of the operator.
-    """
-    chosen = (choose or ChooseStoresOperator)(names=names.stores, command=command)
-    mapped = operator.partial(
-        task_id=task_id,
-        task_display_name=display_name,
-        map_index_template=f"{{{{ task.arguments[{len(command)}:] | join(', ') }}}}",
-        execution_timeout=TASK_TIMEOUT,
-        **options,
-    )
-    mapped.expand(arguments=chosen.output)
 
 
 class ChooseStoresOperator(ChooseOperator):
@@ -105,3 +74,34 @@ class ChooseStoresByAppOperator(ChooseStoresOperator):
         for name in names:
             found.setdefault(apps.get(name, name), []).append(name)
         return list(found.values())
+
+
+def for_each_store(
+    names: Names,
+    *command: str,
+    task_id: str,
+    display_name: str,
+    choose: type[ChooseStoresOperator] = ChooseStoresOperator,
+    operator: type[StorekeeperJobOperator] = StorekeeperJobOperator,
+    **options: Any,
+) -> None:
+    """Adds the choice of stores to the current DAG, and a mapped task that runs a command for the chosen stores.
+
+    Args:
+        names: the platform's.
+        *command: the words in front of the stores' names.
+        task_id: of the mapped task.
+        display_name: of the mapped task.
+        choose: chooses the stores, and which of them share a task.
+        operator: runs the command; its `arguments` are the command and the stores' names.
+        **options: further arguments of the operator.
+    """
+    chosen = choose(names=names.stores, command=command)
+    mapped = operator.partial(
+        task_id=task_id,
+        task_display_name=display_name,
+        map_index_template=f"{{{{ task.arguments[{len(command)}:] | join(', ') }}}}",
+        execution_timeout=TASK_TIMEOUT,
+        **options,
+    )
+    mapped.expand(arguments=chosen.output)

@@ -48,6 +48,13 @@ def durable(lake: Lake) -> Location:
     return location(lake.apps.settings["durable_uri"])
 
 
+def run_to_the_end(lake: Lake, app: str, topic: str) -> None:
+    """Runs an app until it has read all of its topic."""
+    process = lake.apps.start(app)
+    process.await_caught_up(end_offsets(lake.broker.bootstrap, topic))
+    assert process.terminate() == 0, process.log_tail()
+
+
 def test_a_killed_app_goes_on_from_its_checkpoint_in_the_store(lake: Lake) -> None:
     sell(lake, 400, seed=11)
     reached = -1
@@ -55,9 +62,7 @@ def test_a_killed_app_goes_on_from_its_checkpoint_in_the_store(lake: Lake) -> No
         pos = lake.apps.start("pos", max_offsets_per_trigger="30")
         reached = batches_later(pos, reached)
         kill(pos)
-    pos = lake.apps.start("pos")
-    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
-    assert pos.terminate() == 0, pos.log_tail()
+    run_to_the_end(lake, "pos", "pos")
     assert len(entries(durable(lake) / "checkpoints" / "pos" / "gen-1" / "commits")) > _KILLS
     assert not (lake.apps.run_dir / "checkpoints").exists()
     check_exact(lake)
@@ -66,26 +71,20 @@ def test_a_killed_app_goes_on_from_its_checkpoint_in_the_store(lake: Lake) -> No
 def test_another_run_directory_goes_on_where_a_lost_one_ended(lake: Lake) -> None:
     sell(lake, 100, seed=12)
     elsewhere = on_another_run_directory(lake, "another-run")
-    pos = elsewhere.apps.start("pos")
-    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
-    assert pos.terminate() == 0, pos.log_tail()
+    run_to_the_end(elsewhere, "pos", "pos")
     check_exact(elsewhere)
 
 
 def test_a_killed_export_goes_on_on_another_run_directory_and_writes_each_line_once(lake: Lake) -> None:
     sell(lake, 300, seed=17)
-    pos = lake.apps.start("pos")
-    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
-    assert pos.terminate() == 0, pos.log_tail()
+    run_to_the_end(lake, "pos", "pos")
     place, reached = lake, -1
     for number in range(_KILLS):
         place = on_another_run_directory(lake, f"export-{number}")
         export = place.apps.start("hadoop_export", max_offsets_per_trigger="40")
         reached = batches_later(export, reached)
         kill(export)
-    export = place.apps.start("hadoop_export")
-    export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
-    assert export.terminate() == 0, export.log_tail()
+    run_to_the_end(place, "hadoop_export", "hadoop-sink")
     assert len(entries(durable(lake) / "checkpoints" / "hadoop_export" / "gen-1" / "commits")) > _KILLS
     assert not (place.apps.run_dir / "checkpoints").exists()
     rows = lake.table("hadoop_export_staged").to_pyarrow_table().to_pylist()
@@ -130,9 +129,7 @@ def test_an_app_whose_store_is_away_ends_and_goes_on_afterwards(lake: Lake) -> N
         assert "Traceback" not in said
     finally:
         lake.store.start()
-    pos = lake.apps.start("pos")
-    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
-    assert pos.terminate() == 0, pos.log_tail()
+    run_to_the_end(lake, "pos", "pos")
     check_exact(lake)
 
 
@@ -160,9 +157,7 @@ def test_a_generation_is_seeded_takes_over_and_the_old_one_is_deleted_in_the_sto
 
 def test_a_clean_up_is_archived_undone_and_forgotten_in_the_store(lake: Lake) -> None:
     sell(lake, 50, seed=16)
-    pos = lake.apps.start("pos")
-    pos.await_caught_up(end_offsets(lake.broker.bootstrap, "pos"))
-    assert pos.terminate() == 0, pos.log_tail()
+    run_to_the_end(lake, "pos", "pos")
     check_exact(lake)
     before = shown(lake)
     undone, forgotten = (cleaned(lake, undo_days) for undo_days in ("7", "0"))

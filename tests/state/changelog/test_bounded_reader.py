@@ -92,16 +92,16 @@ def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "topic", "told"),
+    ("code", "topic", "message"),
     [
         (KafkaError.GROUP_AUTHORIZATION_FAILED, None, "the operation Read on group storekeeper-range"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "topic", "the operation Read on topic topic"),
     ],
 )
 def test_a_missing_acl_is_told_by_the_name_of_the_group_or_topic(
-    monkeypatch: pytest.MonkeyPatch, code: int, topic: str | None, told: str
+    monkeypatch: pytest.MonkeyPatch, code: int, topic: str | None, message: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         read(monkeypatch, Sent(3, failure=KafkaError(code), of=topic))
 
 
