@@ -1,4 +1,4 @@
-"""DAGs with a task for each store: their arguments and the choice of stores."""
+"""DAGs about stores: their arguments, the choice of stores, and the task that runs a command for one or for an app."""
 
 from __future__ import annotations
 
