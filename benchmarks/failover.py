@@ -1,6 +1,6 @@
 """A cluster under load while nodes die, stop, get cut off or slow, come and go: `make bench-failover`.
 
-Three nodes, two replicas of each of twelve partitions, 2,000 updates a second. Questions for points, windows, ranges
+Three nodes, two replicas of each of twelve partitions, 2,000 updates a second. Queries for points, windows, ranges
 and everything go through `StateClient`; each answer is judged by an oracle outside. A second, bare HTTP client keeps
 asking the nodes that survive. For each fault: wrong answers, failed client requests, the longest time for which the
 bare client was refused, and p99 of point queries for keys that another node than the troubled one is asked for first,
@@ -52,7 +52,7 @@ class Sizes:
     """How much is asked and written a second, how long a fault and the quiet before it last, and how many die."""
 
     updates: int
-    questions: int
+    queries: int
     processes: int
     threads: int
     seconds: float
@@ -60,8 +60,8 @@ class Sizes:
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=700, processes=2, threads=16, seconds=8.0, quiet_s=6.0, kills=3)
-SMOKE = Sizes(updates=400, questions=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
+FULL = Sizes(updates=2000, queries=700, processes=2, threads=16, seconds=8.0, quiet_s=6.0, kills=3)
+SMOKE = Sizes(updates=400, queries=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Found:
     refusals: list[str]
     before_ms: float
     during_ms: float
-    questions_per_second: float
+    queries_per_second: float
     updates_per_second: float
     bare_per_second: float
     incomplete: int
@@ -166,7 +166,7 @@ class Stage:
             refusals=self.bare.refusals,
             before_ms=p99_ms(took for _, key, took in quiet.latencies_s if key in others),
             during_ms=p99_ms(took for _, key, took in outcome.latencies_s if key in others),
-            questions_per_second=outcome.asked / lasted_s,
+            queries_per_second=outcome.asked / lasted_s,
             updates_per_second=(self.scene.writer.written - written) / lasted_s,
             bare_per_second=self.bare.asked / lasted_s,
             incomplete=self.bare.incomplete,
@@ -192,7 +192,7 @@ def run(broker: Broker, folder: Path, sizes: Sizes, faults: Sequence[Callable[[S
             windows,
             processes=sizes.processes,
             threads=sizes.threads,
-            per_second=sizes.questions,
+            per_second=sizes.queries,
         )
         bare = BareLoad(scene.survivors, oracle)
         processors = Processors(
@@ -229,7 +229,7 @@ def measures(campaign: Campaign) -> list[Measure]:
         total("records that killed nodes read again", "records", (one.replayed for one in returns)),
         Measure("records that killed nodes had", "records", [float(one.had) for one in returns]),
         Measure("start to ready of a killed node", "s", [one.ready_s for one in returns], higher_is_better=False),
-        Measure("questions through the client", "questions/s", [one.questions_per_second for one in found]),
+        Measure("queries through the client", "queries/s", [one.queries_per_second for one in found]),
         Measure("updates", "updates/s", [one.updates_per_second for one in found]),
     ]
     stalest = max(one.outcome.stalest_ms for one in found)
@@ -254,13 +254,13 @@ def measures(campaign: Campaign) -> list[Measure]:
 def settings_of(campaign: Campaign, sizes: Sizes) -> dict[str, object]:
     """What was asked for, and what was reached."""
     kinds: Counter[str] = sum((one.outcome.kinds for one in campaign.found), start=Counter())
-    asked = {f"questions_of_kind_{kind}": count for kind, count in sorted(kinds.items())}
+    asked = {f"queries_of_kind_{kind}": count for kind, count in sorted(kinds.items())}
     taken = {f"processors_taken_by_{who}": share for who, share in campaign.processors.items()}
     return {
         "updates_per_second_wanted": sizes.updates,
-        "questions_per_second_wanted": sizes.questions,
+        "queries_per_second_wanted": sizes.queries,
         **asked,
-        "bare_questions_per_second": round(statistics.median(one.bare_per_second for one in campaign.found)),
+        "bare_queries_per_second": round(statistics.median(one.bare_per_second for one in campaign.found)),
         "bare_ranges_that_said_they_lack_something": sum(one.incomplete for one in campaign.found),
         **taken,
         "keys": KEYS,
@@ -279,7 +279,7 @@ def tell(one: Found) -> None:
         f"{one.fault:22} wrong {len(one.wrong)}  failed {len(one.outcome.failed)}  "
         f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
         f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
-        f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s  "
+        f"{one.queries_per_second:4.0f} queries/s  {one.updates_per_second:5.0f} updates/s  "
         f"stalest {one.outcome.stalest_ms} ms, {one.outcome.unstated} unstated",
         flush=True,
     )

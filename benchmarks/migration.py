@@ -8,7 +8,7 @@ when the first purchase was made that it lacks. In the end the store must be wha
 have been notified once. It fails if a read failed, a row differs, or going back took ten seconds.
 
 A reader that gets no row by a card's old key asks by the new one, and the other way round: keys change with the
-hand-over. If that is between its two questions, neither finds a row, and the first one is asked again.
+hand-over. If that is between its two reads, neither finds a row, and the first one is asked again.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ async def _stopped() -> None:
 
 @contextmanager
 def visited(neighbour: Neighbour, address: str, ca: str, found: Found) -> Iterator[None]:
-    """While the block runs, a process of its own asks the heavy questions."""
+    """While the block runs, a process of its own sends the heavy queries."""
     command = [sys.executable, "-m", "benchmarks.neighbours", "--visit", neighbour.name, address, ca]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,7 +1,7 @@
 """`python -m harness.failover.asking`: asks a cluster without end through the client, and reports each answer.
 
 A process of its own, so that neither the oracle nor the writers hold it up. It reads its `Task` as one line of JSON,
-and writes one line for each question until its input ends.
+and writes one line for each query until its input ends.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 _PAGE_ROWS = 1000
 _RANGE_ROWS = 40
 _SHARES = (87.0, 10.0, 2.5, 0.5)
-"""Of a hundred questions: points, windows, ranges, everything."""
+"""Of a hundred queries: points, windows, ranges, everything."""
 _SWITCH_INTERVAL_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Whom to ask for which keys, at most so often a second. `timeout_s` is that of a question."""
+    """Whom to ask for which keys, at most so often a second. `timeout_s` is that of a query."""
 
     addresses: Sequence[str]
     keys: Sequence[str]
@@ -44,10 +44,10 @@ class Task:
 
 @dataclass(slots=True)
 class Answer:
-    """The answer to one question.
+    """The answer to one query.
 
     Attributes:
-        kind: of the question.
+        kind: of the query.
         asked_at_s: when, on the monotonic clock, which all processes share.
         took_s: how long the answer took.
         wanted: the keys that the answer has to hold; None: all that there are.
@@ -66,7 +66,7 @@ class Answer:
 
 
 class Asking:
-    """Asks one question after the other, from any number of threads."""
+    """Sends one query after the other, from any number of threads."""
 
     def __init__(self, task: Task, client: StateClient) -> None:
         self._task = task
@@ -75,7 +75,7 @@ class Asking:
         self._kinds = (self._point, self._window, self._range, self._all)
 
     def ask(self, chosen: random.Random) -> Answer:
-        """Any question."""
+        """Any query."""
         ask = chosen.choices(self._kinds, _SHARES)[0]
         answer = Answer(ask.__name__.strip("_"), time.monotonic())
         try:

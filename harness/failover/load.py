@@ -1,4 +1,4 @@
-"""Questions without end: through the client, whose every answer is judged, and bare, to see refusals."""
+"""Queries without end: through the client, whose every answer is judged, and bare, to see refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BARE_ROWS = 40
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of the questions.
+    """What came of the queries.
 
     Attributes:
         asked: how many were answered.
@@ -59,7 +59,7 @@ class ClientLoad:
     Their answers are judged here.
 
     Attributes:
-        outcome: of all questions since it was put here.
+        outcome: of all queries since it was put here.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class BareLoad:
     Now and then it asks for a range and allows it to be partial: the answer must say so if it is.
 
     Attributes:
-        longest_refusal_s: from the first refused question to the first that was answered behind it.
+        longest_refusal_s: from the first refused query to the first that was answered behind it.
         refusals: what was said, or that nothing was.
         wrong: why answers can't be right.
-        asked: questions.
+        asked: queries.
         answered: those that were not refused.
         incomplete: ranges that said that they lack something.
 

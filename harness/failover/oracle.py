@@ -38,7 +38,7 @@ class Oracle:
 
     Args:
         keys: all keys that there are.
-        tolerance_s: an answer may miss what was acknowledged within so long before the question.
+        tolerance_s: an answer may miss what was acknowledged within so long before the query.
     """
 
     def __init__(self, keys: Sequence[str], tolerance_s: float) -> None:

@@ -141,13 +141,13 @@ def _ends(kafka: Kafka, message: Message, end: int) -> bool:
     return (message.offset() or 0) >= end
 
 
-def _answer(topic: str, question: Callable[[], _Answer | None]) -> _Answer:
+def _answer(topic: str, request: Callable[[], _Answer | None]) -> _Answer:
     """Asks until there is an answer: the broker reports no leaders of a new topic for a while."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         reason = "no answer"
         try:
-            answer = question()
+            answer = request()
             if answer is not None:
                 return answer
         except KafkaException as error:

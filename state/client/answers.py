@@ -152,7 +152,7 @@ def too_stale(reply: Reply) -> TooStaleError:
 
 
 def gave_up(store: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
-    """The error of a question that no node answered in time."""
+    """The error of a query that no node answered in time."""
     why = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
     msg = f"no node answered{f' for store {store}' if store else ''} within {timeout_s:g} s: {why}"
     return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)

@@ -14,7 +14,7 @@ from state.client.answers import Failure, Reply, failure_of
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, ClientLimits, Exchange
-from state.client.questions import Question, document
+from state.client.queries import Query, document
 from state.client.readings import NodeLag, Page, Reading
 from state.client.rows import AsyncRows
 from state.client.stores import Stores
@@ -67,7 +67,7 @@ _Running = dict[asyncio.Task[Reply | Failure], int]
 
 
 class AsyncStateClient(Stores):
-    """`StateClient` for one event loop: the same questions, behaviour and errors. An async context manager."""
+    """`StateClient` for one event loop: the same queries, behaviour and errors. An async context manager."""
 
     def __init__(
         self,
@@ -111,15 +111,15 @@ class AsyncStateClient(Stores):
             await self.cluster()
         return await asyncio.gather(*(self._lag_of(address) for address in self._core.nodes.addresses))
 
-    async def ask(self, question: Question[T]) -> Reading[T]:
-        """The answer to a question; the stores' methods make them. Raises as `StateClient` says."""
-        if question.known is not None:
-            return question.known
-        reading = await self._answer(question)
+    async def ask(self, query: Query[T]) -> Reading[T]:
+        """The answer to a query; the stores' methods make them. Raises as `StateClient` says."""
+        if query.known is not None:
+            return query.known
+        reading = await self._answer(query)
         self._refresh_map()
         return reading
 
-    def rows(self, first: Question[Page[T]]) -> AsyncRows[T]:
+    def rows(self, first: Query[Page[T]]) -> AsyncRows[T]:
         """The rows of a page and of all that follow it."""
         return AsyncRows(self.ask, first)
 
@@ -140,16 +140,16 @@ class AsyncStateClient(Stores):
     ) -> None:
         await self.close()
 
-    async def _answer(self, question: Question[T]) -> Reading[T]:
-        exchange = self._core.begin(question, self._now_s())
+    async def _answer(self, query: Query[T]) -> Reading[T]:
+        exchange = self._core.begin(query, self._now_s())
         running: _Running = {}
         try:
             while True:
                 step = exchange.step(self._now_s())
                 if isinstance(step, Answered):
-                    return self._core.finish(question, step.reply)
+                    return self._core.finish(query, step.reply)
                 if isinstance(step, Ask):
-                    running[asyncio.create_task(self._send(step, question.body))] = step.attempt
+                    running[asyncio.create_task(self._send(step, query.body))] = step.attempt
                 else:
                     await self._await(exchange, running, step.until_s)
         finally:
@@ -174,15 +174,15 @@ class AsyncStateClient(Stores):
             return failure_of(error, ask.timeout_s)
 
     def _refresh_map(self) -> None:
-        question = self._core.map_question(self._now_s())
-        if question is not None:
-            task = asyncio.create_task(self._fetch_map(question))
+        query = self._core.map_query(self._now_s())
+        if query is not None:
+            task = asyncio.create_task(self._fetch_map(query))
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-    async def _fetch_map(self, question: Question[Any]) -> None:
+    async def _fetch_map(self, query: Query[Any]) -> None:
         with contextlib.suppress(StateError):  # it is fetched again soon; until then any node finds a key's holder
-            self._core.learn((await self._answer(question)).value, self._now_s())
+            self._core.learn((await self._answer(query)).value, self._now_s())
 
     async def _lag_of(self, address: str) -> NodeLag:
         try:
@@ -196,7 +196,7 @@ class AsyncStateClient(Stores):
 
 
 async def _cancelled(tasks: Any) -> None:
-    """Cancels tasks and waits for their end, so that none outlives its question."""
+    """Cancels tasks and waits for their end, so that none outlives its query."""
     for task in list(tasks):
         task.cancel()
     if tasks:

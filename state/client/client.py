@@ -15,7 +15,7 @@ from state.client.connections import NodeConnections, Sent
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, ClientLimits, Exchange
-from state.client.questions import Question, document
+from state.client.queries import Query, document
 from state.client.readings import NodeLag, Page, Reading
 from state.client.rows import Rows
 from state.client.stores import Stores
@@ -32,18 +32,18 @@ _Running = dict[Future[Outcome], int]
 class StateClient(Stores):
     """Asks the nodes of a cluster. It is given the addresses of some and finds the others itself.
 
-    A question goes to the node that holds the key. If that node fails, refuses or is slow, another one is asked, until
+    A query goes to the node that holds the key. If that node fails, refuses or is slow, another one is asked, until
     an answer arrives or `limits.timeout_s` have passed. So the failure of a single node is not visible.
 
     With `monotonic`, no answer is older than an earlier one from the same store, whichever nodes answered; nodes that
     lag behind are waited for. Off by default, as waiting costs availability.
 
-    A context manager. Thread-safe. Every question raises
+    A context manager. Thread-safe. Every query raises
 
     - StoreUnavailableError: no node answered in time. It is retriable; so is its kind TooStaleError, with the freshest
       replica, when none is as fresh as required.
     - StoreRestoringError: all nodes that hold it are still restoring.
-    - UnknownStoreError, InvalidArgumentError: the question can't be answered as it is.
+    - UnknownStoreError, InvalidArgumentError: the query can't be answered as it is.
     - AccessDeniedError: the credentials don't suffice.
     """
 
@@ -88,15 +88,15 @@ class StateClient(Stores):
             self.cluster()
         return [self._lag_of(address) for address in self._core.nodes.addresses]
 
-    def ask(self, question: Question[T]) -> Reading[T]:
-        """The answer to a question; the stores' methods make them. Raises as the class says."""
-        if question.known is not None:
-            return question.known
-        reading = self._answer(question)
+    def ask(self, query: Query[T]) -> Reading[T]:
+        """The answer to a query; the stores' methods make them. Raises as the class says."""
+        if query.known is not None:
+            return query.known
+        reading = self._answer(query)
         self._refresh_map()
         return reading
 
-    def rows(self, first: Question[Page[T]]) -> Rows[T]:
+    def rows(self, first: Query[Page[T]]) -> Rows[T]:
         """The rows of a page and of all that follow it."""
         return Rows(self.ask, first)
 
@@ -106,7 +106,7 @@ class StateClient(Stores):
             self._core.require(store, token)
 
     def close(self) -> None:
-        """Closes the connections. Questions under way end with an error."""
+        """Closes the connections. Queries under way end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._connections.close()
 
@@ -118,9 +118,9 @@ class StateClient(Stores):
     ) -> None:
         self.close()
 
-    def _answer(self, question: Question[T]) -> Reading[T]:
+    def _answer(self, query: Query[T]) -> Reading[T]:
         with self._lock:
-            exchange = self._core.begin(question, self._now_s())
+            exchange = self._core.begin(query, self._now_s())
         running: _Running = {}
         try:
             while True:
@@ -129,14 +129,14 @@ class StateClient(Stores):
                 if isinstance(step, Answered):
                     break
                 if isinstance(step, Ask):
-                    self._begin(exchange, step, question.body, running)
+                    self._begin(exchange, step, query.body, running)
                 else:
                     self._await(exchange, running, step.until_s)
         finally:
             for future in running:
                 future.cancel()
         with self._lock:
-            return self._core.finish(question, step.reply)
+            return self._core.finish(query, step.reply)
 
     def _begin(self, exchange: Exchange, ask: Ask, body: bytes | None, running: _Running) -> None:
         """Asks from this thread as long as there is nothing else to do, otherwise from another one."""
@@ -171,7 +171,7 @@ class StateClient(Stores):
                 exchange.on_outcome(running.pop(future), future.result(), self._now_s())
 
     def _ask(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Outcome:
-        """Runs in another thread: reads the answer of `sent`, or sends the question itself."""
+        """Runs in another thread: reads the answer of `sent`, or sends the query itself."""
         sent = sent or self._connections.send_kept(ask, body)
         outcome = None if sent is None else sent.outcome()
         if outcome is not None:
@@ -181,13 +181,13 @@ class StateClient(Stores):
 
     def _refresh_map(self) -> None:
         with self._lock:
-            question = self._core.map_question(self._now_s())
-        if question is not None:
-            self._threads.submit(self._fetch_map, question)
+            query = self._core.map_query(self._now_s())
+        if query is not None:
+            self._threads.submit(self._fetch_map, query)
 
-    def _fetch_map(self, question: Question[Any]) -> None:
+    def _fetch_map(self, query: Query[Any]) -> None:
         try:
-            self._learn(self._answer(question).value)
+            self._learn(self._answer(query).value)
         except StateError:
             return  # it is fetched again soon; until then any node finds a key's holder
 

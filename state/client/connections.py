@@ -1,6 +1,6 @@
 """Connections to nodes for a client that blocks: kept, and used again. HTTP/1.1 as the standard library speaks it.
 
-A question that finds a kept connection goes out from the thread that asks, which also waits for the answer: handing it
+A query that finds a kept connection goes out from the thread that asks, which also waits for the answer: handing it
 to another thread and back would take longer than all the rest. See `StateClient` for when another thread takes over.
 """
 
@@ -45,7 +45,7 @@ class NodeConnections:
         self._closed = False
 
     def send_kept(self, ask: Ask, body: bytes | None) -> Sent | None:
-        """Sends a question on a kept connection. None if there is none: `send` makes one, which may take long."""
+        """Sends a query on a kept connection. None if there is none: `send` makes one, which may take long."""
         while (connection := self._kept(ask.address)) is not None:
             try:
                 return self._sent(connection, ask, body, kept=True)
@@ -54,7 +54,7 @@ class NodeConnections:
         return None
 
     def send(self, ask: Ask, body: bytes | None) -> Sent | Failure:
-        """Sends a question on a new connection."""
+        """Sends a query on a new connection."""
         connection = self._made(ask)
         try:
             return self._sent(connection, ask, body, kept=False)
@@ -111,7 +111,7 @@ class NodeConnections:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A question under way. `outcome` is to be called once, by any thread."""
+    """A query under way. `outcome` is to be called once, by any thread."""
 
     _connections: NodeConnections
     _connection: http.client.HTTPConnection

@@ -1,4 +1,4 @@
-"""A client's state across questions: the nodes, and the positions seen. No I/O; used under the client's lock."""
+"""A client's state across queries: the nodes, and the positions seen. No I/O; used under the client's lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from state.client.answers import Reply, error_of, is_unknown_key, reading
 from state.client.exchange import ClientLimits, Exchange
 from state.client.nodes import ClusterMap, Nodes
-from state.client.questions import Question, document
+from state.client.queries import Query, document
 from state.client.readings import Reading
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
@@ -35,14 +35,12 @@ class ClientCore:
         self._seen: dict[str, PositionToken] = {}
         self._random = random.Random()  # noqa: S311 - it spreads pauses, it guards nothing
 
-    def begin(self, question: Question[Any], now_s: float) -> Exchange:
-        """The exchange for a question."""
-        requirement = self.added_to(question.requirement, question.store)
-        return Exchange(
-            question, requirement, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s
-        )
+    def begin(self, query: Query[Any], now_s: float) -> Exchange:
+        """The exchange for a query."""
+        requirement = self.added_to(query.requirement, query.store)
+        return Exchange(query, requirement, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s)
 
-    def finish(self, question: Question[T], reply: Reply) -> Reading[T]:
+    def finish(self, query: Query[T], reply: Reply) -> Reading[T]:
         """The answer as a value.
 
         Raises:
@@ -50,15 +48,15 @@ class ClientCore:
         """
         self.nodes.saw_epoch(reply.headers.get(_EPOCH, ""))
         if reply.status == 200:
-            value = question.read(reply)
-        elif question.missing is not None and is_unknown_key(reply):
-            value = question.missing()
+            value = query.read(reply)
+        elif query.missing is not None and is_unknown_key(reply):
+            value = query.missing()
         else:
             raise error_of(reply)
         found = reading(reply, value)
-        if self._monotonic and found.position and question.store:
+        if self._monotonic and found.position and query.store:
             with contextlib.suppress(InvalidArgumentError):  # a token that can't be read is ignored
-                self.require(question.store, PositionToken.parse(found.position))
+                self.require(query.store, PositionToken.parse(found.position))
         return found
 
     def require(self, store: str, token: PositionToken) -> None:
@@ -74,8 +72,8 @@ class ClientCore:
         both = seen if requirement.position is None else requirement.position.merged(seen)
         return replace(requirement, position=both, wait_ms=max(requirement.wait_ms, _WAIT_MS))
 
-    def map_question(self, now_s: float) -> Question[Any] | None:
-        """The question for the cluster's map if it is due, otherwise None."""
+    def map_query(self, now_s: float) -> Query[Any] | None:
+        """The query for the cluster's map if it is due, otherwise None."""
         return document(MAP_PATH) if self.nodes.take_map_due(now_s) else None
 
     def learn(self, found: Any, now_s: float) -> None:

@@ -11,12 +11,12 @@ from state.private_files import check_regular, check_secret, read_secret
 
 
 class AccessDeniedError(ConfigurationError):
-    """The nodes refuse the credentials, or their rights don't cover the question. Use others."""
+    """The nodes refuse the credentials, or their rights don't cover the query. Use others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Files are read when a client is made, the token's again with each question, as tokens are renewed on disk.
+    """Files are read when a client is made, the token's again with each query, as tokens are renewed on disk.
 
     Attributes:
         token: a bearer token. Not shown in `repr`, never logged.

@@ -1,4 +1,4 @@
-"""One question until its answer: which node to ask when, and when to give up. It only decides; the client acts.
+"""One query until its answer: which node to ask when, and when to give up. It only decides; the client acts.
 
     step(now) ──> Ask      send this to that node, then call on_outcome
               ──> Wait     until then, or until one of the attempts has ended
@@ -27,7 +27,7 @@ from state.client.answers import (
     verdict,
 )
 from state.client.nodes import Nodes
-from state.client.questions import Question
+from state.client.queries import Query
 from state.errors import InvalidArgumentError, StateError
 from state.protocol.freshness import FreshnessRequirement
 
@@ -37,7 +37,7 @@ _RESTORING = "restoring"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send the question to `address`, and give up on it after `timeout_s`. `path` includes the requirement.
+    """Send the query to `address`, and give up on it after `timeout_s`. `path` includes the requirement.
 
     Until `alone_until_s` there is nothing else to do.
     """
@@ -75,7 +75,7 @@ class Exchange:
 
     def __init__(
         self,
-        question: Question[Any],
+        query: Query[Any],
         requirement: FreshnessRequirement,
         *,
         nodes: Nodes,
@@ -83,17 +83,17 @@ class Exchange:
         draw: Callable[[], float],
         now_s: float,
     ) -> None:
-        """Begins at `now_s`. `requirement` is the question's requirement plus the client's additions."""
-        self._question = question
+        """Begins at `now_s`. `requirement` is the query's requirement plus the client's additions."""
+        self._query = query
         self._requirement = requirement
         self._nodes = nodes
         self._limits = limits
         self._draw = draw
-        self._timeout_s = limits.timeout_s if question.timeout_s is None else question.timeout_s
+        self._timeout_s = limits.timeout_s if query.timeout_s is None else query.timeout_s
         self._deadline_s = now_s + self._timeout_s
         # If a replica lacks what this client has seen itself, it is waited for until the deadline.
-        own = requirement.position == question.requirement.position
-        self._stale_until_s = now_s + question.requirement.wait_ms / 1000 if own else self._deadline_s
+        own = requirement.position == query.requirement.position
+        self._stale_until_s = now_s + query.requirement.wait_ms / 1000 if own else self._deadline_s
         self._attempts: dict[int, _Attempt] = {}
         self._begun = 0
         self._rounds = -1
@@ -141,7 +141,7 @@ class Exchange:
         found = self._attempts.pop(attempt, None)
         judged = verdict(reply)
         if found is not None:
-            self._nodes.answered(found.address, now_s - found.began_s, keyed=self._question.key is not None)
+            self._nodes.answered(found.address, now_s - found.began_s, keyed=self._query.key is not None)
         if judged is ReplyVerdict.FINAL:
             self._answer = self._answer or reply
             for other in self._attempts.values():
@@ -193,23 +193,19 @@ class Exchange:
         self._begun += 1
         self._tried.add(address)
         self._attempts[self._begun] = _Attempt(address, now_s, now_s + lasts_s)
-        self._next_s = now_s + waits_s + self._nodes.hedge_delay_s(keyed=self._question.key is not None)
+        self._next_s = now_s + waits_s + self._nodes.hedge_delay_s(keyed=self._query.key is not None)
         requirement = replace(
             self._requirement, wait_ms=round(waits_s * 1000), deadline_ms=max(1, round(lasts_s * 1000))
         )
         alone_until_s = min(self._next_s, now_s + lasts_s)
-        return Ask(self._begun, address, self._question.path_for(requirement), lasts_s, alone_until_s)
+        return Ask(self._begun, address, self._query.path_for(requirement), lasts_s, alone_until_s)
 
     def _begin_round(self, now_s: float) -> None:
-        question = self._question
+        query = self._query
         self._rounds += 1
         self._tried.clear()
         self._hopeless.clear()
-        self._order = (
-            self._nodes.in_order(question.store, question.key, now_s)
-            if question.address is None
-            else [question.address]
-        )
+        self._order = self._nodes.in_order(query.store, query.key, now_s) if query.address is None else [query.address]
 
     def _end_round(self, now_s: float) -> None:
         """No other node can be asked now. Once no attempt is running, pause and begin another round."""
@@ -227,15 +223,15 @@ class Exchange:
     def _failure(self) -> StateError:
         if self._too_stale is not None:
             return too_stale(self._too_stale)
-        return gave_up(self._question.store, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})
+        return gave_up(self._query.store, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """Times of one question.
+    """Times of one query.
 
     Attributes:
-        timeout_s: the time limit of a question, over all attempts.
+        timeout_s: the time limit of a query, over all attempts.
         attempt_s: how long to wait for one node in the first round; doubled with each further round.
         max_running: the most nodes that are asked at the same time.
         pause_s: the pause after the first round in which no node could answer. It doubles with each round, up to

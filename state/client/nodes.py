@@ -17,7 +17,7 @@ _SUSPECT_FIRST_S = 0.5
 _SUSPECT_MOST_S = 5.0
 _MAP_AGE_S = 30.0
 _MAP_PAUSE_S = 0.5
-_QUESTIONS_BEFORE_MAP = 2
+_QUERIES_BEFORE_MAP = 2
 _HEDGE_LEAST_S = 0.05
 _HEDGE_MOST_S = 1.0
 _HEDGE_START_S = 0.25
@@ -48,7 +48,7 @@ class Nodes:
         self._keyed = 0
         self._turn = 0
         self._suspects: dict[str, tuple[float, int]] = {}
-        # By node, and separately for questions with and without a key.
+        # By node, and separately for queries with and without a key.
         self._latency: dict[tuple[str, bool], LatencyEstimate] = {}
         self._hedges = _HEDGES_MOST
 
@@ -91,7 +91,7 @@ class Nodes:
         return min(known, default=_HEDGE_START_S)
 
     def may_hedge(self) -> bool:
-        """Takes one of the allowed hedged requests: a tenth of all questions, and a few in a burst."""
+        """Takes one of the allowed hedged requests: a tenth of all queries, and a few in a burst."""
         if self._hedges < 1:
             return False
         self._hedges -= 1
@@ -109,9 +109,9 @@ class Nodes:
     def take_map_due(self, now_s: float) -> bool:
         """Whether to fetch the map now. After True it is False until the map has arrived or some time has passed.
 
-        A client that asks only one or two questions never needs it: any node finds the holder.
+        A client that asks only one or two queries never needs it: any node finds the holder.
         """
-        if self._keyed <= _QUESTIONS_BEFORE_MAP or now_s < self._map_due_s - (_MAP_AGE_S if self._map_wanted else 0):
+        if self._keyed <= _QUERIES_BEFORE_MAP or now_s < self._map_due_s - (_MAP_AGE_S if self._map_wanted else 0):
             return False
         self._map_due_s = now_s + _MAP_AGE_S + _MAP_PAUSE_S
         self._map_wanted = False

@@ -1,4 +1,4 @@
-"""Answers to questions: values and their origin, and rows as a list or as a table of Arrow or pandas."""
+"""Answers to queries: values and their origin, and rows as a list or as a table of Arrow or pandas."""
 
 from __future__ import annotations
 

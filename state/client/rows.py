@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from state.client.questions import Question
+from state.client.queries import Query
 from state.client.readings import Listing, Page, Reading
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Rows(Generic[T]):
     """Rows in the order of their keys. Each iteration asks again. One page is consistent; several pages are not."""
 
-    def __init__(self, ask: Callable[[Question[Page[T]]], Reading[Page[T]]], first: Question[Page[T]]) -> None:
+    def __init__(self, ask: Callable[[Query[Page[T]]], Reading[Page[T]]], first: Query[Page[T]]) -> None:
         self._ask = ask
         self._first = first
 
@@ -40,21 +40,19 @@ class Rows(Generic[T]):
 
     def pages(self) -> Iterator[Reading[Page[T]]]:
         """The pages, each with its origin."""
-        question = self._first
+        query = self._first
         while True:
-            page = self._ask(question)
+            page = self._ask(query)
             yield page
             if page.value.cursor is None:
                 return
-            question = self._first.following(page.value.cursor)
+            query = self._first.following(page.value.cursor)
 
 
 class AsyncRows(Generic[T]):
     """The same with `async for`."""
 
-    def __init__(
-        self, ask: Callable[[Question[Page[T]]], Awaitable[Reading[Page[T]]]], first: Question[Page[T]]
-    ) -> None:
+    def __init__(self, ask: Callable[[Query[Page[T]]], Awaitable[Reading[Page[T]]]], first: Query[Page[T]]) -> None:
         self._ask = ask
         self._first = first
 
@@ -77,10 +75,10 @@ class AsyncRows(Generic[T]):
 
     async def pages(self) -> AsyncIterator[Reading[Page[T]]]:
         """The pages, each with its origin."""
-        question = self._first
+        query = self._first
         while True:
-            page = await self._ask(question)
+            page = await self._ask(query)
             yield page
             if page.value.cursor is None:
                 return
-            question = self._first.following(page.value.cursor)
+            query = self._first.following(page.value.cursor)

@@ -3,7 +3,7 @@
 Keys are text or bytes, values are JSON; rows come in the order of their keys' bytes. Times are epoch milliseconds, and
 bounds are included. Every method takes `ReadOptions`, and raises the errors of `StateClient`.
 
-Each method is written once, as the question that it asks. A store of a `StateClient` returns the answer, or `Rows` to
+Each method is written once, as the query that it sends. A store of a `StateClient` returns the answer, or `Rows` to
 iterate over. A store of an `AsyncStateClient` returns the same to await, or `AsyncRows`.
 """
 
@@ -17,9 +17,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import orjson
 
 from state.client.answers import Reply
-from state.client.questions import (
+from state.client.queries import (
     Key,
-    Question,
+    Query,
     ReadOptions,
     about,
     at_least_1,
@@ -54,21 +54,21 @@ _SESSION_WORDS = frozenset({"active", "ended"})
 class Asking(Protocol):
     """A client that blocks: a `StateClient`."""
 
-    def ask(self, question: Question[T]) -> Reading[T]:
-        """The answer to a question."""
+    def ask(self, query: Query[T]) -> Reading[T]:
+        """The answer to a query."""
         ...
 
 
 class AsyncAsking(Protocol):
     """A client that is awaited: an `AsyncStateClient`."""
 
-    async def ask(self, question: Question[T]) -> Reading[T]:
-        """The answer to a question."""
+    async def ask(self, query: Query[T]) -> Reading[T]:
+        """The answer to a query."""
         ...
 
 
 class _Asked(Protocol[P, T]):
-    """A method that asks one question."""
+    """A method that sends one query."""
 
     @overload
     def __get__(self, store: RemoteStore[Asking], kind: type) -> Callable[P, Reading[T]]: ...
@@ -85,22 +85,22 @@ class _Paged(Protocol[P, T]):
     def __get__(self, store: RemoteStore[AsyncAsking], kind: type) -> Callable[P, AsyncRows[T]]: ...
 
 
-def _asked(question: Callable[Concatenate[Any, P], Question[T]]) -> _Asked[P, T]:
-    """Makes a method that asks the question."""
+def _asked(query: Callable[Concatenate[Any, P], Query[T]]) -> _Asked[P, T]:
+    """Makes a method that asks the query."""
 
-    @wraps(question)
+    @wraps(query)
     def method(store: RemoteStore[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
-        return store.client.ask(question(store, *args, **kwargs))
+        return store.client.ask(query(store, *args, **kwargs))
 
     return cast("_Asked[P, T]", method)
 
 
-def _paged(question: Callable[Concatenate[Any, P], Question[Page[T]]]) -> _Paged[P, T]:
-    """Makes a method that asks for pages, beginning with the question."""
+def _paged(query: Callable[Concatenate[Any, P], Query[Page[T]]]) -> _Paged[P, T]:
+    """Makes a method that asks for pages, beginning with the query."""
 
-    @wraps(question)
+    @wraps(query)
     def method(store: RemoteStore[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
-        return store.client.rows(question(store, *args, **kwargs))
+        return store.client.rows(query(store, *args, **kwargs))
 
     return cast("_Paged[P, T]", method)
 
@@ -124,14 +124,14 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
     """The latest value of each key."""
 
     @_asked
-    def get(self, key: Key, **options: Unpack[ReadOptions]) -> Question[Any]:
+    def get(self, key: Key, **options: Unpack[ReadOptions]) -> Query[Any]:
         """The value of a key, None if there is no such key."""
         written, key_format = segment(key)
-        question = about(self.name, f"keyvalue/{{}}/{written}", [key_format], value_of, options, key=key)
-        return replace(question, missing=lambda: None)
+        query = about(self.name, f"keyvalue/{{}}/{written}", [key_format], value_of, options, key=key)
+        return replace(query, missing=lambda: None)
 
     @_asked
-    def get_many(self, keys: Sequence[Key], **options: Unpack[ReadOptions]) -> Question[dict[Key, Any]]:
+    def get_many(self, keys: Sequence[Key], **options: Unpack[ReadOptions]) -> Query[dict[Key, Any]]:
         """The values of keys in the order asked, None for those that are missing; in one request.
 
         Nodes take 1,000 keys at once by default. With `partial`, keys that no node can look up are left out.
@@ -149,7 +149,7 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
     @_paged
     def range(
         self, lower: Key, upper: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[Row]]:
+    ) -> Query[Page[Row]]:
         """Rows from `lower` to `upper`."""
         written, key_format = segments(lower, upper)
         parameters = [key_format, ("limit", page_rows)]
@@ -158,7 +158,7 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
     @_paged
     def reverse_range(
         self, lower: Key, upper: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[Row]]:
+    ) -> Query[Page[Row]]:
         """Rows from `upper` down to `lower`."""
         written, key_format = segments(lower, upper)
         parameters = [key_format, ("limit", page_rows), _REVERSE]
@@ -167,24 +167,24 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
     @_paged
     def prefix_scan(
         self, prefix: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[Row]]:
+    ) -> Query[Page[Row]]:
         """Rows whose keys begin with `prefix`."""
         written, key_format = segment(prefix)
         parameters = [key_format, ("limit", page_rows)]
         return about(self.name, f"keyvalues/{{}}/prefix/{written}", parameters, page_of(Row, row_of), options)
 
     @_paged
-    def all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Question[Page[Row]]:
+    def all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Query[Page[Row]]:
         """All rows."""
         return about(self.name, "keyvalues/{}/all", [("limit", page_rows)], page_of(Row, row_of), options)
 
     @_paged
-    def reverse_all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Question[Page[Row]]:
+    def reverse_all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Query[Page[Row]]:
         """All rows, the last key first."""
         return about(self.name, "keyvalues/{}/all", [("limit", page_rows), _REVERSE], page_of(Row, row_of), options)
 
     @_asked
-    def approximate_num_entries(self, **options: Unpack[ReadOptions]) -> Question[int]:
+    def approximate_num_entries(self, **options: Unpack[ReadOptions]) -> Query[int]:
         """About how many rows there are in all partitions."""
         return about(self.name, "keyvalues/{}/count", [], _count_of, options)
 
@@ -196,21 +196,21 @@ class RemoteRankedStore(RemoteKeyValueStore[C_co]):
     """
 
     @_asked
-    def top(self, n: int = 10, **options: Unpack[ReadOptions]) -> Question[Listing[RankedRow]]:
+    def top(self, n: int = 10, **options: Unpack[ReadOptions]) -> Query[Listing[RankedRow]]:
         """The `n` highest."""
         return about(self.name, "ranked/{}/top", [("limit", at_least_1(n))], ranked_rows_of, options)
 
     @_asked
-    def rank(self, key: Key, **options: Unpack[ReadOptions]) -> Question[Rank | None]:
+    def rank(self, key: Key, **options: Unpack[ReadOptions]) -> Query[Rank | None]:
         """The place of a key, None if there is no such key."""
         written, key_format = segment(key)
-        question = about(self.name, f"ranked/{{}}/rank/{written}", [key_format], rank_of, options)
-        return replace(question, missing=lambda: None)
+        query = about(self.name, f"ranked/{{}}/rank/{written}", [key_format], rank_of, options)
+        return replace(query, missing=lambda: None)
 
     @_asked
     def scores(
         self, low: float, high: float, *, limit: int = 100, **options: Unpack[ReadOptions]
-    ) -> Question[Listing[RankedRow]]:
+    ) -> Query[Listing[RankedRow]]:
         """Rows with a score from `low` to `high`, at most `limit`."""
         path = f"ranked/{{}}/scores/{segment(str(low))[0]}/{segment(str(high))[0]}"
         return about(self.name, path, [("limit", at_least_1(limit))], ranked_rows_of, options)
@@ -222,7 +222,7 @@ class RemoteWindowStore(RemoteStore[C_co]):
     @_paged
     def fetch(
         self, key: Key, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[WindowedRow]]:
+    ) -> Query[Page[WindowedRow]]:
         """A key's windows that begin from `from_ms` to `to_ms`, in the order of time."""
         written, key_format = segment(key, _WINDOW_WORDS)
         path = f"windowed/{{}}/{written}/{time_ms(from_ms)}/{time_ms(to_ms)}"
@@ -233,7 +233,7 @@ class RemoteWindowStore(RemoteStore[C_co]):
     @_paged
     def fetch_all(
         self, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[WindowedRow]]:
+    ) -> Query[Page[WindowedRow]]:
         """Every key's windows that begin from `from_ms` to `to_ms`."""
         path = f"windowed/{{}}/all/{time_ms(from_ms)}/{time_ms(to_ms)}"
         return about(self.name, path, [("limit", page_rows)], page_of(WindowedRow, windowed_row_of), options)
@@ -251,7 +251,7 @@ class RemoteSessionStore(RemoteStore[C_co]):
         *,
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
-    ) -> Question[Page[SessionRow]]:
+    ) -> Query[Page[SessionRow]]:
         """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open."""
         written, key_format = segment(key, _SESSION_WORDS)
         parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms)]
@@ -267,7 +267,7 @@ class RemoteSessionStore(RemoteStore[C_co]):
         *,
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
-    ) -> Question[Page[SessionRow]]:
+    ) -> Query[Page[SessionRow]]:
         """Sessions that a record at `at_ms` would still extend; None stands for now and for the app's own gap."""
         parameters = [("limit", page_rows), ("at_ms", at_ms), ("gap_ms", gap_ms)]
         return about(self.name, "sessions/{}/active", parameters, page_of(SessionRow, session_row_of), options)
@@ -275,14 +275,14 @@ class RemoteSessionStore(RemoteStore[C_co]):
     @_paged
     def ended(
         self, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
-    ) -> Question[Page[SessionRow]]:
+    ) -> Query[Page[SessionRow]]:
         """Sessions whose last record is from `from_ms` to `to_ms`."""
         path = f"sessions/{{}}/ended/{time_ms(from_ms)}/{time_ms(to_ms)}"
         return about(self.name, path, [("limit", page_rows)], page_of(SessionRow, session_row_of), options)
 
 
 class Stores:
-    """The stores of a client. The first question to a store fails if no store has its name."""
+    """The stores of a client. The first query to a store fails if no store has its name."""
 
     def key_value(self, name: str) -> RemoteKeyValueStore[Self]:
         """A key-value store."""

@@ -104,7 +104,7 @@ class PartitionCounts:
         self._wanted.set()
 
     def stop(self) -> None:
-        """Ends after the current question. Safe to call twice, or without `start`."""
+        """Ends after the current read. Safe to call twice, or without `start`."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""A node answers questions about stores over HTTP.
+"""A node answers queries about stores over HTTP.
 
 The way of a read of one key, in the order of its modules:
 

@@ -286,8 +286,8 @@ class Scattered:
 
 
 @dataclass(slots=True)
-class _Question:
-    """A question, its deadline, and the outcome of its attempts so far.
+class _Query:
+    """A query, its deadline, and the outcome of its attempts so far.
 
     Attributes:
         store: the store's name.
@@ -323,7 +323,7 @@ class _Attempt:
 
 
 class Router:
-    """Sends questions on to other nodes. Belongs to one event loop.
+    """Sends queries on to other nodes. Belongs to one event loop.
 
     Attributes:
         forwarded_total: requests sent to other nodes.
@@ -347,13 +347,13 @@ class Router:
             UnknownStoreError: if there is no such store.
             StoreRestoringError: if the node doesn't know the store's partitions yet.
         """
-        question = _Question(store, lambda _: request, deadline_s)
-        found = await self._ask_holders(question, [partition], frozenset())
+        query = _Query(store, lambda _: request, deadline_s)
+        found = await self._ask_holders(query, [partition], frozenset())
         if found:
             return found[0].answer
-        why = "; ".join(question.reasons) or "none is left"
+        why = "; ".join(query.reasons) or "none is left"
         msg = f"no replica of partition {partition} of {store} can answer now: {why}"
-        raise NoHolderAnsweredError(msg, asked=len(question.reasons), answers=question.answers)
+        raise NoHolderAnsweredError(msg, asked=len(query.reasons), answers=query.answers)
 
     async def scatter(
         self,
@@ -368,45 +368,43 @@ class Router:
         `request` makes the request for the partitions that one node is asked for together.
         """
         wanted = sorted(set(partitions))
-        question = _Question(store, request, deadline_s)
-        parts = await self._ask_holders(question, wanted, frozenset())
+        query = _Query(store, request, deadline_s)
+        parts = await self._ask_holders(query, wanted, frozenset())
         answered = {partition for part in parts for partition in part.partitions}
         missing = tuple(number for number in wanted if number not in answered)
-        return Scattered(tuple(parts), missing, tuple(question.reasons), tuple(question.answers))
+        return Scattered(tuple(parts), missing, tuple(query.reasons), tuple(query.answers))
 
-    async def _ask_holders(
-        self, question: _Question, partitions: Sequence[int], asked: frozenset[str]
-    ) -> list[HolderAnswer]:
+    async def _ask_holders(self, query: _Query, partitions: Sequence[int], asked: frozenset[str]) -> list[HolderAnswer]:
         """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
         attempts: dict[str, _Attempt] = {}
         for partition in partitions:
-            known = self._catalog.holders(question.store, partition)
-            hinted = [node for node in question.hints.get(partition, ()) if node not in known]
+            known = self._catalog.holders(query.store, partition)
+            hinted = [node for node in query.hints.get(partition, ()) if node not in known]
             holders = [node for node in self._peers.ordered([*known, *hinted]) if node not in asked]
             if holders:
                 attempt = attempts.setdefault(holders[0], _Attempt(holders[0], asked | {holders[0]}))
                 attempt.partitions.append(partition)
                 attempt.has_others |= len(holders) > 1
         if len(attempts) == 1:
-            return await self._ask_with_hedge(question, *attempts.values())
-        found = await asyncio.gather(*(self._ask_with_hedge(question, attempt) for attempt in attempts.values()))
+            return await self._ask_with_hedge(query, *attempts.values())
+        found = await asyncio.gather(*(self._ask_with_hedge(query, attempt) for attempt in attempts.values()))
         return [part for parts in found for part in parts]
 
-    async def _ask_with_hedge(self, question: _Question, attempt: _Attempt) -> list[HolderAnswer]:
+    async def _ask_with_hedge(self, query: _Query, attempt: _Attempt) -> list[HolderAnswer]:
         """One node's answer, or the answers of the next nodes if it is slow or can't answer."""
-        request = question.request(attempt.partitions)
-        first = asyncio.ensure_future(self._peers.ask(attempt.node, request, deadline_s=question.deadline_s))
+        request = query.request(attempt.partitions)
+        first = asyncio.ensure_future(self._peers.ask(attempt.node, request, deadline_s=query.deadline_s))
         self.forwarded_total += 1
         self._hedges_left = min(_HEDGE_BURST, self._hedges_left + _HEDGE_SHARE)
         try:
             await self._wait_for(first, attempt)
             if not first.done():
-                return await self._race(first, question, attempt)
+                return await self._race(first, query, attempt)
             try:
                 return [HolderAnswer(tuple(attempt.partitions), first.result())]
             except PeerUnavailableError as error:
-                self._note_refusal(question, attempt.partitions, error)
-                return await self._ask_holders(question, attempt.partitions, attempt.asked)
+                self._note_refusal(query, attempt.partitions, error)
+                return await self._ask_holders(query, attempt.partitions, attempt.asked)
         finally:
             first.cancel()
 
@@ -421,10 +419,10 @@ class Router:
                 self._hedges_left -= 1
                 return
 
-    async def _race(self, first: asyncio.Future[Answer], question: _Question, attempt: _Attempt) -> list[HolderAnswer]:
+    async def _race(self, first: asyncio.Future[Answer], query: _Query, attempt: _Attempt) -> list[HolderAnswer]:
         """The first answer for all partitions: from the slow node, or from those that are asked after it."""
         self.hedged_total += 1
-        second = asyncio.ensure_future(self._ask_holders(question, attempt.partitions, attempt.asked))
+        second = asyncio.ensure_future(self._ask_holders(query, attempt.partitions, attempt.asked))
         try:
             await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
             if not first.done() and sum(len(part.partitions) for part in second.result()) == len(attempt.partitions):
@@ -433,19 +431,19 @@ class Router:
             try:
                 return [HolderAnswer(tuple(attempt.partitions), await first)]
             except PeerUnavailableError as error:
-                question.failed(error)
+                query.failed(error)
                 return await second
         finally:
             second.cancel()
 
-    def _note_refusal(self, question: _Question, partitions: list[int], error: PeerUnavailableError) -> None:
+    def _note_refusal(self, query: _Query, partitions: list[int], error: PeerUnavailableError) -> None:
         """Notes a refusal; from the first one that names other holders, these are kept as hints."""
-        question.failed(error)
+        query.failed(error)
         if error.answer is None or error.answer.status != _MISDIRECTED:
             return
         self.corrected_total += 1
-        if not question.hints:
-            question.hints.update(dict.fromkeys(partitions, _holders_in(error.answer)))
+        if not query.hints:
+            query.hints.update(dict.fromkeys(partitions, _holders_in(error.answer)))
 
 
 def _holders_in(answer: Answer) -> list[str]:

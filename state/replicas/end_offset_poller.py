@@ -58,9 +58,9 @@ class EndOffsetPoller:
         if not asked:
             return
         now_s = self._clock.monotonic_s()
-        questions = {where: replica.question(now_s) for where, replica in asked.items()}
+        requests = {where: replica.request(now_s) for where, replica in asked.items()}
         answered = ends.ends(list(asked))
-        changed = [asked[where].heard_end(questions[where], end) for where, end in answered.items()]
+        changed = [asked[where].heard_end(requests[where], end) for where, end in answered.items()]
         if any(changed):
             self._on_topic_changed()
 

@@ -58,7 +58,7 @@ class ReplicaFreshness:
 
 
 @dataclass(frozen=True, slots=True)
-class EndQuestion:
+class EndRequest:
     """A request for a log's end offset: when it was made, on the monotonic clock, and the replica's position then.
 
     Attributes:
@@ -115,21 +115,21 @@ class FreshnessTracker:
             self._see(source, at_s)
         self._tell()
 
-    def question(self, at_s: float, topic_id: str | None = None) -> EndQuestion:
+    def request(self, at_s: float, topic_id: str | None = None) -> EndRequest:
         """Call it before asking the broker."""
-        return EndQuestion(at_s, self._offset, topic_id)
+        return EndRequest(at_s, self._offset, topic_id)
 
-    def saw_end(self, question: EndQuestion, stable_end: int, written_end: int) -> None:
+    def saw_end(self, request: EndRequest, stable_end: int, written_end: int) -> None:
         """Takes the broker's answer: the last stable offset, and the end offset including uncommitted records.
 
-        An end offset below the replica's position at the time of the question belongs to another log and is ignored.
+        An end offset below the replica's position at the time of the request belongs to another log and is ignored.
         """
-        if stable_end < question.offset:
+        if stable_end < request.offset:
             return
         with self._lock:
-            self._stable.ask(stable_end, question.asked_at_s, self._offset)
-            self._written.ask(written_end, question.asked_at_s, self._offset)
-            self._end = (stable_end, question.asked_at_s)
+            self._stable.ask(stable_end, request.asked_at_s, self._offset)
+            self._written.ask(written_end, request.asked_at_s, self._offset)
+            self._end = (stable_end, request.asked_at_s)
             self.fresh_at_s = self._stable.at_s
             self.version += 1
         self._tell()

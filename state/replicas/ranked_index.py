@@ -9,7 +9,7 @@ together. All indexes of a node share one memory budget. An index that would exc
 answering; its store still answers. So does an index that fails: a ranking is complete, or there is none.
 
 A value by a schema of a registry is ranked as the JSON that it is shown as. If its schema isn't known yet, its row
-waits, and the ranking answers nothing until a question has found the schema.
+waits, and the ranking answers nothing until a request has found the schema.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
-from state.replicas.freshness import EndQuestion, FreshnessTracker, SourceProgress
+from state.replicas.freshness import EndRequest, FreshnessTracker, SourceProgress
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_rows import ReadRow, ReplicaRows
 from state.replicas.replica_storage import ReplicaStorage
@@ -170,20 +170,20 @@ class Replica(ReplicaRows):
         self._end_offset = max(end_offset, self.offset or 0)
         self.tracker.touch()
 
-    def question(self, at_s: float) -> EndQuestion:
+    def request(self, at_s: float) -> EndRequest:
         """Call it before asking the broker for the end offset."""
         checkpoint = self._checkpoint
-        return self.tracker.question(at_s, None if checkpoint is None else checkpoint.topic_id)
+        return self.tracker.request(at_s, None if checkpoint is None else checkpoint.topic_id)
 
-    def heard_end(self, question: EndQuestion, found: LogEnd) -> bool:
+    def heard_end(self, request: EndRequest, found: LogEnd) -> bool:
         """Notes the broker's answer; True if it shows for the first time that the topic is another one, or gone."""
         checkpoint = self._checkpoint
-        if checkpoint is None or checkpoint.topic_id != question.topic_id:
+        if checkpoint is None or checkpoint.topic_id != request.topic_id:
             return False
         before, self._end_topic_id = self._end_topic_id, found.topic_id
         if found.topic_id == checkpoint.topic_id:
             if found.bounds is not None:
-                self.tracker.saw_end(question, *found.bounds)
+                self.tracker.saw_end(request, *found.bounds)
             return False
         self._end_offset = None
         self.tracker.lost_log()

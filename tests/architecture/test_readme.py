@@ -46,7 +46,7 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ("{:.1f} ms | below", "leaderboard", "a player's place: p99", "ours"),
         ("| {:.0f}, ", "failover", "wrong answers", "ours"),
         (", {:.0f} at a median of", "failover", "failed client requests", "ours"),
-        ("a median of {:.0f} questions/s", "failover", "questions through the client", "ours"),
+        ("a median of {:.0f} queries/s", "failover", "queries through the client", "ours"),
         ("meanwhile | {:.0f} ms", "failover", "kill_and_return: longest refusal", "ours"),
         ("records | {:,.0f}/s", "restore", "restore", "ours"),
         ("Kafka Streams: {:,.0f}/s | `restore`", "restore", "restore", "peer"),

@@ -47,7 +47,7 @@ class Attacked:
     trusting: ssl.SSLContext
 
     def ask(self, node: NodeProcess) -> int | None:
-        """The status of one question on a connection of its own."""
+        """The status of one query on a connection of its own."""
         with RawConnection(node.address) as connection:
             if node is self.tls:
                 connection.socket = self.trusting.wrap_socket(connection.socket, server_hostname="127.0.0.1")

@@ -34,21 +34,21 @@ class Sizes:
         seconds: how long a fault lasts.
         kills: how often a node is killed.
         updates: so many a second.
-        questions: so many a second.
+        queries: so many a second.
         tolerance_s: an answer may miss what was acknowledged within so long, if it doesn't say itself how much.
-        timeout_s: of a question of the client.
+        timeout_s: of a query of the client.
     """
 
     seconds: float
     kills: int
     updates: int
-    questions: float
+    queries: float
     tolerance_s: float
     timeout_s: float
 
 
-SHORT = Sizes(seconds=2.0, kills=1, updates=200, questions=50, tolerance_s=60, timeout_s=120)
-LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, timeout_s=ClientLimits().timeout_s)
+SHORT = Sizes(seconds=2.0, kills=1, updates=200, queries=50, tolerance_s=60, timeout_s=120)
+LONG = Sizes(seconds=15.0, kills=6, updates=2000, queries=500, tolerance_s=3, timeout_s=ClientLimits().timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def stage(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyt
     folder = tmp_path_factory.mktemp("failover")
     with running_cluster(broker, folder, topic, "a", "b", "c", settings=_AT_ONCE) as cluster:
         scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
-        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions, timeout_s=sizes.timeout_s)
+        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.queries, timeout_s=sizes.timeout_s)
         bare = BareLoad(scene.survivors, oracle)
         with writer, window_writer, client, bare:
             yield Stage(scene, client, bare, sizes)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture(scope="module")
 def node(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node that has restored 100 rows, and answered and refused a question of each sort."""
+    """A node that has restored 100 rows, and answered and refused a query of each sort."""
     topic = "node-metrics-changelog"
     broker.create_topic(topic, config=COMPACTED)
     write(broker, topic, [(b"%04d" % number, b'{"points": %d}' % number) for number in range(100)])

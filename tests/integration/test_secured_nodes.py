@@ -1,4 +1,4 @@
-"""Two nodes that speak TLS and know their callers: tokens, client certificates, and questions between nodes."""
+"""Two nodes that speak TLS and know their callers: tokens, client certificates, and queries between nodes."""
 
 from __future__ import annotations
 

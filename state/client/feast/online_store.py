@@ -21,7 +21,7 @@ from state.client.client import StateClient
 from state.client.credentials import Credentials
 from state.client.exchange import ClientLimits
 from state.client.feast.view import ServedView, check_entities, row_key
-from state.client.questions import Key, ReadOptions
+from state.client.queries import Key, ReadOptions
 from state.errors import InvalidArgumentError, UnknownStoreError
 
 _KEYS_AT_ONCE = 1000
@@ -36,7 +36,7 @@ class StorekeeperOnlineStoreConfig(FeastConfigBaseModel):
         addresses: of some query nodes.
         stores: the store by feature view, for those that are not named alike.
         max_staleness_ms: a feature includes all that was in the changelog that long before; None demands nothing.
-        timeout_s: the time limit of a question, over all attempts.
+        timeout_s: the time limit of a query, over all attempts.
         token_file, ca_file, certificate_file, key_file: as `Credentials` has them.
     """
 

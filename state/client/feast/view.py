@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from state.client.questions import Key
+from state.client.queries import Key
 from state.errors import InvalidArgumentError, SerializationError
 
 Features = dict[str, dict[str, Any]]

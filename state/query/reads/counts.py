@@ -14,7 +14,7 @@ _LARGEST_COUNT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class CountQuestion:
+class CountQuery:
     """The number of rows of a store."""
 
     store: str

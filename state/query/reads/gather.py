@@ -1,4 +1,4 @@
-"""One question to many partitions: answered by this node for those that it holds, by other holders for the rest.
+"""One query to many partitions: answered by this node for those that it holds, by other holders for the rest.
 
 Every part of an answer carries its origins, so that the whole answer can report its freshness and the partitions that
 are missing.
@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 
 
-class PartitionQuestion(Protocol[_T]):
-    """A question about partitions of one store, the same for every node."""
+class PartitionQuery(Protocol[_T]):
+    """A query about partitions of one store, the same for every node."""
 
     @property
     def store(self) -> str:
@@ -140,7 +140,7 @@ class Gatherer:
             raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
 
     async def gather(
-        self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int] | None = None
+        self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int] | None = None
     ) -> Gathered[_T]:
         """Asks all partitions of the store, or some.
 
@@ -149,37 +149,35 @@ class Gatherer:
             StoreRestoringError: if the node doesn't know the store's partitions yet.
             TooManyScansError: if this node has too many such reads under way.
         """
-        wanted = self.partitions(question.store) if partitions is None else partitions
+        wanted = self.partitions(query.store) if partitions is None else partitions
         left = sorted(set(wanted))
-        mine = [number for number in left if self._answers_best(question.store, number, asked)]
+        mine = [number for number in left if self._answers_best(query.store, number, asked)]
         others = [number for number in left if number not in mine]
-        here, elsewhere = await asyncio.gather(
-            self._here(question, mine, asked), self._elsewhere(question, others, asked)
-        )
+        here, elsewhere = await asyncio.gather(self._here(query, mine, asked), self._elsewhere(query, others, asked))
         answers, rounds = [*here, *elsewhere.answers], [elsewhere]
         if again := [number for number in _missing(left, answers) if number in mine]:
-            rounds.append(await self._elsewhere(question, again, asked))
+            rounds.append(await self._elsewhere(query, again, asked))
             answers += rounds[-1].answers
         if left_over := [number for number in _missing(left, answers) if number not in mine]:
-            answers += await self._here(question, left_over, asked)
+            answers += await self._here(query, left_over, asked)
         missing = _missing(left, answers)
         reasons = tuple(reason for round_ in rounds for reason in round_.reasons)
         if not missing or not asked.requirement.asks_freshness:
             return Gathered(tuple(answers), tuple(missing), reasons)
-        known = freshest([self._freshest(question.store, missing, asked), *(round_.freshest for round_ in rounds)])
+        known = freshest([self._freshest(query.store, missing, asked), *(round_.freshest for round_ in rounds)])
         return Gathered(tuple(answers), tuple(missing), reasons, known)
 
     async def complete(
-        self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int] | None = None
+        self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int] | None = None
     ) -> Gathered[_T]:
         """The same, with all partitions unless the request says `partial=ok`. Raises as `gather` and `complete`."""
-        return complete(question.store, await self.gather(question, asked, partitions), asked)
+        return complete(query.store, await self.gather(query, asked, partitions), asked)
 
     def headers(self, found: Gathered[Any]) -> dict[str, str]:
         """The headers that say where an answer comes from."""
         return origin_headers(self._catalog.node, found.origins, found.missing)
 
-    async def local(self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
+    async def local(self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
         """The answer from this node's replicas alone, for another node that asks.
 
         Raises:
@@ -188,19 +186,17 @@ class Gatherer:
             TooStaleError: if one doesn't meet the requirement within its wait.
             TooManyScansError: if this node has too many such reads under way.
         """
-        replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
+        replicas = [self._held(query.store, number) for number in sorted(set(partitions))]
         admitted = await self._admitted(replicas, asked, share=1.0)
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
                 known = asked.refused(self._catalog.node, replica)
                 msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was required"
                 raise TooStaleError(msg, known)
-        return await self._read(question, replicas, asked)
+        return await self._read(query, replicas, asked)
 
-    async def _here(
-        self, question: PartitionQuestion[_T], partitions: Sequence[int], asked: Asked
-    ) -> list[NodeAnswer[_T]]:
-        held = [self._serving(question.store, number) for number in partitions]
+    async def _here(self, query: PartitionQuery[_T], partitions: Sequence[int], asked: Asked) -> list[NodeAnswer[_T]]:
+        held = [self._serving(query.store, number) for number in partitions]
         replicas = [replica for replica in held if replica is not None]
         # Another node may be fresher, so some of the wait is left to it.
         admitted = await self._admitted(replicas, asked, share=0.5)
@@ -208,10 +204,10 @@ class Gatherer:
         if not ready:
             return []
         try:
-            return [await self._read(question, ready, asked)]
+            return [await self._read(query, ready, asked)]
         except InvalidStateStoreError as error:
             # Closed or damaged during the query: another replica may answer.
-            log.warning("local_read_failed", store=question.store, error=str(error))
+            log.warning("local_read_failed", store=query.store, error=str(error))
             return []
 
     async def _admitted(self, replicas: Sequence[Replica], asked: Asked, *, share: float) -> Sequence[bool]:
@@ -219,17 +215,17 @@ class Gatherer:
             return [True] * len(replicas)
         return await asyncio.gather(*(self._gate.admits(replica, asked, share=share) for replica in replicas))
 
-    async def _read(self, question: PartitionQuestion[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
+    async def _read(self, query: PartitionQuery[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
-        found = await self._local(question, replicas)
+        found = await self._local(query, replicas)
         if not all(replica.serving for replica in replicas):
-            msg = f"a replica of {question.store} on node {self._catalog.node} was closed meanwhile"
+            msg = f"a replica of {query.store} on node {self._catalog.node} was closed meanwhile"
             raise StoreUnavailableError(msg)
         origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
         return NodeAnswer(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
 
-    async def _local(self, question: PartitionQuestion[_T], replicas: Sequence[Replica]) -> _T:
-        found = question.local(replicas)
+    async def _local(self, query: PartitionQuery[_T], replicas: Sequence[Replica]) -> _T:
+        found = query.local(replicas)
         if not isinstance(found, Generator):
             return found
         self.check_free()
@@ -239,18 +235,16 @@ class Gatherer:
         finally:
             self._free_reads += 1
 
-    async def _elsewhere(
-        self, question: PartitionQuestion[_T], partitions: Sequence[int], asked: Asked
-    ) -> Gathered[_T]:
+    async def _elsewhere(self, query: PartitionQuery[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
         if not partitions:
             return Gathered((), (), ())
         requirement = asked.sent_on(self._clock.monotonic_s())
         found = await self._router.scatter(
-            question.store,
+            query.store,
             partitions,
-            lambda numbers: question.request(
+            lambda numbers: query.request(
                 numbers,
-                f"partitions={','.join(map(str, numbers))}&of={len(self.partitions(question.store))}&{requirement}",
+                f"partitions={','.join(map(str, numbers))}&of={len(self.partitions(query.store))}&{requirement}",
             ),
             deadline_s=asked.deadline_s,
         )
@@ -258,9 +252,9 @@ class Gatherer:
         reasons = list(found.reasons)
         for part in found.parts:
             try:
-                decoded, origins = _decoded(question, part.answer)
+                decoded, origins = _decoded(query, part.answer)
             except SerializationError as error:
-                log.warning("peer_answer_unreadable", store=question.store, error=str(error))
+                log.warning("peer_answer_unreadable", store=query.store, error=str(error))
                 reasons.append(str(error))
             else:
                 answers.append(NodeAnswer(part.partitions, decoded, tuple(origins)))
@@ -311,19 +305,19 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     raise StoreUnavailableError(msg)
 
 
-def _decoded(question: PartitionQuestion[_T], answer: Answer) -> tuple[_T, list[Origin]]:
+def _decoded(query: PartitionQuery[_T], answer: Answer) -> tuple[_T, list[Origin]]:
     if answer.status != 200:
         msg = f"another node answered with status {answer.status}"
         raise SerializationError(msg)
     try:
-        return question.decode(answer.body)
+        return query.decode(answer.body)
     except Exception as error:
         raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
 
 
-def count_in(query: Mapping[str, str], name: str) -> int:
+def count_in(parameters: Mapping[str, str], name: str) -> int:
     """A positive number among the parameters of a request between nodes. Raises InvalidArgumentError."""
-    text = query.get(name, "")
+    text = parameters.get(name, "")
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
         msg = f"{name} must be a positive number"
         raise InvalidArgumentError(msg)

@@ -48,7 +48,7 @@ _PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _PLAIN_KEY = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
 """Keys that every client writes into a path as they are."""
 _NO_REQUIREMENT = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
-"""The parameters that clients send with each question. An immediate answer is always in time."""
+"""The parameters that clients send with each query. An immediate answer is always in time."""
 _KEY_FORMAT = b"key_format="
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 _NONE = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/problem+json\r\n"
@@ -99,9 +99,9 @@ class HotReads:
             target = renamed(target, elsewhere)
         if not target.startswith(KEY_PREFIX):
             return self._several(target)
-        query = target.find(b"?")
-        if query > 0 and _NO_REQUIREMENT.fullmatch(target, query + 1) is not None:
-            target = target[:query]
+        mark = target.find(b"?")
+        if mark > 0 and _NO_REQUIREMENT.fullmatch(target, mark + 1) is not None:
+            target = target[:mark]
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
         found = self._kept(store, key)
         if found is None:
@@ -161,14 +161,14 @@ class HotReads:
     def _parsed(self, target: bytes) -> bytes | None:
         if _TARGET.fullmatch(target) is None:
             return None
-        path, _, query = target.partition(b"?")
+        path, _, query_string = target.partition(b"?")
         store, _, key = path[_PREFIX_BYTES:].partition(b"/")
         requirement = NO_REQUIREMENT
         try:
-            if query:
-                if b"%" in query:
+            if query_string:
+                if b"%" in query_string:
                     return None
-                required = _requirement(query)
+                required = _requirement(query_string)
                 if required is None:
                     return None
                 requirement = required
@@ -182,9 +182,9 @@ class HotReads:
         """`/state/keyvalues/{store}?key=a&key=b` with nothing else in it, and keys that need no decoding."""
         if not target.startswith(_MANY_PREFIX):
             return None
-        store, question, query = target[len(_MANY_PREFIX) :].partition(b"?key=")
-        keys = query.split(b"&key=")
-        if not question or len(keys) != query.count(b"&") + 1 or _PLAIN_TARGET.fullmatch(target) is None:
+        store, separator, names = target[len(_MANY_PREFIX) :].partition(b"?key=")
+        keys = names.split(b"&key=")
+        if not separator or len(keys) != names.count(b"&") + 1 or _PLAIN_TARGET.fullmatch(target) is None:
             return None
         return self.rows(store, keys)
 
@@ -318,16 +318,17 @@ def _count_misses(replica: Replica, rows: int) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _requirement(query: bytes) -> FreshnessRequirement | None:
+def _requirement(query_string: bytes) -> FreshnessRequirement | None:
     """The requirement for a key that is written as text; None if it is written otherwise."""
     # Requirements without a token repeat from request to request.
-    check_names(query, KEY_PARAMETERS)
-    return None if is_base64url(query) else FreshnessRequirement.parse(query)
+    check_names(query_string, KEY_PARAMETERS)
+    return None if is_base64url(query_string) else FreshnessRequirement.parse(query_string)
 
 
-def is_base64url(query: bytes) -> bool:
-    """Whether the key is base64url. Raises InvalidArgumentError if the query says neither that nor text."""
-    (said,) = [part[len(_KEY_FORMAT) :] for part in query.split(b"&") if part.startswith(_KEY_FORMAT)] or [b"string"]
+def is_base64url(query_string: bytes) -> bool:
+    """Whether the key is base64url. Raises InvalidArgumentError if it says neither that nor text."""
+    parts = query_string.split(b"&")
+    (said,) = [part[len(_KEY_FORMAT) :] for part in parts if part.startswith(_KEY_FORMAT)] or [b"string"]
     if said not in {b"string", b"base64url"}:
         raise InvalidArgumentError("key_format is string or base64url")
     return said == b"base64url"

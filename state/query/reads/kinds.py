@@ -1,4 +1,4 @@
-"""Which questions a kind of store answers, and the refusal of the others."""
+"""Which queries a kind of store answers, and the refusal of the others."""
 
 from __future__ import annotations
 

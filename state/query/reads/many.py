@@ -29,15 +29,15 @@ Rows = Mapping[bytes, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class KeysQuestion:
-    """A question for the rows of some keys of a store, by partition."""
+class KeysQuery:
+    """A query for the rows of some keys of a store, by partition."""
 
     store: str
     keys: Mapping[int, Sequence[bytes]]
 
     @classmethod
     def of(cls, catalog: Catalog, store: str, keys: Iterable[bytes]) -> Self:
-        """The question for keys, wherever they are. Raises as `Catalog.partition` does."""
+        """The query for keys, wherever they are. Raises as `Catalog.partition` does."""
         found: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
             found.setdefault(catalog.partition(store, key), []).append(key)
@@ -91,14 +91,14 @@ class KeysQuestion:
 
 
 async def rows_of_keys(
-    gatherer: Gatherer, question: KeysQuestion, keys: Sequence[bytes], asked: Asked
+    gatherer: Gatherer, query: KeysQuery, keys: Sequence[bytes], asked: Asked
 ) -> tuple[bytes, Gathered[dict[bytes, bytes | None]]]:
     """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
 
     With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false. Raises as
     `Gatherer.complete` does.
     """
-    found = await gatherer.complete(question, asked, question.keys)
+    found = await gatherer.complete(query, asked, query.keys)
     rows = {key: row for rows in found.found for key, row in rows.items()}
     written = [rows[key] or no_row_json(key) for key in keys if key in rows]
     flag = b"false" if found.missing else b"true"
@@ -125,7 +125,7 @@ def parse_keys(body: bytes) -> list[bytes]:
 
 
 def parse_wire_keys(body: bytes) -> list[bytes]:
-    """Reads the keys that `KeysQuestion.body` wrote. Raises InvalidArgumentError if they can't be read."""
+    """Reads the keys that `KeysQuery.body` wrote. Raises InvalidArgumentError if they can't be read."""
     try:
         return [decode_base64url(key, "a key") for key in orjson.loads(body)]
     except (ValueError, TypeError, AttributeError) as error:

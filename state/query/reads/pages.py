@@ -183,10 +183,10 @@ def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | Non
 
 
 @dataclass(frozen=True, slots=True)
-class PageQuestion:
+class PageQuery:
     """The first page of a scan, asked of many partitions: each at a holder, the rows merged in order.
 
-    Between nodes, the question is a query string. The answer is a JSON head, preceded by its length as uint32,
+    Between nodes, the query is a query string. The answer is a JSON head, preceded by its length as uint32,
     big-endian, and followed by all keys and values one after the other. Their lengths are in the head, so nothing is
     escaped.
     """
@@ -213,27 +213,27 @@ class PageQuestion:
         return PeerRequest(f"{INTERNAL_PATH}{self.store}?{'&'.join(parts)}&{rest}")
 
     @classmethod
-    def parse(cls, store: str, query: Mapping[str, str], most: PageLimits) -> Self:
+    def parse(cls, store: str, parameters: Mapping[str, str], most: PageLimits) -> Self:
         """Reads the parameters that `request` wrote; the limits are at most those of this node.
 
         Raises:
             InvalidArgumentError: if they can't be read.
         """
         start, stop = (
-            None if (text := query.get(name)) is None else decode_base64url(text, "a bound")
+            None if (text := parameters.get(name)) is None else decode_base64url(text, "a bound")
             for name in ("start", "stop")
         )
-        times = query.get("times")
+        times = parameters.get("times")
         scan = Scan(
             store,
             KeyRange(start, stop),
-            reverse=query.get("reverse") == "true",
+            reverse=parameters.get("reverse") == "true",
             times=None if times is None else RowTimes.decode(times),
         )
         limits = PageLimits(
-            min(count_in(query, "rows"), most.rows),
-            min(count_in(query, "bytes"), most.max_bytes),
-            min(count_in(query, "examined"), most.examined),
+            min(count_in(parameters, "rows"), most.rows),
+            min(count_in(parameters, "bytes"), most.max_bytes),
+            min(count_in(parameters, "examined"), most.examined),
         )
         return cls(scan, limits)
 
@@ -270,13 +270,13 @@ class PageQuestion:
 
 
 async def scan_page(
-    gatherer: Gatherer, question: PageQuestion, asked: Asked, partitions: Iterable[int] | None = None
+    gatherer: Gatherer, query: PageQuery, asked: Asked, partitions: Iterable[int] | None = None
 ) -> tuple[RowPage, Gathered[RowPage]]:
     """The first rows of a scan from all partitions or some, wherever they are. Raises as `Gatherer.complete`."""
     gatherer.check_free()
-    found = await gatherer.complete(question, asked, partitions)
+    found = await gatherer.complete(query, asked, partitions)
     await gatherer.turns.take()
-    return merge_pages(found.found, question.limits, reverse=question.scan.reverse), found
+    return merge_pages(found.found, query.limits, reverse=query.scan.reverse), found
 
 
 _VERSION = b"\x02"

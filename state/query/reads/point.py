@@ -79,7 +79,7 @@ class Front:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question(Asked):
+class _Query(Asked):
     """One key that is asked for."""
 
     store: str
@@ -125,14 +125,14 @@ class PointQueries:
     async def answer_request(self, scope: Mapping[str, Any]) -> Answer:
         """The answer to `GET /state/keyvalue/{store}/{key}`; errors come as problems."""
         store, _, key = scope["raw_path"].split(b"/", 3)[3].partition(b"/")
-        query: bytes = scope["query_string"]
+        query_string: bytes = scope["query_string"]
         try:
             name, key = unquote_to_bytes(store).decode(), unquote_to_bytes(key)
-            if query:
-                check_names(query, KEY_PARAMETERS)
-                if is_base64url(query):
+            if query_string:
+                check_names(query_string, KEY_PARAMETERS)
+                if is_base64url(query_string):
                     key = decode_base64url(key, "the key")
-            requirement = FreshnessRequirement.parse(query) if query else NO_REQUIREMENT
+            requirement = FreshnessRequirement.parse(query_string) if query_string else NO_REQUIREMENT
         except (InvalidArgumentError, UnicodeDecodeError) as error:
             return Answer.problem(problem_of(InvalidArgumentError(str(error))))
         return await self.answer(name, key, requirement, forwarded=_is_forwarded(scope))
@@ -149,8 +149,8 @@ class PointQueries:
             check_key(key, self._max_key_bytes)
             partition = self._catalog.partition(store, key)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
-            question = _Question(requirement, arrived_s, deadline_s, store, partition, key)
-            answer = await self._answered(question, forwarded=forwarded)
+            query = _Query(requirement, arrived_s, deadline_s, store, partition, key)
+            answer = await self._answered(query, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
             self.answered[way].record(time.perf_counter_ns() - began_ns)
             return answer
@@ -159,35 +159,35 @@ class PointQueries:
                 log.exception("point_query_failed", store=store)
             return Answer.problem(problem_of(error), (SERVED_BY, self._catalog.node.encode()))
 
-    async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
+    async def _answered(self, query: _Query, *, forwarded: bool) -> Answer:
         """From this node's replica if it may answer and no other is likely to be fresher; if not, from another node."""
-        replica = self._catalog.replica(question.store, question.partition)
-        if replica is not None and question.requirement.allows(replica.role, caught_up=replica.serving):
+        replica = self._catalog.replica(query.store, query.partition)
+        if replica is not None and query.requirement.allows(replica.role, caught_up=replica.serving):
             try:
-                if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
+                if not forwarded and (fresher := await self._fresher(replica, query)) is not None:
                     return fresher
                 share = 1.0 if forwarded else 0.5
-                if not question.requirement.asks_freshness or await self._gate.admits(replica, question, share=share):
-                    return self._local(replica, question)
+                if not query.requirement.asks_freshness or await self._gate.admits(replica, query, share=share):
+                    return self._local(replica, query)
             except InvalidStateStoreError:
                 # Closed or damaged during the query: another replica may answer.
                 if forwarded:
                     raise
         if forwarded:
-            return self._late(replica, question) or self._refuse(replica, question)
-        return await self._elsewhere(replica, question)
+            return self._late(replica, query) or self._refuse(replica, query)
+        return await self._elsewhere(replica, query)
 
-    async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
+    async def _fresher(self, replica: Replica, query: _Query) -> Answer | None:
         """Another node's answer, where it is likely to be fresher than this node's own; None if this node's will do.
 
         This node's own will do as soon as it has caught up. After a pause of the process that takes only a moment.
         """
-        if self._catalog.answers_best(replica, question.arrived_s):
+        if self._catalog.answers_best(replica, query.arrived_s):
             return None
-        until_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
+        until_s = min(query.deadline_s, query.arrived_s + _FRESHER_S)
         acceptable = FreshnessRequirement(max_staleness_ms=self._catalog.acceptable_staleness_ms)
-        elsewhere = asyncio.ensure_future(self._forwarded(question, until_s))
-        here = asyncio.ensure_future(self._gate.admit(replica, acceptable, question.arrived_s, until_s))
+        elsewhere = asyncio.ensure_future(self._forwarded(query, until_s))
+        here = asyncio.ensure_future(self._gate.admit(replica, acceptable, query.arrived_s, until_s))
         try:
             await asyncio.wait((elsewhere, here), return_when=asyncio.FIRST_COMPLETED)
             if here.done() and here.result() is not None:
@@ -199,21 +199,21 @@ class PointQueries:
             elsewhere.cancel()
             here.cancel()
             await asyncio.gather(elsewhere, here, return_exceptions=True)
-        return self._if_fresher(answer, replica, question)
+        return self._if_fresher(answer, replica, query)
 
-    def _if_fresher(self, answer: Answer | None, replica: Replica, question: _Question) -> Answer | None:
-        mine_ms = self._origin.look(replica, question.arrived_s).staleness_ms
+    def _if_fresher(self, answer: Answer | None, replica: Replica, query: _Query) -> Answer | None:
+        mine_ms = self._origin.look(replica, query.arrived_s).staleness_ms
         theirs_ms = None if answer is None else dict(answer.headers).get(STALENESS)
         if theirs_ms is None or not theirs_ms.isdigit() or (mine_ms is not None and int(theirs_ms) >= mine_ms):
             self._catalog.nobody_is_fresher(self._clock.monotonic_s())
             return None
         return answer
 
-    def _local(self, replica: Replica, question: _Question) -> Answer:
-        store, key = question.store, question.key
-        look = self._origin.look(replica, question.arrived_s)
+    def _local(self, replica: Replica, query: _Query) -> Answer:
+        store, key = query.store, query.key
+        look = self._origin.look(replica, query.arrived_s)
         began_ns = time.perf_counter_ns()
-        row = replica.get(key, restoring=question.requirement.stale is Stale.OK)
+        row = replica.get(key, restoring=query.requirement.stale is Stale.OK)
         self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         headers = self._origin.headers(replica, look)
         if row is not None:
@@ -223,57 +223,57 @@ class PointQueries:
             raise StoreRestoringError(msg)
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
-    def _late(self, replica: Replica | None, question: _Question) -> Answer | None:
+    def _late(self, replica: Replica | None, query: _Query) -> Answer | None:
         """This node's answer if its replica is as fresh as required by now."""
-        if replica is None or not replica.serving or not question.requirement.asks_freshness:
+        if replica is None or not replica.serving or not query.requirement.asks_freshness:
             return None
-        met = question.requirement.met_by(replica.freshness(question.arrived_s))
-        return self._local(replica, question) if met else None
+        met = query.requirement.met_by(replica.freshness(query.arrived_s))
+        return self._local(replica, query) if met else None
 
-    def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
+    def _refuse(self, replica: Replica | None, query: _Query) -> NoReturn:
         if replica is None:
-            raise self._catalog.not_held(question.store, question.partition)
-        if replica.serving and question.requirement.asks_freshness:
-            raise self._too_stale(question, [question.refused(self._catalog.node, replica)])
+            raise self._catalog.not_held(query.store, query.partition)
+        if replica.serving and query.requirement.asks_freshness:
+            raise self._too_stale(query, [query.refused(self._catalog.node, replica)])
         replica.get(b"\0")
         msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
         raise StoreUnavailableError(msg)
 
-    async def _elsewhere(self, replica: Replica | None, question: _Question) -> Answer:
+    async def _elsewhere(self, replica: Replica | None, query: _Query) -> Answer:
         try:
-            return await self._forwarded(question, question.deadline_s)
+            return await self._forwarded(query, query.deadline_s)
         except NoHolderAnsweredError as error:
-            requirement = question.requirement
-            if (found := await self._from_snapshot(question)) is not None:
+            requirement = query.requirement
+            if (found := await self._from_snapshot(query)) is not None:
                 return found
-            if (late := self._late(replica, question)) is not None:
+            if (late := self._late(replica, query)) is not None:
                 return late
             known = [Freshest.in_refusal(answer.body) for answer in error.answers] if requirement.asks_freshness else []
             if requirement.asks_freshness and replica is not None and replica.serving:
-                known.append(question.refused(self._catalog.node, replica))
+                known.append(query.refused(self._catalog.node, replica))
             if any(known):
-                raise self._too_stale(question, known) from error
+                raise self._too_stale(query, known) from error
             if replica is not None and not error.asked:
-                self._refuse(replica, question)
+                self._refuse(replica, query)
             raise
 
-    async def _from_snapshot(self, question: _Question) -> Answer | None:
+    async def _from_snapshot(self, query: _Query) -> Answer | None:
         if self._snapshots is None:
             return None
-        return await self._snapshots.answer(store_of(question.store), question.key, question.requirement)
+        return await self._snapshots.answer(store_of(query.store), query.key, query.requirement)
 
-    async def _forwarded(self, question: _Question, deadline_s: float) -> Answer:
-        (segment,), key_format = key_segments(question.key)
-        path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
-        return await self._router.forward(question.store, question.partition, PeerRequest(path), deadline_s=deadline_s)
+    async def _forwarded(self, query: _Query, deadline_s: float) -> Answer:
+        (segment,), key_format = key_segments(query.key)
+        path = f"/state/keyvalue/{query.store}/{segment}?{key_format}{self._sent_on(query)}"
+        return await self._router.forward(query.store, query.partition, PeerRequest(path), deadline_s=deadline_s)
 
-    def _sent_on(self, question: _Question) -> str:
-        if question.requirement == NO_REQUIREMENT:
+    def _sent_on(self, query: _Query) -> str:
+        if query.requirement == NO_REQUIREMENT:
             return ""
-        return f"&{question.sent_on(self._clock.monotonic_s())}"
+        return f"&{query.sent_on(self._clock.monotonic_s())}"
 
-    def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
-        where = f"partition {question.partition} of {question.store}"
+    def _too_stale(self, query: _Query, known: list[Freshest | None]) -> TooStaleError:
+        where = f"partition {query.partition} of {query.store}"
         msg = f"no replica of {where} is as fresh as required: ask for less, or wait longer"
         return TooStaleError(msg, freshest(known))
 

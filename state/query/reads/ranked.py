@@ -37,7 +37,7 @@ class RankedPart:
         entries: rows in order.
         cut: whether more rows follow the last one.
         before: rows before the place where the list begins.
-        above: rows with a score strictly higher than the question's `highest`; 0 if the list begins at the top.
+        above: rows with a score strictly higher than the query's `highest`; 0 if the list begins at the top.
         rows: the total number of ranked rows.
     """
 
@@ -58,7 +58,7 @@ class KeyStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class ListQuestion:
+class ListQuery:
     """At most `limit` rows from a place on, down to a score. With `limit` 0 it only counts rows.
 
     With `highest` None it begins at the top. With `after` it begins behind that key among the rows of score `highest`.
@@ -90,14 +90,14 @@ class ListQuestion:
         return PeerRequest(f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}&{rest}")
 
     @classmethod
-    def parse(cls, store: str, query: Mapping[str, str]) -> ListQuestion:
+    def parse(cls, store: str, parameters: Mapping[str, str]) -> ListQuery:
         """Reads the parameters that `request` wrote. Raises InvalidArgumentError."""
-        highest, lowest = (None if (text := query.get(name)) is None else score_in(text) for name in _BOUNDS)
-        after = query.get("after")
+        highest, lowest = (None if (text := parameters.get(name)) is None else score_in(text) for name in _BOUNDS)
+        after = parameters.get("after")
         return cls(
             store,
-            count_in(query, "limit") - 1,
-            count_in(query, "bytes"),
+            count_in(parameters, "limit") - 1,
+            count_in(parameters, "bytes"),
             highest,
             None if after is None else decode_base64url(after, "a key"),
             lowest,
@@ -132,7 +132,7 @@ _BOUNDS = ("highest", "lowest")
 
 
 @dataclass(frozen=True, slots=True)
-class StandingQuestion:
+class StandingQuery:
     """How a key stands in its partition."""
 
     store: str
@@ -143,9 +143,9 @@ class StandingQuestion:
         return PeerRequest(f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}&{rest}")
 
     @classmethod
-    def parse(cls, store: str, query: Mapping[str, str]) -> StandingQuestion:
+    def parse(cls, store: str, parameters: Mapping[str, str]) -> StandingQuery:
         """Reads the parameter that `request` wrote. Raises InvalidArgumentError."""
-        return cls(store, decode_base64url(query.get("key", ""), "the key"))
+        return cls(store, decode_base64url(parameters.get("key", ""), "the key"))
 
     def local(self, replicas: Sequence[Replica]) -> KeyStanding:
         """Reads the index of the only replica."""
@@ -189,16 +189,16 @@ class RankOfKey:
 
 
 async def ranked_rows(
-    gatherer: Gatherer, question: ListQuestion, asked: Asked
+    gatherer: Gatherer, query: ListQuery, asked: Asked
 ) -> tuple[Sequence[PlacedRow], bool, Gathered[RankedPart]]:
     """A list in the order of the ranking, from all partitions, and whether it was cut. Raises as a scan does."""
-    found = await gatherer.complete(question, asked)
+    found = await gatherer.complete(query, asked)
     parts = found.found
     # The rows behind the last one of a cut part aren't known, so the list ends there too.
     horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
-    taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
+    taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
     before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-    return _placed(taken, before, above, question.highest if question.after is not None else None), cut, found
+    return _placed(taken, before, above, query.highest if query.after is not None else None), cut, found
 
 
 async def rank_of(
@@ -210,7 +210,7 @@ async def rank_of(
         UnknownKeyError: if the store has no such key, or none with a numeric score.
         StoreUnavailableError: if a partition is missing, as the place would be wrong.
     """
-    own = await gatherer.complete(StandingQuestion(store, key), asked, [partition])
+    own = await gatherer.complete(StandingQuery(store, key), asked, [partition])
     standing = own.found[0] if own.answers else None
     if standing is None or standing.score is None:
         if own.missing:
@@ -219,7 +219,7 @@ async def rank_of(
         msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
         raise UnknownKeyError(msg)
     rest = [number for number in gatherer.partitions(store) if number != partition]
-    others = await gatherer.complete(ListQuestion(store, 0, 1, highest=standing.score), asked, rest)
+    others = await gatherer.complete(ListQuery(store, 0, 1, highest=standing.score), asked, rest)
     rank = RankOfKey(
         1 + standing.above + sum(part.above for part in others.found),
         standing.score,
@@ -245,15 +245,13 @@ def score_in(text: str) -> Score:
     return score
 
 
-def _cut(
-    entries: Iterable[Entry], question: ListQuestion, horizon: tuple[Score, bytes] | None
-) -> tuple[list[Entry], bool]:
+def _cut(entries: Iterable[Entry], query: ListQuery, horizon: tuple[Score, bytes] | None) -> tuple[list[Entry], bool]:
     """The entries up to the limits and the horizon, at least one if there is one, and whether there may be more."""
     taken: list[Entry] = []
     size = 0
     for entry in entries:
         size += len(entry[1]) + len(entry[2])
-        full = len(taken) == question.limit or (taken and size > question.max_bytes)
+        full = len(taken) == query.limit or (taken and size > query.max_bytes)
         if full or (horizon is not None and entry[:2] > horizon):
             return taken, True
         taken.append(entry)

@@ -22,7 +22,7 @@ from state.query.answers.answer import TooManyScansError, problem_of
 from state.query.answers.origins import Origin, origin_headers
 from state.query.reads.freshness_gate import Asked
 from state.query.reads.gather import Gatherer, complete
-from state.query.reads.pages import PageLimits, PageQuestion, Row, Scan, by_key, horizon_of
+from state.query.reads.pages import PageLimits, PageQuery, Row, Scan, by_key, horizon_of
 from state.query.reads.stream_format import StreamEnd, StreamFormat
 
 log = structlog.get_logger(__name__)
@@ -186,15 +186,15 @@ class ScanStream:
         return await self._read(self._scan.beyond(part.reached), part.partitions, pauses_s=_PAUSES_S)
 
     async def _read(self, scan: Scan, partitions: Sequence[int] | None, *, pauses_s: Sequence[float]) -> list[_Part]:
-        question = PageQuestion(scan, self._limits)
+        query = PageQuery(scan, self._limits)
         asked = self._gatherer.asked(self._asked.requirement)
-        found = await self._gatherer.gather(question, asked, partitions)
+        found = await self._gatherer.gather(query, asked, partitions)
         answers = list(found.answers)
         for pause_s in pauses_s:
             if not found.missing:
                 break
             await asyncio.sleep(pause_s)
-            found = await self._gatherer.gather(question, self._gatherer.asked(self._asked.requirement), found.missing)
+            found = await self._gatherer.gather(query, self._gatherer.asked(self._asked.requirement), found.missing)
             answers += found.answers
         complete(scan.store, found, self._asked)
         self.missing.update(found.missing)

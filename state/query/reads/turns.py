@@ -1,4 +1,4 @@
-"""Heavy work takes turns, so that a quick question never waits behind more than one piece of it.
+"""Heavy work takes turns, so that a quick query never waits behind more than one piece of it.
 
 A page, a stream and a scrape are made in pieces of less than half a millisecond. The event loop runs one piece, answers
 the requests that have arrived, then runs the next piece of any answer. Threads would not help: a busy Python thread

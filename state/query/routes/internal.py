@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from state.errors import InvalidArgumentError, StoreRestoringError
 from state.query.reads import counts, many, pages, ranked
-from state.query.reads.gather import PartitionQuestion
+from state.query.reads.gather import PartitionQuery
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.services import QueryServices
 
@@ -24,39 +24,39 @@ def internal_routes(services: QueryServices) -> APIRouter:
     most = pages.PageLimits(limits.max_page_rows, limits.max_page_bytes, limits.max_examined_rows)
 
     async def answered(
-        question: PartitionQuestion[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
+        query: PartitionQuery[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
     ) -> Response:
-        known = services.catalog.partitions(question.store)
+        known = services.catalog.partitions(query.store)
         if partitions is None:
             if request.query_params.get("of") != str(known):
                 # The topic was recreated: one of the two nodes doesn't know the new partition count yet.
-                msg = f"{question.store} has {known} partitions as far as this node knows: ask again"
+                msg = f"{query.store} has {known} partitions as far as this node knows: ask again"
                 raise StoreRestoringError(msg)
             partitions = _numbers(request.query_params.get("partitions", ""))
-        found = await services.gatherer.local(question, asked_by(services, request), partitions)
-        return Response(question.encode(found.found, found.origins), media_type=media_type)
+        found = await services.gatherer.local(query, asked_by(services, request), partitions)
+        return Response(query.encode(found.found, found.origins), media_type=media_type)
 
     @routes.get(pages.INTERNAL_PATH + "{store}")
     async def page(store: str, request: Request) -> Response:
-        return await answered(pages.PageQuestion.parse(store, request.query_params, most), request, _BYTES)
+        return await answered(pages.PageQuery.parse(store, request.query_params, most), request, _BYTES)
 
     @routes.get(counts.INTERNAL_PATH + "{store}")
     async def count(store: str, request: Request) -> Response:
-        return await answered(counts.CountQuestion(store), request, JSON)
+        return await answered(counts.CountQuery(store), request, JSON)
 
     @routes.get(ranked.INTERNAL_PATH + "{store}/list")
     async def ranked_list(store: str, request: Request) -> Response:
-        return await answered(ranked.ListQuestion.parse(store, request.query_params), request, JSON)
+        return await answered(ranked.ListQuery.parse(store, request.query_params), request, JSON)
 
     @routes.get(ranked.INTERNAL_PATH + "{store}/standing")
     async def standing(store: str, request: Request) -> Response:
-        return await answered(ranked.StandingQuestion.parse(store, request.query_params), request, JSON)
+        return await answered(ranked.StandingQuery.parse(store, request.query_params), request, JSON)
 
     @routes.post(many.INTERNAL_PATH + "{store}")
     async def keys(store: str, request: Request) -> Response:
         # This node's own partition count decides where a key is: the keys themselves are sent.
-        question = many.KeysQuestion.of(services.catalog, store, many.parse_wire_keys(await request.body()))
-        return await answered(question, request, _BYTES, question.keys)
+        query = many.KeysQuery.of(services.catalog, store, many.parse_wire_keys(await request.body()))
+        return await answered(query, request, _BYTES, query.keys)
 
     return routes
 

@@ -10,17 +10,17 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.reads.counts import CountQuestion, saturating_sum
+from state.query.reads.counts import CountQuery, saturating_sum
 from state.query.reads.kinds import KEYED_KINDS, require_kind
-from state.query.reads.many import KeysQuestion, parse_keys, rows_of_keys
+from state.query.reads.many import KeysQuery, parse_keys, rows_of_keys
 from state.query.reads.pages import KeyRange, Scan
 from state.query.reads.point import check_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
     KeyFormat,
-    KeyScanQuery,
+    KeyScanParameters,
     ReadRoute,
-    ScanQuery,
+    ScanParameters,
     key_behind,
     raw_tail,
     two_keys_behind,
@@ -50,7 +50,7 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def count(store: str, request: Request, response: Response) -> CountView:
         """About how many rows a store has: an estimate on RocksDB, exact in memory. Stores of every kind."""
         services.catalog.definition(store)
-        found = await services.gatherer.complete(CountQuestion(store), asked_by(services, request))
+        found = await services.gatherer.complete(CountQuery(store), asked_by(services, request))
         response.headers.update(services.gatherer.headers(found))
         return CountView(approximate_num_entries=saturating_sum(found.found), complete=not found.missing)
 
@@ -60,13 +60,13 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
 
 def _add_scans(routes: APIRouter, services: QueryServices) -> None:
     @routes.get("/state/keyvalues/{store}/all", response_model=list[KeyedRow], responses=STREAMED)
-    async def all_rows(request: Request, store: str, page: Annotated[ScanQuery, Query()]) -> Response:
+    async def all_rows(request: Request, store: str, page: Annotated[ScanParameters, Query()]) -> Response:
         """All rows in the order of their keys' bytes: `[{"key": …, "value": …}, …]`."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
         return await answer_scan(services, request, Scan(store, KeyRange(), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/range/{bounds:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def range_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
+    async def range_rows(request: Request, store: str, page: Annotated[KeyScanParameters, Query()]) -> Response:
         """The rows from one key to another, `/range/{from}/{to}`, both included, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
         lower, upper = two_keys_behind(request.scope, 4, page.key_format)
@@ -74,7 +74,7 @@ def _add_scans(routes: APIRouter, services: QueryServices) -> None:
         return await answer_scan(services, request, Scan(store, KeyRange.between(lower, upper), page.reverse), page)
 
     @routes.get("/state/keyvalues/{store}/prefix/{prefix:path}", response_model=list[KeyedRow], responses=STREAMED)
-    async def prefix_rows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
+    async def prefix_rows(request: Request, store: str, page: Annotated[KeyScanParameters, Query()]) -> Response:
         """The rows whose keys begin with some text, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
         prefix = _prefix(request, page.key_format)
@@ -116,8 +116,8 @@ def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
             raise InvalidArgumentError(msg)
         for key in keys:
             check_key(key, services.limits.max_key_bytes)
-        question = KeysQuestion.of(services.catalog, store, keys)
-        body, found = await rows_of_keys(services.gatherer, question, keys, asked_by(services, request))
+        query = KeysQuery.of(services.catalog, store, keys)
+        body, found = await rows_of_keys(services.gatherer, query, keys, asked_by(services, request))
         return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
 
     @routes.get("/state/keyvalues/{store}", response_model=RowsView)
@@ -140,8 +140,8 @@ def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
 
 def _raw_keys(request: Request) -> list[bytes]:
     """The keys as they were sent: bytes that aren't UTF-8 are keys, too."""
-    query: bytes = request.scope["query_string"]
-    found = [part[4:] for part in query.split(b"&") if part.startswith(b"key=")]
+    query_string: bytes = request.scope["query_string"]
+    found = [part[4:] for part in query_string.split(b"&") if part.startswith(b"key=")]
     if not found:
         raise InvalidArgumentError("name at least one key: ?key=a&key=b")
     return [unquote_to_bytes(key.replace(b"+", b" ")) for key in found]

@@ -15,10 +15,10 @@ from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from state.query.answers.json_rows import RowLayout
 from state.query.reads.freshness_gate import Asked
-from state.query.reads.pages import PageLimits, PageQuestion, Scan, scan_page
+from state.query.reads.pages import PageLimits, PageQuery, Scan, scan_page
 from state.query.reads.point import asked_path
 from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
-from state.query.routes.parameters import PageQuery
+from state.query.routes.parameters import PageParameters
 from state.query.routes.services import QueryServices
 
 JSON = "application/json"
@@ -66,7 +66,7 @@ async def answer_scan(
     services: QueryServices,
     request: Request,
     scan: Scan,
-    page: PageQuery,
+    page: PageParameters,
     key: bytes | None = None,
 ) -> Response:
     """The answer to a scan, in the format of the request's `Accept`.
@@ -80,8 +80,8 @@ async def answer_scan(
     rest = scan if page.cursor is None else scan.beyond(services.cursors.decode(scan.identity(), page.cursor))
     if form is not None:
         return await services.streams.answer(rest, asked, form, partitions)
-    question = PageQuestion(rest, page_limits(services, page.limit))
-    read, found = await scan_page(services.gatherer, question, asked, partitions)
+    query = PageQuery(rest, page_limits(services, page.limit))
+    read, found = await scan_page(services.gatherer, query, asked, partitions)
     headers = services.gatherer.headers(found)
     if read.reached is not None:
         headers |= next_page(request, services.cursors.encode(scan.identity(), read.reached))

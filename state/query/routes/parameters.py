@@ -25,20 +25,20 @@ _DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
 
 
-class PageQuery(BaseModel):
+class PageParameters(BaseModel):
     """Which page of a list."""
 
     limit: int = Field(100, ge=1, description="Rows of a page, at most the node's limit of 1000.")
     cursor: str | None = Field(None, description="`storekeeper-next-cursor` of the previous page.")
 
 
-class ScanQuery(PageQuery):
+class ScanParameters(PageParameters):
     """Which page of a scan, and in which order."""
 
     reverse: bool = Field(False, description="Backwards: from the last key to the first.")
 
 
-class KeyScanQuery(ScanQuery):
+class KeyScanParameters(ScanParameters):
     """The same, for a path with keys."""
 
     key_format: KeyFormat = "string"

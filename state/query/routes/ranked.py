@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from state.errors import InvalidArgumentError
 from state.query.answers.json_rows import key_json, ranked_row_json
 from state.query.reads.kinds import require_kind
-from state.query.reads.ranked import ListQuestion, PlacedRow, rank_of, ranked_rows, score_in
+from state.query.reads.ranked import ListQuery, PlacedRow, rank_of, ranked_rows, score_in
 from state.query.routes.paged import JSON, AnyRow, asked_by, check_keys, joined, next_page, page_limits
-from state.query.routes.parameters import KeyFormat, PageQuery, ReadRoute, key_behind
+from state.query.routes.parameters import KeyFormat, PageParameters, ReadRoute, key_behind
 from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
 from state.store_definitions import ServedKind
@@ -43,14 +43,14 @@ def ranked_routes(services: QueryServices) -> APIRouter:
     routes = APIRouter(tags=["ranked stores"], route_class=ReadRoute)
 
     @routes.get("/state/ranked/{store}/top", response_model=list[RankedRowView])
-    async def top(request: Request, store: str, page: Annotated[PageQuery, Query()]) -> Response:
+    async def top(request: Request, store: str, page: Annotated[PageParameters, Query()]) -> Response:
         """The rows with the highest scores, highest first; equal scores by key, at the same place (1, 2, 2, 4)."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
         return await _list(services, request, store, page)
 
     @routes.get("/state/ranked/{store}/scores/{from}/{to}", response_model=list[RankedRowView])
     async def scores(
-        request: Request, store: str, lowest: _From, highest: _To, page: Annotated[PageQuery, Query()]
+        request: Request, store: str, lowest: _From, highest: _To, page: Annotated[PageParameters, Query()]
     ) -> Response:
         """The rows with scores between two, both included, highest first, with their places among all rows."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
@@ -75,7 +75,7 @@ async def _list(
     services: QueryServices,
     request: Request,
     store: str,
-    page: PageQuery,
+    page: PageParameters,
     *,
     highest: Score | None = None,
     lowest: Score | None = None,
@@ -86,8 +86,8 @@ async def _list(
     if page.cursor is not None:
         highest, after = _place_in(services.cursors.decode(identity, page.cursor))
     limits = page_limits(services, page.limit)
-    question = ListQuestion(store, limits.rows, limits.max_bytes, highest, after, lowest)
-    rows, more, found = await ranked_rows(services.gatherer, question, asked)
+    query = ListQuery(store, limits.rows, limits.max_bytes, highest, after, lowest)
+    rows, more, found = await ranked_rows(services.gatherer, query, asked)
     headers = services.gatherer.headers(found)
     if more and rows:
         headers |= next_page(request, services.cursors.encode(identity, _place_of(rows[-1])))

@@ -15,7 +15,7 @@ from state.query.answers.json_rows import RowLayout, RowTimes
 from state.query.reads.kinds import require_kind
 from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.paged import STREAMED, AnyRow, answer_scan, check_keys
-from state.query.routes.parameters import KeyScanQuery, ReadRoute, ScanQuery, key_behind, segments_behind
+from state.query.routes.parameters import KeyScanParameters, ReadRoute, ScanParameters, key_behind, segments_behind
 from state.query.routes.services import QueryServices
 from state.store_definitions import ServedKind
 
@@ -37,7 +37,7 @@ def windowed_routes(services: QueryServices) -> APIRouter:
     routes = APIRouter(tags=["window stores"], route_class=ReadRoute)
 
     @routes.get("/state/windowed/{store}/{bounds:path}", response_model=list[WindowRow], responses=STREAMED)
-    async def windows(request: Request, store: str, page: Annotated[KeyScanQuery, Query()]) -> Response:
+    async def windows(request: Request, store: str, page: Annotated[KeyScanParameters, Query()]) -> Response:
         """Windows that start between two times, both included, epoch milliseconds.
 
         `/state/windowed/{store}/{key}/{fromMs}/{toMs}` are those of one key in the order of time,
@@ -89,14 +89,14 @@ class SessionRow(AnyRow):
     window: SessionTimes
 
 
-class SessionsQuery(KeyScanQuery):
+class SessionsParameters(KeyScanParameters):
     """Which page of a key's sessions, and of which time."""
 
     from_ms: _Time = 0
     to_ms: _Time = MAX_TIMESTAMP_MS
 
 
-class ActiveQuery(ScanQuery):
+class ActiveParameters(ScanParameters):
     """Which page of the sessions that are still open at a time."""
 
     at_ms: _Time
@@ -109,7 +109,7 @@ def session_routes(services: QueryServices) -> APIRouter:
     _add_searches(routes, services)
 
     @routes.get("/state/sessions/{store}/{key:path}", response_model=list[SessionRow], responses=STREAMED)
-    async def sessions_of(request: Request, store: str, page: Annotated[SessionsQuery, Query()]) -> Response:
+    async def sessions_of(request: Request, store: str, page: Annotated[SessionsParameters, Query()]) -> Response:
         """The sessions of a key that overlap a time, both ends included, by their end and then their start.
 
         Write keys that look like `active` or `ended/…` as base64url.
@@ -127,7 +127,7 @@ def session_routes(services: QueryServices) -> APIRouter:
 
 def _add_searches(routes: APIRouter, services: QueryServices) -> None:
     @routes.get("/state/sessions/{store}/active", response_model=list[SessionRow], responses=STREAMED)
-    async def active_sessions(request: Request, store: str, page: Annotated[ActiveQuery, Query()]) -> Response:
+    async def active_sessions(request: Request, store: str, page: Annotated[ActiveParameters, Query()]) -> Response:
         """The sessions that a record at `at_ms` would still extend, in the order of keys.
 
         A page may be short or empty and still have a next page.
@@ -141,7 +141,7 @@ def _add_searches(routes: APIRouter, services: QueryServices) -> None:
         return await answer_scan(services, request, Scan(store, KeyRange(), page.reverse, times), page)
 
     @routes.get(_ENDED, response_model=list[SessionRow], responses=STREAMED)
-    async def ended_sessions(request: Request, store: str, page: Annotated[ScanQuery, Query()]) -> Response:
+    async def ended_sessions(request: Request, store: str, page: Annotated[ScanParameters, Query()]) -> Response:
         """The sessions whose last record came between two times, both included, in the order of keys."""
         require_kind(services.catalog.definition(store), ServedKind.SESSION)
         first, last = segments_behind(request.scope, 4, at_least=2, form=_ENDED)

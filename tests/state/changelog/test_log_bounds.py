@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 class Told:
     """A client that tells what the test says, by what it is asked for."""
 
-    def __init__(self, by_question: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> None:
-        self.by_question = by_question
+    def __init__(self, by_request: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> None:
+        self.by_request = by_request
 
     def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         assert timeout == 7
@@ -31,7 +31,7 @@ class Told:
         assert (topic, timeout) == ("t", 7)
 
     def answer(self, asked: TopicPartition) -> TopicPartition:
-        found = self.by_question[asked.offset][asked.topic, asked.partition]
+        found = self.by_request[asked.offset][asked.topic, asked.partition]
         if isinstance(found, int):
             return TopicPartition(asked.topic, asked.partition, found)
         told = TopicPartition(asked.topic, asked.partition, asked.offset)
@@ -45,8 +45,8 @@ class Unknown:
         self.topic, self.partition, self.offset, self.error = topic, partition, offset, error
 
 
-def client(by_question: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> Consumer:
-    return cast("Consumer", Told(by_question))
+def client(by_request: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> Consumer:
+    return cast("Consumer", Told(by_request))
 
 
 def test_bounds_are_what_is_told() -> None:
@@ -58,7 +58,7 @@ def test_a_client_with_old_metadata_fetches_it_and_asks_again(stale: int) -> Non
     class Stale(Told):
         def list_topics(self, topic: str, timeout: float) -> None:
             super().list_topics(topic, timeout)
-            self.by_question = {END: {("t", 0): 4}}
+            self.by_request = {END: {("t", 0): 4}}
 
     behind = cast("Consumer", Stale({END: {("t", 0): KafkaError(stale)}}))
     assert log_offsets(behind, {("t", 0): END}, 7) == {("t", 0): 4}

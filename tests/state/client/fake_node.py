@@ -118,7 +118,7 @@ def _converse(conversation: socket.socket, node: FakeNode, gone: threading.Event
 
 
 def answers(value: Any = 1, **headers: Any) -> Behaviour:
-    """Answers each question for a key with a value, and the map of the cluster with 404."""
+    """Answers each query for a key with a value, and the map of the cluster with 404."""
 
     def behave(connection: Connection, path: str) -> None:
         if path.startswith("/state/keyvalue/"):

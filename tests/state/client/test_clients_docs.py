@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from state.client import AsyncStateClient, ClientLimits, Reading, StateClient
-from state.client.questions import ReadOptions
+from state.client.queries import ReadOptions
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "clients.md").read_text()
 

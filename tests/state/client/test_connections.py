@@ -15,7 +15,7 @@ from tests.state.client.fake_node import Behaviour, Connection, answers, drips, 
 
 
 class Talkative:
-    """Answers with 5, and notes on which connection each question for a key came."""
+    """Answers with 5, and notes on which connection each query for a key came."""
 
     def __init__(self, then: Behaviour | None = None) -> None:
         self.connections: list[int] = []
@@ -41,7 +41,7 @@ def nothing_left() -> Iterator[None]:
         thread.join(10)
 
 
-def test_questions_go_over_one_connection_from_the_thread_that_asks() -> None:
+def test_queries_go_over_one_connection_from_the_thread_that_asks() -> None:
     node_does = Talkative()
     with fake_node(node_does) as node, client_of(node.address) as client:
         rewards = client.key_value("rewards")
@@ -70,10 +70,10 @@ def test_a_connection_that_the_node_closed_meanwhile_is_not_used() -> None:
     assert len(node_does.connections) == 3
 
 
-def test_a_connection_that_ends_under_a_question_costs_nothing() -> None:
+def test_a_connection_that_ends_under_a_query_costs_nothing() -> None:
     asked_on: Counter[int] = Counter()
 
-    def closes_at_the_second_question(connection: Connection, path: str) -> None:
+    def closes_at_the_second_query(connection: Connection, path: str) -> None:
         caller = connection.socket.getpeername()[1]
         asked_on[caller] += 1
         if asked_on[caller] == 2:
@@ -88,7 +88,7 @@ def test_a_connection_that_ends_under_a_question_costs_nothing() -> None:
         time.sleep(pause_s)
 
     with (
-        fake_node(Talkative(closes_at_the_second_question)) as node,
+        fake_node(Talkative(closes_at_the_second_query)) as node,
         StateClient(node.address, sleep=sleep) as client,
     ):
         assert [client.key_value("rewards").get("k").value for _ in range(5)] == [5] * 5
@@ -115,7 +115,7 @@ def test_another_node_answers_when_one_falls_ill_on_a_kept_connection(falls_ill:
         assert client.key_value("rewards").get("k").value == 6
 
 
-def test_an_answer_that_came_too_late_is_never_taken_for_that_of_the_next_question() -> None:
+def test_an_answer_that_came_too_late_is_never_taken_for_that_of_the_next_query() -> None:
     late = threading.Event()
 
     def waits(connection: Connection, path: str) -> None:

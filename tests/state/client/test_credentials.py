@@ -95,7 +95,7 @@ def test_a_client_without_a_certificate_is_not_answered(client: Either, guarded:
         asking.get()
 
 
-def test_the_token_goes_with_each_question_and_a_new_one_in_the_file_is_taken(client: Either, tmp_path: Path) -> None:
+def test_the_token_goes_with_each_query_and_a_new_one_in_the_file_is_taken(client: Either, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.touch(0o600)
     file.write_text("skt_one\n")

@@ -11,7 +11,7 @@ import pytest
 from state.client.answers import Failure, Reply
 from state.client.exchange import Answered, Ask, ClientLimits, Exchange, Wait
 from state.client.nodes import Nodes
-from state.client.questions import Question, ReadOptions, about, value_of
+from state.client.queries import Query, ReadOptions, about, value_of
 from state.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.position_token import PositionToken
@@ -21,17 +21,17 @@ A, B, C = "http://a:1", "http://b:1", "http://c:1"
 LIMITS = ClientLimits(timeout_s=10, attempt_s=2, pause_s=0.1, max_pause_s=1)
 
 
-def of_one_key(**options: Unpack[ReadOptions]) -> Question[Any]:
+def of_one_key(**options: Unpack[ReadOptions]) -> Query[Any]:
     return about("rewards", "keyvalue/{}/k", [], value_of, options, key="k")
 
 
 def exchange(
     *seeds: str,
-    question: Question[Any] | None = None,
+    query: Query[Any] | None = None,
     requirement: FreshnessRequirement | None = None,
     limits: ClientLimits = LIMITS,
 ) -> Exchange:
-    wanted = question or of_one_key()
+    wanted = query or of_one_key()
     nodes = Nodes(seeds or (A, B, C))
     return Exchange(wanted, requirement or wanted.requirement, nodes=nodes, limits=limits, draw=lambda: 1.0, now_s=0.0)
 
@@ -124,8 +124,8 @@ def test_hedges_are_bounded_so_that_a_loaded_cluster_is_not_asked_twice_as_much(
     nodes = Nodes([A, B])
     hedged = 0
     for _ in range(200):
-        question = of_one_key()
-        found = Exchange(question, question.requirement, nodes=nodes, limits=LIMITS, draw=lambda: 1.0, now_s=0.0)
+        query = of_one_key()
+        found = Exchange(query, query.requirement, nodes=nodes, limits=LIMITS, draw=lambda: 1.0, now_s=0.0)
         first = asked(found, 0.0)
         step = found.step(1.5)
         hedged += isinstance(step, Ask)
@@ -160,8 +160,8 @@ def test_pauses_grow_and_are_drawn_from_half_to_whole() -> None:
     assert LIMITS.pause_after_s(0, 0.0) == 0.05
 
 
-def test_a_question_for_one_node_goes_nowhere_else() -> None:
-    found = exchange(question=replace(of_one_key(), address=B))
+def test_a_query_for_one_node_goes_nowhere_else() -> None:
+    found = exchange(query=replace(of_one_key(), address=B))
     step = asked(found, 0.0)
     assert step.address == B
     found.on_outcome(step.attempt, Failure("reset"), 0.0)
@@ -169,7 +169,7 @@ def test_a_question_for_one_node_goes_nowhere_else() -> None:
 
 
 def test_a_refusal_for_freshness_is_final_after_the_wait_that_was_asked_for() -> None:
-    found = exchange(A, question=of_one_key(max_lag=0, wait_ms=700))
+    found = exchange(A, query=of_one_key(max_lag=0, wait_ms=700))
     first = asked(found, 0.0)
     assert "wait_ms=700" in first.path
     assert first.timeout_s == pytest.approx(2.7), "the node may take the wait, and then its time"
@@ -183,9 +183,9 @@ def test_a_refusal_for_freshness_is_final_after_the_wait_that_was_asked_for() ->
 
 
 def test_what_the_client_saw_itself_is_waited_for_until_the_deadline() -> None:
-    question = of_one_key()
-    seen = replace(question.requirement, position=PositionToken.of_changelog("log", 0, 5), wait_ms=500)
-    found = exchange(A, question=question, requirement=seen)
+    query = of_one_key()
+    seen = replace(query.requirement, position=PositionToken.of_changelog("log", 0, 5), wait_ms=500)
+    found = exchange(A, query=query, requirement=seen)
     now_s = 0.0
     while now_s < 9:
         step = found.step(now_s)

@@ -1,4 +1,4 @@
-"""Clients against nodes on real sockets that fail in every way: a question is answered as long as one node is well."""
+"""Clients against nodes on real sockets that fail in every way: a query is answered as long as one node is well."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ UNWELL = {
 
 
 @pytest.mark.parametrize("unwell", UNWELL.values(), ids=UNWELL.keys())
-def test_a_node_that_is_unwell_costs_no_question(client: Either, unwell: Behaviour) -> None:
+def test_a_node_that_is_unwell_costs_no_query(client: Either, unwell: Behaviour) -> None:
     with fake_node(unwell) as bad, fake_node(answers(5)) as good, client(bad.address, good.address) as asking:
         assert [asking.get().value for _ in range(6)] == [5] * 6
-        # On a busy machine the other node may answer before this one has read its question.
+        # On a busy machine the other node may answer before this one has read its query.
         eventually(lambda: bad.asked, 60, "the unwell node was asked first")
 
 
-def test_a_node_that_is_gone_costs_no_question(client: Either) -> None:
+def test_a_node_that_is_gone_costs_no_query(client: Either) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         gone = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with fake_node(answers(5)) as good, client(gone, good.address) as asking:
         assert [asking.get().value for _ in range(6)] == [5] * 6
 
 
-def test_a_node_that_accepts_nothing_costs_no_question(client: Either) -> None:
+def test_a_node_that_accepts_nothing_costs_no_query(client: Either) -> None:
     with accepts_nothing() as full, fake_node(answers(5)) as good, client(full, good.address) as asking:
         assert [asking.get().value for _ in range(4)] == [5] * 4
 
@@ -86,7 +86,7 @@ def test_a_slow_answer_still_counts_when_no_other_comes(client: Either) -> None:
         assert asking.get().value == 5
 
 
-def test_questions_of_many_threads_survive_a_node_that_stops_and_one_that_resets() -> None:
+def test_queries_of_many_threads_survive_a_node_that_stops_and_one_that_resets() -> None:
     begun = threading.Event()
     with (
         fake_node(answers(1)) as one,

@@ -10,7 +10,7 @@ import pytest
 from state.client import ClientLimits, TooStaleError
 from state.client.answers import Reply
 from state.client.core import ClientCore
-from state.client.questions import Question
+from state.client.queries import Query
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.protocol.position_token import PositionToken
 from tests.state.client.both import Either
@@ -88,10 +88,10 @@ def test_what_was_written_is_required_of_its_store_alone(client: Either) -> None
 
 def test_seen_positions_only_grow() -> None:
     core = ClientCore(["http://a:1"], ClientLimits(), monotonic=True)
-    question = Question("/x", lambda reply: reply.json(), store="s")
+    query = Query("/x", lambda reply: reply.json(), store="s")
     tokens = [PositionToken.of_changelog("log", 0, offset).encode() for offset in (5, 9, 7)]
     for token in (*tokens, "no token"):
-        core.finish(question, Reply(200, {"storekeeper-position": token}, b"{}"))
+        core.finish(query, Reply(200, {"storekeeper-position": token}, b"{}"))
     requirement = core.added_to(FreshnessRequirement(max_lag=3, position=PositionToken.of_changelog("log", 1, 2)), "s")
     assert requirement.position is not None
     assert requirement.max_lag == 3

@@ -1,4 +1,4 @@
-"""Every question of both clients, answered by the nodes' own routes on three nodes."""
+"""Every query of both clients, answered by the nodes' own routes on three nodes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:
     assert sum(len(node.replicas) for node in lag) == 4 * 12 * 2
 
 
-def test_what_is_not_there_or_no_question(asking: Blocking | Awaiting) -> None:
+def test_what_is_not_there_or_no_query(asking: Blocking | Awaiting) -> None:
     with pytest.raises(UnknownStoreError):
         asking.call(lambda client: client.key_value("nowhere").get("k"))
     with pytest.raises(InvalidArgumentError):

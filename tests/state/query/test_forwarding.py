@@ -170,7 +170,7 @@ def test_a_scatter_asks_every_partition_at_one_holder_and_tells_what_is_missing(
     assert found.reasons
 
 
-def test_second_questions_are_bounded_to_a_share() -> None:
+def test_second_queries_are_bounded_to_a_share() -> None:
     async def slowish(_: httpx2.Request) -> httpx2.Response:
         await asyncio.sleep(0.05)
         return httpx2.Response(200, content=b"good")

@@ -19,7 +19,7 @@ class FakeLog(ChangelogReader):
     Attributes:
         records: the log by partition; offsets may have gaps.
         on_idle: called when a read finds nothing.
-        broker_up: whether questions are answered.
+        broker_up: whether requests are answered.
     """
 
     def __init__(self, partitions: int = 1, page: int = 2) -> None:

@@ -249,7 +249,7 @@ def test_a_topic_made_anew_waits_until_queries_know_its_partitions(storage: Rock
     try:
         eventually(lambda: replica.serving, 30, "it serves the old topic")
         log.topic_id, log.records = "id-2", {0: [Record(0, b"new", b"2")], 1: []}
-        replica.heard_end(replica.question(0.0), LogEnd("id-2"))
+        replica.heard_end(replica.request(0.0), LogEnd("id-2"))
         eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it doesn't open the new topic")
         assert not replica.serving
         replica.known_topic_id = log.topic_id

@@ -7,7 +7,7 @@ from state.replicas.freshness import FreshnessTracker, SourceProgress
 
 
 def told(tracker: FreshnessTracker, at_s: float, end: int, written: int | None = None) -> None:
-    tracker.saw_end(tracker.question(at_s), end, end if written is None else written)
+    tracker.saw_end(tracker.request(at_s), end, end if written is None else written)
 
 
 def test_nothing_is_known_before_the_first_answer() -> None:
@@ -19,8 +19,8 @@ def test_nothing_is_known_before_the_first_answer() -> None:
 def test_staleness_counts_from_when_the_end_was_asked_for() -> None:
     tracker = FreshnessTracker()
     tracker.opened(5)
-    question = tracker.question(10.0)
-    tracker.saw_end(question, 5, 5)  # the answer comes whenever it comes
+    request = tracker.request(10.0)
+    tracker.saw_end(request, 5, 5)  # the answer comes whenever it comes
     assert tracker.staleness_ms(10.25) == 250
     assert tracker.staleness_ms(9.0) == 0
     assert tracker.end(10.0005) == (5, 1), "ages are rounded up"
@@ -53,7 +53,7 @@ def test_it_grows_while_nobody_tells() -> None:
     assert tracker.staleness_ms(70.0) == 60_000
 
 
-def test_a_question_far_behind_is_kept_although_many_follow() -> None:
+def test_a_query_far_behind_is_kept_although_many_follow() -> None:
     tracker = FreshnessTracker()
     for step in range(1000):
         told(tracker, float(step), 10 + step)

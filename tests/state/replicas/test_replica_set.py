@@ -29,6 +29,6 @@ def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> No
     trackers = {replica: found.tracker for replica, found in held.replicas.items()}
     trackers[one].moved(1, {"pos": {0: (100, 200)}}, 10.0)
     for replica in (other, apart):
-        trackers[replica].saw_end(trackers[replica].question(10.5), 0, 0)
+        trackers[replica].saw_end(trackers[replica].request(10.5), 0, 0)
     reached = {replica: trackers[replica].source().offset("pos", 0) for replica in (other, apart)}
     assert reached == {other: 200, apart: None}

@@ -84,7 +84,7 @@ def test_what_is_by_no_schema_is_shown_as_it_is(registry: SlowRegistry, rows: Sc
     assert rows.shown(value[:-1]) == value[:-1]
 
 
-def test_the_schemas_of_a_store_are_there_before_the_first_question(registry: SlowRegistry, rows: SchemaRows) -> None:
+def test_the_schemas_of_a_store_are_there_before_the_first_query(registry: SlowRegistry, rows: SchemaRows) -> None:
     value = purchase(registry)
     registry.may_answer.set()
     rows.prefetch(["purchases"])

@@ -5,12 +5,12 @@ import { byId, counted, duration, element, grouped, setText, svg } from "./dom.j
 import { Gets, shortTime } from "./metrics.js";
 import { ask, Refused, token } from "./node.js";
 import { Picture } from "./picture.js";
-import { QuestionBox } from "./question.js";
+import { QueryBox } from "./query.js";
 
 const EVERY_MS = 1000;
 
 const picture = new Picture(byId("picture"), byId("detail"));
-const question = new QuestionBox();
+const query = new QueryBox();
 const pace = new RestorePace();
 const gets = new Gets();
 let lastSeen = null;
@@ -21,7 +21,7 @@ async function once() {
     const nowS = performance.now() / 1000;
     const restores = pace.look(cluster.nodes, nowS);
     picture.draw(cluster, pace);
-    question.offer(cluster.stores);
+    query.offer(cluster.stores);
     showFigures(cluster);
     showGets(gets.look(metrics, nowS));
     showRestores(restores);

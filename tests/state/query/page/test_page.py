@@ -97,7 +97,7 @@ def test_it_tells_a_node_that_is_given_no_partitions_yet(page: Page, shown: Show
         expect(page.locator("#picture .node-name").nth(2)).to_have_text("c")
 
 
-def test_questions_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
+def test_queries_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
     headers = {"storekeeper-served-by": "b", "storekeeper-role": "standby", "storekeeper-offset-lag": "7"}
     shown.answers["/state/keyvalue/rewards/a%2Fb?key_format=string"] = (
         '{"key": "a/b", "value": {"points": 12.0300}}',
@@ -112,7 +112,7 @@ def test_questions_are_answered_with_their_origin(page: Page, shown: Shown) -> N
         expect(page.locator("#origin")).to_contain_text("b (standby)")
         expect(page.locator("#origin")).to_contain_text("7")
         page.get_by_label("Store", exact=True).select_option("players")
-        page.get_by_label("Question", exact=True).select_option("top")
+        page.get_by_label("Query", exact=True).select_option("top")
         expect(page.get_by_label("Key", exact=True)).to_be_hidden()
         page.get_by_label("Rows", exact=True).fill("3")
         page.get_by_role("button", name="Ask").click()
@@ -123,8 +123,8 @@ def test_questions_are_answered_with_their_origin(page: Page, shown: Shown) -> N
         expect(page.locator("#answer .bad")).to_have_text("there is no such key")
 
 
-QUESTIONS = (
-    # store, question, key, and the path that is asked
+QUERIES = (
+    # store, query, key, and the path that is asked
     ("rewards", "keys that begin with", "..", "/state/keyvalues/rewards/prefix/Li4=?key_format=base64url&limit=10"),
     ("rewards", "keys that begin with", "", "/state/keyvalues/rewards/all?&limit=10"),
     ("players", "rank of a key", "4711", "/state/ranked/players/rank/4711?key_format=string"),
@@ -143,13 +143,13 @@ QUESTIONS = (
 
 
 def test_each_kind_of_store_is_asked_in_its_way(page: Page, shown: Shown) -> None:
-    paths = [path for *_, path in QUESTIONS]
+    paths = [path for *_, path in QUERIES]
     shown.answers.update({path: (f'["answer {number}"]', {}) for number, path in enumerate(paths)})
     with served(shown):
         page.goto(shown.address)
-        for number, (store, question, key, _) in enumerate(QUESTIONS):
+        for number, (store, query, key, _) in enumerate(QUERIES):
             page.get_by_label("Store", exact=True).select_option(store)
-            page.get_by_label("Question", exact=True).select_option(question)
+            page.get_by_label("Query", exact=True).select_option(query)
             for label, text in (("Key", key), ("From", "1000000"), ("To", "2000000")):
                 if page.get_by_label(label, exact=True).is_visible():
                     page.get_by_label(label, exact=True).fill(text)
@@ -232,7 +232,7 @@ def test_dark_and_light(page: Page, shown: Shown) -> None:
         assert paper() == light
 
 
-def test_a_question_that_comes_before_the_stores_are_known_is_asked_when_they_are(page: Page, shown: Shown) -> None:
+def test_a_query_that_comes_before_the_stores_are_known_is_asked_when_they_are(page: Page, shown: Shown) -> None:
     shown.answers["/state/keyvalue/rewards/k?key_format=string"] = ('{"value": 7}', {})
     held: list[Route] = []
     with served(shown):

@@ -12,20 +12,20 @@ from state.errors import InvalidArgumentError, SerializationError
 from state.query.answers.answer import Answer
 from state.query.answers.json_rows import RowLayout, RowTimes
 from state.query.answers.origins import Origin
-from state.query.reads.counts import CountQuestion
-from state.query.reads.gather import PartitionQuestion, _decoded
-from state.query.reads.many import KeysQuestion
+from state.query.reads.counts import CountQuery
+from state.query.reads.gather import PartitionQuery, _decoded
+from state.query.reads.many import KeysQuery
 from state.query.reads.pages import (
     CursorCodec,
     KeyRange,
     PageLimits,
-    PageQuestion,
+    PageQuery,
     RowPage,
     Scan,
     merge_pages,
     take_page,
 )
-from state.query.reads.ranked import ListQuestion, StandingQuestion
+from state.query.reads.ranked import ListQuery, StandingQuery
 
 rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
 
@@ -103,31 +103,31 @@ def test_a_scan_is_told_from_every_other_one() -> None:
 @given(st.builds(RowTimes, st.sampled_from(RowLayout), *[st.integers(0, 2**63 - 1)] * 4))
 def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     scan, limits = Scan("s", KeyRange(b"\xff", b"\xff\x01"), reverse=True, times=times), PageLimits(3, 4, 5)
-    question = PageQuestion(scan, limits)
-    query = dict(part.split("=", 1) for part in question.request([3], "of=4").path.partition("?")[2].split("&"))
-    assert PageQuestion.parse("s", query, PageLimits(9, 9, 9)) == question
-    assert PageQuestion.parse("s", query, PageLimits(1, 2, 3)) == PageQuestion(scan, PageLimits(1, 2, 3))
+    query = PageQuery(scan, limits)
+    parameters = dict(part.split("=", 1) for part in query.request([3], "of=4").path.partition("?")[2].split("&"))
+    assert PageQuery.parse("s", parameters, PageLimits(9, 9, 9)) == query
+    assert PageQuery.parse("s", parameters, PageLimits(1, 2, 3)) == PageQuery(scan, PageLimits(1, 2, 3))
     page = RowPage([(b"k", b""), (b"\xff", b"v")], b"\xff")
     origin = Origin("a", "t", 3, "active", 17, None, 12)
-    assert question.decode(question.encode(page, [origin])) == (page, [origin])
+    assert query.decode(query.encode(page, [origin])) == (page, [origin])
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff", b"{}", b'{"origins":[[]]}']
 )
 @pytest.mark.parametrize(
-    "question",
+    "query",
     [
-        PageQuestion(Scan("s"), PageLimits(1, 1)),
-        KeysQuestion("s", {}),
-        CountQuestion("s"),
-        ListQuestion("s", 1, 1),
-        StandingQuestion("s", b"k"),
+        PageQuery(Scan("s"), PageLimits(1, 1)),
+        KeysQuery("s", {}),
+        CountQuery("s"),
+        ListQuery("s", 1, 1),
+        StandingQuery("s", b"k"),
     ],
 )
-def test_another_version_s_answer_is_refused(question: PartitionQuestion[Any], body: bytes) -> None:
+def test_another_version_s_answer_is_refused(query: PartitionQuery[Any], body: bytes) -> None:
     with pytest.raises(SerializationError, match="let all nodes have one version"):
-        _decoded(question, Answer(200, [], body))
+        _decoded(query, Answer(200, [], body))
 
 
 CODEC = CursorCodec(b"k" * 32)

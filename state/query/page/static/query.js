@@ -1,4 +1,4 @@
-// The box that asks: which questions a store answers, their paths, and what came back from where.
+// The box that asks: which queries a store answers, their paths, and what came back from where.
 
 import { byId, element } from "./dom.js";
 import { ask } from "./node.js";
@@ -31,7 +31,7 @@ const ended = {
   path: (s, q) => `/state/sessions/${s}/ended/${time(q.from)}/${time(q.to)}?limit=${q.limit}`,
 };
 
-const QUESTIONS = {
+const QUERIES = {
   keyvalue: [get, prefix], global: [get, prefix], ranked: [get, top, rank, prefix],
   window: [windows], session: [active, sessions, ended],
 };
@@ -58,14 +58,14 @@ export function time(text, nowMs = Date.now()) {
   return Math.max(0, Math.round(at));
 }
 
-export class QuestionBox {
+export class QueryBox {
   #kinds = new Map();
   #waits = false;
 
   constructor() {
     byId("store").addEventListener("change", () => this.#offer());
     byId("kind").addEventListener("change", () => this.#showFields());
-    byId("question").addEventListener("submit", (event) => {
+    byId("query").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#askOnceOffered();
     });
@@ -80,18 +80,18 @@ export class QuestionBox {
     if (this.#waits) this.#askOnceOffered();
   }
 
-  #questions = () => QUESTIONS[this.#kinds.get(byId("store").value)] ?? [get];
+  #queries = () => QUERIES[this.#kinds.get(byId("store").value)] ?? [get];
 
   #offer() {
-    byId("kind").replaceChildren(...this.#questions().map(({ name }) => element("option", {}, name)));
+    byId("kind").replaceChildren(...this.#queries().map(({ name }) => element("option", {}, name)));
     this.#showFields();
   }
 
-  #chosen = () => this.#questions()[byId("kind").selectedIndex] ?? get;
+  #chosen = () => this.#queries()[byId("kind").selectedIndex] ?? get;
 
   #showFields() {
     const { fields } = this.#chosen();
-    for (const label of document.querySelectorAll("#question [data-for]")) label.hidden = !fields.includes(label.dataset.for);
+    for (const label of document.querySelectorAll("#query [data-for]")) label.hidden = !fields.includes(label.dataset.for);
   }
 
   // Who is quicker than the list of stores is answered when it comes.

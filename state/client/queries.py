@@ -1,4 +1,4 @@
-"""Questions to nodes as values: the path, the key whose partition it is about, and how to read the answer. No I/O.
+"""Queries to nodes as values: the path, the key whose partition it is about, and how to read the answer. No I/O.
 
 Keys are text or bytes; times are epoch milliseconds. What no node could answer is refused with InvalidArgumentError.
 """
@@ -28,11 +28,11 @@ NEXT_CURSOR = "storekeeper-next-cursor"
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T]):
-    """One question.
+class Query(Generic[T]):
+    """One query.
 
     Attributes:
-        path: with its query, but without the requirement.
+        path: with its query string, but without the requirement.
         read: reads the value from an answer with status 200.
         store: the store that it is about; empty if none.
         key: the key whose partition answers it; None if any node may.
@@ -56,20 +56,20 @@ class Question(Generic[T]):
     known: Reading[T] | None = None
 
     def path_for(self, requirement: FreshnessRequirement) -> str:
-        """The path with its query and a requirement."""
+        """The path with its query string and a requirement."""
         return self._with(requirement.query())
 
-    def following(self, cursor: str) -> Question[T]:
-        """The same question for the next page."""
+    def following(self, cursor: str) -> Query[T]:
+        """The same query for the next page."""
         return replace(self, path=self._with(f"cursor={quote(cursor, safe='')}"))
 
-    def _with(self, query: str) -> str:
-        return f"{self.path}{'&' if '?' in self.path else '?'}{query}" if query else self.path
+    def _with(self, parameters: str) -> str:
+        return f"{self.path}{'&' if '?' in self.path else '?'}{parameters}" if parameters else self.path
 
 
-def document(path: str, address: str | None = None) -> Question[Any]:
+def document(path: str, address: str | None = None) -> Query[Any]:
     """The JSON at a path, of one node or of any."""
-    return Question(path, lambda reply: reply.json(), address=address)
+    return Query(path, lambda reply: reply.json(), address=address)
 
 
 def about(
@@ -80,16 +80,16 @@ def about(
     options: ReadOptions,
     *,
     key: Key | None = None,
-) -> Question[T]:
-    """A question about a store.
+) -> Query[T]:
+    """A query about a store.
 
     `path` is below `/state/`, with `{}` in the place of the store's name. Parameters that are None are left out. With
     `key`, the key's partition answers; without one, any node may.
     """
     given = [(name, value) for name, value in parameters if value is not None]
-    query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given)
-    return Question(
-        path="/state/" + path.replace("{}", quote(store, safe=""), 1) + (f"?{query}" if query else ""),
+    query_string = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given)
+    return Query(
+        path="/state/" + path.replace("{}", quote(store, safe=""), 1) + (f"?{query_string}" if query_string else ""),
         read=read,
         store=store,
         key=None if key is None else key_bytes(key),
@@ -205,7 +205,7 @@ class ReadOptions(TypedDict, total=False):
     """Arguments that every read takes.
 
     Attributes:
-        max_staleness_ms: the answer includes all that was in the changelog that long before the question.
+        max_staleness_ms: the answer includes all that was in the changelog that long before the query.
         max_lag: at most this many changelog records are missing from it.
         position: a token, from an answer's `position`: this answer includes all that the earlier one did.
         wait_ms: how long to wait for a replica to become as fresh; `TooStaleError` after that. 0 by default.
