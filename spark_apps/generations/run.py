@@ -19,7 +19,7 @@ import structlog
 from spark_apps.generations.boundary import take_back
 from spark_apps.generations.catalog import first_journal, settings_of, spec_of
 from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
-from spark_apps.generations.journal import Generation, JournalFile
+from spark_apps.generations.journal import Generation, Journal, JournalFile
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.drain_barrier import BatchRefusedError
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
@@ -79,6 +79,7 @@ class GenerationRun:
     shared: SparkSession | None = None
     _spark: SparkSession | None = field(default=None, init=False)
     _first: Heartbeat = field(init=False)
+    _unwritten: Journal | None = field(default=None, init=False)
 
     def __call__(self) -> None:
         """Runs until `stop` is set, then lets the running batch finish; or until there is no generation for the role.
@@ -108,7 +109,10 @@ class GenerationRun:
                 self._run(desired, lease, heartbeats)
 
     def _desired(self) -> DesiredState | None:
-        journal = JournalFile(self.settings.durable, self.spec.name).read() or first_journal(self.spec)
+        journal = JournalFile(self.settings.durable, self.spec.name).read()
+        if journal is None:
+            # It describes the topology, which reads the settings: once is enough, and each poll would be too often.
+            self._unwritten = journal = self._unwritten or first_journal(self.spec)
         return desired_state_of(journal, self.role)
 
     def _pause(self, desired: DesiredState, heartbeats: HeartbeatWriter) -> None:

@@ -48,7 +48,9 @@ DRAIN_TIMEOUT_S = 45.0
 _BREAKER_WINDOW_S = 60.0
 _BREAKER_MIN_RECORDS = 1000
 """Fewer records in that time say nothing about the share of dead letters."""
-_POLL_S = 0.1
+_POLL_S = 1.0
+"""A query that failed waits this long for its end. Each look is a call into the JVM, also of an idle app."""
+_DRAIN_POLL_S = 0.05
 _WATCH_TIMEOUT_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -177,7 +179,7 @@ class AppRun:
             if self.clock.monotonic_s() >= deadline:
                 _log.warning("batch_cut_off", app=self.spec.name, after_s=DRAIN_TIMEOUT_S)
                 break
-            time.sleep(_POLL_S / 2)
+            time.sleep(_DRAIN_POLL_S)
         query.stop()
 
 

@@ -56,7 +56,7 @@ class WholeTopicReader:
 
     def __init__(self, kafka: Kafka, topic: str, name: str, timeout_s: float) -> None:
         partition = TopicPartition(topic, 0, 0)
-        from_start = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
+        from_start = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
         self._next = 0
         self._consumer = new_consumer(kafka, name, {**from_start, **RECONNECT})
         try:
