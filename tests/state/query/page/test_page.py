@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Error, Page, Route, expect, sync_playwright
 
 from tests.state.client.served_cluster import served_cluster
 from tests.state.query.page.shown_node import STORES, Shown, healthy, served
@@ -26,28 +26,39 @@ expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def tab() -> Iterator[Page]:
+    """One tab for all tests. Another context for each would start processes of the browser."""
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser.new_page(viewport={"width": 1240, "height": 900}, color_scheme="light")
+        browser.close()
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(tab: Page) -> Iterator[Page]:
     """A page that fails the test if a script fails, or if it calls another address than its own."""
     wrong: list[str] = []
-    with browser.new_context(viewport={"width": 1240, "height": 900}, color_scheme="light") as context:
-        found = context.new_page()
-        found.on("pageerror", lambda error: wrong.append(str(error)))
-        found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
-        yield found
-        asked = {
-            request.split("/")[2]
-            for request in (found.evaluate("performance.getEntries().map(e => e.name)"))
-            if request.startswith("http")
-        }
-        assert len(asked) <= 1, asked
+
+    def script_failed(error: Error) -> None:
+        wrong.append(str(error))
+
+    def said(message: ConsoleMessage) -> None:
+        if "Content Security" in message.text:
+            wrong.append(message.text)
+
+    tab.on("pageerror", script_failed)
+    tab.on("console", said)
+    yield tab
+    asked = {
+        request.split("/")[2]
+        for request in (tab.evaluate("performance.getEntries().map(e => e.name)"))
+        if request.startswith("http")
+    }
+    assert len(asked) <= 1, asked
+    tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+    tab.goto("about:blank")
+    tab.remove_listener("pageerror", script_failed)
+    tab.remove_listener("console", said)
     assert wrong == []
 
 
@@ -62,10 +73,12 @@ def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
         expect(page.locator(".replica")).to_have_count(sum(map(len, shown.replicas.values())))
         expect(page.locator("#figure-nodes")).to_have_text("3")
         expect(page.locator("#figure-serving-note")).to_have_text("34 partitions of 5 stores")
-        for node, replicas in shown.replicas.items():
-            for one in replicas:
-                drawn = page.locator(f'[data-name="{node}/{one["store"]}/{one["partition"]}"]')
-                expect(drawn).to_have_class(f"replica {one['role']}")
+        drawn = page.locator(".replica").evaluate_all("all => all.map(e => [e.dataset.name, e.getAttribute('class')])")
+        assert dict(drawn) == {
+            f"{node}/{one['store']}/{one['partition']}": f"replica {one['role']}"
+            for node, replicas in shown.replicas.items()
+            for one in replicas
+        }
         expect(page.locator("#stores tr")).to_have_count(len(STORES))
 
 
