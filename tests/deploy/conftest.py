@@ -1,4 +1,4 @@
-"""A supervisor of toy apps for each test."""
+"""A supervisor of toy apps for each test, and commands in the tests' process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.called_command import call  # noqa: F401 (a fixture)
 from tests.deploy.control.supervised import Supervised, start_supervised
 
 

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,9 +17,12 @@ from deploy.operations import exclusive
 from deploy.settings import OwnPlatformSettings
 from deploy.supervisor import find_orphans
 from deploy.up import check_no_other, check_ports, forget_removed_apps, is_free, listener
-from harness import adjusted
 from state.run_dir import remember_started
+from tests.deploy.called_command import Call
 from tests.integration.platform_process import PlatformProcess
+
+FEW = ("demo", "--purchases", "10")
+"""A demo that fails ends only after it has made its input."""
 
 
 @pytest.fixture
@@ -29,13 +30,14 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("command", ["up", "demo"])
-def test_a_taken_port_is_one_sentence(run_dir: Path, command: str) -> None:
+@pytest.mark.parametrize("command", [("up",), FEW])
+def test_a_taken_port_is_one_sentence(run_dir: Path, command: tuple[str, ...]) -> None:
+    """In a process of its own: none of those that it started outlives it."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         port = server.getsockname()[1]
-        done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call(command)
+        done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call(*command)
     assert done.returncode == 1
     assert f"storekeeper: Port {port} is taken by " in done.stderr
     assert "STOREKEEPER_AIRFLOW_PORT" in done.stderr
@@ -44,26 +46,27 @@ def test_a_taken_port_is_one_sentence(run_dir: Path, command: str) -> None:
         assert find_orphans(folder) == []
 
 
-def test_missing_jars_are_one_sentence(run_dir: Path, tmp_path: Path) -> None:
-    done = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none")).call("up")
+def test_missing_jars_are_one_sentence(call: Call, run_dir: Path, tmp_path: Path) -> None:
+    done = call(PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none")), "up")
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].endswith("run `storekeeper jars`.")
     assert "Traceback" not in done.stderr
 
 
-def test_too_little_disk_is_one_sentence_before_anything_is_written(run_dir: Path) -> None:
-    command = [sys.executable, *adjusted.command({"deploy.disk:ROOM_MB": 10**9}, "deploy.entry", ["up"])]
-    environment = PlatformProcess.in_folder(run_dir).environment
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def test_too_little_disk_is_one_sentence_before_anything_is_written(
+    call: Call, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.disk.ROOM_MB", 10**9)
+    done = call(PlatformProcess.in_folder(run_dir), "up")
     assert done.returncode == 1
     assert done.stderr.startswith("storekeeper: Only ")
     assert not run_dir.exists()
 
 
 @pytest.mark.parametrize("command", ["up", "status", "settings"])
-def test_a_configuration_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, command: str) -> None:
+def test_a_configuration_file_that_cannot_be_used_is_one_sentence(call: Call, tmp_path: Path, command: str) -> None:
     (tmp_path / "storekeeper.toml").write_text("kafka_prot = 1\n")
-    done = PlatformProcess.in_folder(tmp_path / "run").call(command)
+    done = call(PlatformProcess.in_folder(tmp_path / "run"), command)
     assert done.returncode == 78
     assert done.stderr.startswith(
         f"storekeeper: {tmp_path}/storekeeper.toml: there is no setting 'kafka_prot': did you"
@@ -71,8 +74,8 @@ def test_a_configuration_file_that_cannot_be_used_is_one_sentence(tmp_path: Path
     assert done.stderr.count("\n") == 1
 
 
-def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
-    done = PlatformProcess.in_folder(run_dir, kafka_port="many").call("up")
+def test_a_wrong_setting_is_one_sentence(call: Call, run_dir: Path) -> None:
+    done = call(PlatformProcess.in_folder(run_dir, kafka_port="many"), "up")
     assert done.returncode == 78
     assert done.stderr.startswith("storekeeper: Setting STOREKEEPER_KAFKA_PORT can't be used")
     assert done.stderr.count("\n") == 1
@@ -87,18 +90,18 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
     ],
 )
 def test_a_kafka_that_can_not_be_used_is_one_sentence(
-    run_dir: Path, command: str, settings: dict[str, str], says: str
+    call: Call, run_dir: Path, command: str, settings: dict[str, str], says: str
 ) -> None:
-    done = PlatformProcess.in_folder(run_dir, **settings).call(command)
+    done = call(PlatformProcess.in_folder(run_dir, **settings), command)
     assert done.returncode == 78
     assert done.stderr.startswith(f"storekeeper: {says}")
     assert done.stderr.count("\n") == 1
     assert not (run_dir / "kafka").exists()
 
 
-def test_two_at_once_are_refused(run_dir: Path) -> None:
+def test_two_at_once_are_refused(call: Call, run_dir: Path) -> None:
     with exclusive(RunLayout(run_dir).lock, "up"):
-        done = PlatformProcess.in_folder(run_dir).call("up")
+        done = call(PlatformProcess.in_folder(run_dir), "up")
     assert done.returncode == 1
     assert "`storekeeper up` (process " in done.stderr
 
@@ -117,27 +120,27 @@ def test_a_second_platform_by_accident_is_refused(tmp_path: Path, monkeypatch: p
     check_no_other(OwnPlatformSettings.load(run_dir=tmp_path / ".run"))
 
 
-def test_a_demo_beside_a_demo_is_refused_without_harm(run_dir: Path) -> None:
+def test_a_demo_beside_a_demo_is_refused_without_harm(call: Call, run_dir: Path) -> None:
     (run_dir / "demo").mkdir(parents=True)
     kept = run_dir / "demo" / "kept"
     kept.touch()
     with exclusive(RunLayout(run_dir).lock, "demo"):
-        done = PlatformProcess.in_folder(run_dir).call("demo")
+        done = call(PlatformProcess.in_folder(run_dir), "demo")
     assert done.returncode == 1
     assert kept.exists()
 
 
-def test_down_says_where_nothing_was_running(run_dir: Path) -> None:
+def test_down_says_where_nothing_was_running(call: Call, run_dir: Path) -> None:
     run_dir.mkdir()
     for _ in range(2):
-        done = PlatformProcess.in_folder(run_dir).call("down")
+        done = call(PlatformProcess.in_folder(run_dir), "down")
         assert (done.returncode, done.stdout) == (0, f"Nothing was running in {run_dir}.\n")
 
 
-def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) -> None:
+def test_a_failed_demo_still_leaves_its_report(call: Call, run_dir: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     platform = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none"))
-    assert platform.call("demo", "--report", str(report)).returncode == 1
+    assert call(platform, *FEW, "--report", str(report)).returncode == 1
     fields = json.loads(report.read_text())
     assert fields["verdict"] == "unfinished"
     assert "storekeeper jars" in fields["error"]
