@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,15 +25,30 @@ print(store_definitions(USER_APPS.values()))
 print("pyspark" in sys.modules, tests.__path__)
 """
 
+REFUSED = {
+    "page_clicks.spec:PAGE_CLICKS": "No module named 'page_clicks'",
+    "broken:APP": "SyntaxError",
+    "page_views.app:PAGE_CLICKS": "has no attribute 'PAGE_CLICKS'",
+    "page_views": "named <module>:<variable>",
+    "odd:A_TEXT": "is no AppSpec",
+    "odd:TAKEN": "an app pos, and there is another",
+    "odd:A_PROCESS": "an app shared_driver, and there is another",
+    "odd:TAKEN_STORE": "apps pos and page_views both have a store rewards",
+    "page_views.app:PAGE_VIEWS,odd:AGAIN": "an app page_views, and there is another",
+    "page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS": "page_views and page_counts both have a store tot",
+}
+"""Values of the setting, and what is told of each."""
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of somebody's with an app, and with things that can't be one."""
-    write_new_app(plan_new_app("page_views"), tmp_path)
-    write_new_app(plan_new_app("page_counts"), tmp_path)
-    (tmp_path / "tests" / "__init__.py").touch()
-    (tmp_path / "broken.py").write_text("APP = (")
-    (tmp_path / "odd.py").write_text(
+    made = tmp_path_factory.mktemp("own")
+    write_new_app(plan_new_app("page_views"), made)
+    write_new_app(plan_new_app("page_counts"), made)
+    (made / "tests" / "__init__.py").touch()
+    (made / "broken.py").write_text("APP = (")
+    (made / "odd.py").write_text(
         "from dataclasses import replace\n"
         "from page_views.app import PAGE_VIEWS\n"
         "A_TEXT = 'page_views'\n"
@@ -42,10 +58,10 @@ def folder(tmp_path: Path) -> Path:
         "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=(), tables=())\n"
         "AGAIN = replace(PAGE_VIEWS, stores=(), tables=())\n"
     )
-    return tmp_path
+    return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run(folder: Path) -> Run:
     def started(*arguments: str, own_apps: str, environment: Mapping[str, str] | None = None) -> object:
         own = {"STOREKEEPER_OWN_APPS": own_apps, "STOREKEEPER_OWN_APPS_DIR": str(folder)}
@@ -69,26 +85,21 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
     assert str(Path(__file__).parents[1]) in loaded, "a package of that folder hides one of ours"
 
 
-@pytest.mark.parametrize(
-    ("own_apps", "told"),
-    [
-        ("page_clicks.spec:PAGE_CLICKS", "No module named 'page_clicks'"),
-        ("broken:APP", "SyntaxError"),
-        ("page_views.app:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
-        ("page_views", "named <module>:<variable>"),
-        ("odd:A_TEXT", "is no AppSpec"),
-        ("odd:TAKEN", "an app pos, and there is another"),
-        ("odd:A_PROCESS", "an app shared_driver, and there is another"),
-        ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
-        ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
-        ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
-    ],
-)
-def test_one_that_cannot_be_is_refused_with_a_sentence(run: Run, own_apps: str, told: str) -> None:
-    done = run("-m", "deploy.entry", "plan", own_apps=own_apps)
-    assert done.returncode == 78
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.fixture(scope="module")
+def refusals(run: Run) -> dict[str, tuple[int, str]]:
+    """The exit code and the standard error of a command, for each of `REFUSED`."""
+    done = run("-m", "tests.spark_apps.refusing_commands", *REFUSED, own_apps="")
+    return dict(zip(REFUSED, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize(("own_apps", "told"), REFUSED.items())
+def test_one_that_cannot_be_is_refused_with_a_sentence(
+    refusals: dict[str, tuple[int, str]], own_apps: str, told: str
+) -> None:
+    code, shown = refusals[own_apps]
+    assert code == 78
+    assert told in shown
+    assert "Traceback" not in shown
 
 
 def test_an_app_is_not_run_beside_one_that_cannot_be(run: Run) -> None:
