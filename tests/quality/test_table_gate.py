@@ -58,7 +58,7 @@ def without_address(offset: int) -> dict[str, Any]:
     return line(offset, DeliveryType="TAKEAWAY", City=None, State=None, PinCode=None)
 
 
-def test_a_good_batch_is_published_and_entered_in_a_catalogue_and_a_bad_line_keeps_its_batch_back(
+def test_a_good_batch_is_published_and_entered_in_a_catalogue_and_bad_or_repeated_lines_keep_their_batch_back(
     spark: SparkSession, settings: QualitySettings
 ) -> None:
     hive = SparkProperties({"spark.sql.catalogImplementation": "hive"})
@@ -84,10 +84,14 @@ def test_a_good_batch_is_published_and_entered_in_a_catalogue_and_a_bad_line_kee
     assert cities.metadata["comment"] == "Of the delivery address; null without one."
     version = DeltaTable(local_table(settings, "hadoop_export")).version()
 
-    stage(settings, line(4), line(5, TotalValue=Decimal("59.0000")))
+    # A line of the batch before, and one that is there twice in this batch.
+    stage(settings, line(1), line(4), line(4), line(5, TotalValue=Decimal("59.0000")))
     verdict = decide(gate)
     assert verdict.status is Status.QUARANTINED
-    assert verdict.reasons == ("TotalValue is ItemPrice x ItemQty. Failing rows: 1.",)
+    assert sorted(verdict.reasons) == [
+        "Each row is there once, by _partition, _offset. Failing rows: 3.",
+        "TotalValue is ItemPrice x ItemQty. Failing rows: 1.",
+    ]
     assert published_invoices(settings) == good
     assert DeltaTable(local_table(settings, "hadoop_export")).version() == version
     assert gate.pending() is None
@@ -116,16 +120,6 @@ def test_whatever_is_wrong_with_lines_is_told(gate: TableGate, spark: SparkSessi
 def test_a_missing_column_is_a_verdict_and_not_an_error(gate: TableGate, settings: QualitySettings) -> None:
     stage(settings, line(1), without="ItemPrice")
     assert decide(gate).reasons == ("The columns are the declared ones.",)
-
-
-def test_a_line_item_staged_twice_is_not_published_twice(
-    gate: TableGate, spark: SparkSession, settings: QualitySettings
-) -> None:
-    tomorrow = datetime.date(2025, 10, 10)
-    stage(settings, line(1), line(2, day=tomorrow))
-    assert decide(gate).passed
-    stage(settings, line(1), line(3), line(3))
-    assert decide(gate).reasons == ("Each row is there once, by _partition, _offset. Failing rows: 3.",)
 
 
 def test_a_crash_between_publication_and_archive_neither_repeats_nor_forgets(
