@@ -75,10 +75,21 @@ class DagServer:
 
     def run(self, dag_id: str, conf: dict[str, Any], variables: dict[str, str], output: Path) -> int:
         """Runs a DAG to its end; what it says is in `output`. Returns its exit code."""
+        return self._order(dag_id, variables, output, conf=conf)
+
+    def taken(self, dag_id: str, wrong: list[dict[str, Any]], variables: dict[str, str], output: Path) -> list[Any]:
+        """Tries to run a DAG with each of some wrong confs. Returns those that Airflow didn't refuse."""
+        assert self._order(dag_id, variables, output, wrong=wrong) == 0, output.read_text()
+        found: list[Any] = json.loads(output.read_text().splitlines()[-1])
+        return found
+
+    def _order(self, dag_id: str, variables: dict[str, str], output: Path, **confs: object) -> int:
+        file = str(self.folder / f"{dag_id}.py")
         order = {
-            "file": str(self.folder / f"{dag_id}.py"),
-            "conf": conf,
-            "environment": variables,
+            "file": file,
+            **confs,
+            # A run parses every DAG of the folder, and writes it to the database, before it begins.
+            "environment": {**variables, "AIRFLOW__CORE__DAGS_FOLDER": file},
             "output": str(output),
         }
         assert self.process.stdin is not None
@@ -132,14 +143,9 @@ def run_dag(dag_server: DagServer, airflow_home: dict[str, str], control: Contro
 
     def run(dag_id: str, conf: dict[str, Any] | None = None, **settings: str) -> DagRun:
         output = next(outputs)
-        # A run writes every DAG of the folder to the database before it begins.
         if control.process is None:
             control.start()
-        own = {
-            "AIRFLOW__CORE__DAGS_FOLDER": str(dag_server.folder / f"{dag_id}.py"),
-            "AIRFLOW_CONN_STOREKEEPER_DEFAULT": connection_to(control),
-        }
-        chosen = {**airflow_home, **own, **settings}
+        chosen = {**airflow_home, "AIRFLOW_CONN_STOREKEEPER_DEFAULT": connection_to(control), **settings}
         code = dag_server.run(dag_id, conf or {}, environment(tmp_path / "run", **chosen), output)
         said = output.read_text()
         assert code == 0, said

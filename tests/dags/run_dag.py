@@ -1,8 +1,9 @@
 """Runs DAGs by `dag.test()`, each in a process of its own: `python -m tests.dags.run_dag`, with orders on its input.
 
 Each line there is a JSON object: `file`, `conf`, `environment`, and `output`, the file that everything is written to
-that the run says; its last line is the outcome as JSON. Answered by a line with the exit code. Importing Airflow takes
-longer than most runs: this process does it once, and each run is a fork of it, before anything is opened.
+that the run says; its last line is the outcome as JSON. With `wrong`, a list of confs, in place of `conf`, its last
+line has those that Airflow didn't refuse. Answered by a line with the exit code. Importing Airflow takes longer than
+most runs: this process does it once, and each run is a fork of it, before anything is opened.
 """
 
 from __future__ import annotations
@@ -18,18 +19,37 @@ from airflow import settings
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
+from airflow.sdk.exceptions import ParamValidationError
 from airflow.sdk.execution_time.supervisor import in_process_api_server
 from airflow.utils.session import create_session
 from sqlalchemy import func
 from sqlalchemy.orm import configure_mappers
 
 
+def dag_of(file: Path) -> Any:
+    """The DAG of a file."""
+    bag = DagBag(file)
+    assert not bag.import_errors, bag.import_errors
+    dag = bag.dags[file.stem]
+    dag.deadline = None  # `dag.test()` looks for deadlines in the database, where it doesn't put them
+    return dag
+
+
+def try_wrong(file: Path, confs: list[dict[str, Any]]) -> None:
+    """Tries to run the DAG with each conf, and prints those whose params Airflow didn't refuse."""
+    dag, taken = dag_of(file), []
+    for conf in confs:
+        try:
+            dag.test(run_conf=conf)
+        except ParamValidationError:
+            continue
+        taken.append(conf)
+    sys.stdout.write(f"\n{json.dumps(taken)}\n")
+
+
 def main(file: Path, conf: dict[str, Any]) -> None:
     """Runs the DAG and prints the outcome."""
-    bag, dag_id = DagBag(file), file.stem
-    assert not bag.import_errors, bag.import_errors
-    dag = bag.dags[dag_id]
-    dag.deadline = None  # `dag.test()` looks for deadlines in the database, where it doesn't put them
+    dag, dag_id = dag_of(file), file.stem
     with create_session() as session:
         before = session.query(func.max(DagRun.id)).scalar() or 0
     run = dag.test(run_conf=conf)
@@ -81,7 +101,11 @@ def _run(order: dict[str, Any]) -> None:
         os.environ.update(order["environment"])  # noqa: TID251
         settings.configure_vars()
         settings.configure_orm()
-        main(Path(order["file"]), order["conf"])
+        file = Path(order["file"])
+        if "wrong" in order:
+            try_wrong(file, order["wrong"])
+        else:
+            main(file, order["conf"])
         code = 0
     except BaseException:
         traceback.print_exc()

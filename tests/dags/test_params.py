@@ -25,7 +25,13 @@ def test_any_other_is_named_with_the_nearest_one_and_all_that_there_are() -> Non
 
 
 @pytest.mark.airflow
-@pytest.mark.parametrize("dag_id", ["cleanup_stores", "upgrade_nodes"])
+@pytest.mark.parametrize(
+    "dag_id",
+    [
+        "cleanup_stores",
+        pytest.param("upgrade_nodes", marks=pytest.mark.long("test_dag_files.py has the hook of every task")),
+    ],
+)
 def test_a_run_with_an_unknown_param_fails_before_it_does_anything(
     run_dag: RunDag, tmp_path: Path, dag_id: str
 ) -> None:
