@@ -11,6 +11,7 @@ from typing import Any, Self
 import httpx2
 
 from deploy.errors import StartError
+from state.security.no_tls import NO_TLS
 
 _FINAL_STATES = frozenset({"success", "failed"})
 _REPEATS = 4
@@ -18,7 +19,7 @@ _PAUSE_S = 0.5
 
 
 class AirflowClient:
-    """Talks to one Airflow as one user. Not thread-safe; close it or use it as a context manager."""
+    """Talks to one Airflow as one user, by plain HTTP. Not thread-safe; close it or use it as a context manager."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class AirflowClient:
         `transport` stands in for the network.
         """
         self._sleep = sleep
-        self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False, transport=transport)
+        self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False, verify=NO_TLS, transport=transport)
         self._url = url
         self._login = {"username": username, "password": password}
 

@@ -20,6 +20,7 @@ from harness.changelog_writer import KafkaChangelogWriter
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
+from state.security.no_tls import NO_TLS
 
 HEADERS = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
 _READY_S = 180.0
@@ -101,7 +102,7 @@ class NodeProcess:
     def get(self, path: str, **options: Any) -> httpx2.Response:
         """One GET."""
         if self._http is None:
-            self._http = httpx2.Client(trust_env=False)
+            self._http = httpx2.Client(trust_env=False, verify=NO_TLS)
         return self._http.get(self.address + path, timeout=_ANSWER_S, **options)
 
     def answer(self, path: str, **options: Any) -> httpx2.Response:

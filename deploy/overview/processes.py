@@ -18,6 +18,7 @@ from deploy.supervisor_rpc import ProcessInfo
 from spark_apps.generations.desired_state import Role
 from spark_apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState
+from state.security.no_tls import NO_TLS
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",
@@ -100,7 +101,7 @@ def node_problem(url: str) -> str | None:
 
 def _status(url: str) -> int | None:
     try:
-        return httpx2.get(url, timeout=3.0, trust_env=False).status_code
+        return httpx2.get(url, timeout=3.0, trust_env=False, verify=NO_TLS).status_code
     except httpx2.HTTPError:
         return None
 

@@ -23,6 +23,7 @@ from harness.waiting import eventually
 from state.clock import SystemClock
 from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
+from state.security.no_tls import NO_TLS
 from tests.faults.attack_strings import BAD_CURSORS, TRAVERSALS
 from tests.faults.raw_http import RawAnswer, RawConnection
 from tests.refused_node import refused_here
@@ -94,7 +95,7 @@ def unharmed(nodes: Nodes) -> Iterator[None]:
     done, failures, answered = threading.Event(), list[str](), Counter[str]()
 
     def behave() -> None:
-        with httpx2.Client(trust_env=False, timeout=15) as http:
+        with httpx2.Client(trust_env=False, verify=NO_TLS, timeout=15) as http:
             asking = BehavingClient(http)
             while not done.wait(0.005) or answered.total() < 10:
                 for node in nodes:

@@ -17,6 +17,7 @@ import httpx2
 
 from harness.ports import free_ports
 from harness.waiting import eventually
+from state.security.no_tls import NO_TLS
 from tests.deploy.control.supervised import environment
 
 _PROJECT = Path(__file__).parents[2]
@@ -88,7 +89,8 @@ class LiveAirflow:
 
     def _answers(self) -> bool:
         try:
-            return httpx2.get(f"http://127.0.0.1:{self._port}/api/v2/version", trust_env=False).status_code == 200
+            version = f"http://127.0.0.1:{self._port}/api/v2/version"
+            return httpx2.get(version, trust_env=False, verify=NO_TLS).status_code == 200
         except httpx2.HTTPError:
             return False
 

@@ -16,6 +16,7 @@ import psutil
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.clock import SystemClock
+from state.security.no_tls import NO_TLS
 from tests.deploy.control import toy_command
 
 WAIT_S = 60
@@ -100,7 +101,9 @@ class ControlProcess:
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
         """An answer to a caller with the token."""
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx2.request(method, self.address + path, headers=headers, trust_env=False, timeout=30, **more)
+        return httpx2.request(
+            method, self.address + path, headers=headers, trust_env=False, verify=NO_TLS, timeout=30, **more
+        )
 
     def put(self, name: str, *arguments: str) -> dict[str, Any]:
         """Asks for a job."""
@@ -122,7 +125,7 @@ class ControlProcess:
         assert self.process is not None
         assert self.process.poll() is None, "the control process has ended"
         try:
-            return httpx2.get(self.address + "/livez", trust_env=False).status_code == 200
+            return httpx2.get(self.address + "/livez", trust_env=False, verify=NO_TLS).status_code == 200
         except httpx2.HTTPError:
             return False
 

@@ -25,6 +25,7 @@ from deploy.control.views import PlatformViews
 from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.security.access import Authenticator
+from state.security.no_tls import NO_TLS
 from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
@@ -87,8 +88,8 @@ def data_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_airflows_leave_nothing_is_shown() -> None:
     with served(opened(look_allowed=False)) as address:
         for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
-            assert httpx2.get(f"{address}/{path}", trust_env=False).status_code in {401, 403}
-        page = httpx2.get(f"{address}/", trust_env=False)
+            assert httpx2.get(f"{address}/{path}", trust_env=False, verify=NO_TLS).status_code in {401, 403}
+        page = httpx2.get(f"{address}/", trust_env=False, verify=NO_TLS)
     assert page.status_code == 200
     assert "rewards" not in page.text
     assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
@@ -138,9 +139,11 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
 
 def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> None:
     with served(opened(look_allowed=True)) as address:
-        export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False)
-        evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False)
-        module = httpx2.get(f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False)
+        export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False, verify=NO_TLS)
+        evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False, verify=NO_TLS)
+        module = httpx2.get(
+            f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
+        )
     assert "hadoop_export is not a topology" in export.text
     assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
     assert "there is no app &#x27;spark_apps.apps.pos:POS" in module.text
@@ -166,9 +169,9 @@ def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -
         "nothing/index.html",
     ]
     with served(opened(look_allowed=True)) as address:
-        page = httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False)
+        page = httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False, verify=NO_TLS)
         answers = {
-            name: httpx2.get(f"{address}/data_docs/{quote(name).replace('.', '%2E')}", trust_env=False)
+            name: httpx2.get(f"{address}/data_docs/{quote(name).replace('.', '%2E')}", trust_env=False, verify=NO_TLS)
             for name in refused
         }
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -182,5 +185,5 @@ def test_a_platform_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
     with served(opened(look_allowed=True)) as address:
         for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
-            answer = httpx2.get(f"{address}/{path}", trust_env=False)
+            answer = httpx2.get(f"{address}/{path}", trust_env=False, verify=NO_TLS)
             assert (answer.status_code, AWAY_SAID in unescape(answer.text)) == (503, True), path
