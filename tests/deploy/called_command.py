@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 from subprocess import CompletedProcess
+from typing import NoReturn
 
 import pytest
 
@@ -15,6 +16,10 @@ from tests.integration.platform_process import PlatformProcess
 
 Call = Callable[..., "CompletedProcess[str]"]
 """Takes a platform and a command's words."""
+
+
+def _no_platform(*_: object) -> NoReturn:
+    pytest.fail("the command began to start a platform, and should have refused")
 
 
 @pytest.fixture
@@ -30,6 +35,7 @@ def call(called_here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
                 patch.setenv(name, value)
             patch.chdir(platform.run_dir.parent)
             patch.setattr(signal, "signal", lambda *_: None)
+            patch.setattr("deploy.up.start_supervisor", _no_platform)
             patch.setattr(sys, "argv", ["storekeeper", *words])
             capsys.readouterr()
             with pytest.raises(SystemExit) as ended:
