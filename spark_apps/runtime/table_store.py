@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _S3 = ("s3", "s3a")
-_BY_A_CLIENT = re.compile(r"org\.apache\.hadoop\.(fs\.s3a|hdfs|ipc)\.")
+_BY_A_CLIENT = re.compile(r"org\.apache\.hadoop\.(fs\.s3a|hdfs|ipc)\.|software\.amazon\.awssdk\.services\.s3\.")
+"""S3A reads a file's rows in threads of its own: their errors name Amazon's client alone."""
 _NO_ANSWER = re.compile(
     r"(?:java\.net\.(?:Connect|NoRouteToHost|SocketTimeout|UnknownHost)Exception"
     r"|ConnectTimeoutException|NoHttpResponseException|SdkClientException|AWSClientIOException): ([^\n]+)"

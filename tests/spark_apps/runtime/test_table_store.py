@@ -69,3 +69,20 @@ def test_a_store_that_does_not_answer_spark_is_named_and_other_errors_stay(
         impatient.parquet(f"{tables}/rewards")
     with pytest.raises(AnalysisException), reaching_by_spark(tables):
         spark_session.read.parquet(str(tmp_path / "none"))
+
+
+_FROM_A_THREAD_OF_S3A = """An error occurred while calling o93.persist.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3://lake/tables/t.
+Caused by: java.io.IOException: Client error accessing s3://lake/tables/t, failed with: Unable to execute HTTP request
+\tat software.amazon.s3.analyticsaccelerator.exceptions.ExceptionHandler.toIOException(ExceptionHandler.java:77)
+Caused by: software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: Connection refused
+\tat software.amazon.awssdk.services.s3.DefaultS3Client.getObject(DefaultS3Client.java:6416)
+"""
+
+
+def test_a_store_that_goes_away_while_a_file_is_read_is_named() -> None:
+    with (
+        pytest.raises(TablesUnreachableError, match=r"the store of s3://lake/tables .*Connection refused"),
+        reaching_by_spark(RemoteFolder("s3://lake/tables")),
+    ):
+        raise RuntimeError(_FROM_A_THREAD_OF_S3A)
