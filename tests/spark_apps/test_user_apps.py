@@ -25,18 +25,18 @@ print(store_definitions(USER_APPS.values()))
 print("pyspark" in sys.modules, tests.__path__)
 """
 
-REFUSED = {
-    "page_clicks.spec:PAGE_CLICKS": "No module named 'page_clicks'",
-    "broken:APP": "SyntaxError",
-    "page_views.app:PAGE_CLICKS": "has no attribute 'PAGE_CLICKS'",
-    "page_views": "named <module>:<variable>",
-    "odd:A_TEXT": "is no AppSpec",
-    "odd:TAKEN": "an app pos, and there is another",
-    "odd:A_PROCESS": "an app shared_driver, and there is another",
-    "odd:TAKEN_STORE": "apps pos and page_views both have a store rewards",
-    "page_views.app:PAGE_VIEWS,odd:AGAIN": "an app page_views, and there is another",
-    "page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS": "page_views and page_counts both have a store tot",
-}
+REFUSED = (
+    ("page_clicks.spec:PAGE_CLICKS", "No module named 'page_clicks'"),
+    ("broken:APP", "SyntaxError"),
+    ("page_views.app:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
+    ("page_views", "named <module>:<variable>"),
+    ("odd:A_TEXT", "is no AppSpec"),
+    ("odd:TAKEN", "an app pos, and there is another"),
+    ("odd:A_PROCESS", "an app shared_driver, and there is another"),
+    ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
+    ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
+    ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
+)
 """Values of the setting, and what is told of each."""
 
 
@@ -88,11 +88,11 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
 @pytest.fixture(scope="module")
 def refusals(run: Run) -> dict[str, tuple[int, str]]:
     """The exit code and the standard error of a command, for each of `REFUSED`."""
-    done = run("-m", "tests.spark_apps.refusing_commands", *REFUSED, own_apps="")
-    return dict(zip(REFUSED, json.loads(done.stdout), strict=True))
+    done = run("-m", "tests.spark_apps.refusing_commands", *(own_apps for own_apps, _ in REFUSED), own_apps="")
+    return {own_apps: found for (own_apps, _), found in zip(REFUSED, json.loads(done.stdout), strict=True)}
 
 
-@pytest.mark.parametrize(("own_apps", "told"), REFUSED.items())
+@pytest.mark.parametrize(("own_apps", "told"), REFUSED)
 def test_one_that_cannot_be_is_refused_with_a_sentence(
     refusals: dict[str, tuple[int, str]], own_apps: str, told: str
 ) -> None:
