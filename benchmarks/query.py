@@ -32,9 +32,10 @@ from harness.broker import Broker, start_broker
 from harness.changelog_writer import KafkaChangelogWriter
 from harness.node_process import NodeProcess, make_nodes
 from harness.ports import free_ports
+from harness.tokens import write_callers
 from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
-from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, new_token
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PEER = "Kafka Streams 4.2 behind Vert.x 4.5"
@@ -266,7 +267,7 @@ def run(sizes: Sizes, folder: Path) -> Bench:
         token = new_token()
         tokens = folder / "tokens"
         reader = Caller("bench", frozenset({Role.READER}))
-        write_tokens(tokens, [TokenRecord(reader, token_digest(token.encode()))])
+        write_callers(tokens, {token: reader})
         bearer = {"authorization": f"Bearer {token}"}
         (guarded,) = running.enter_context(running_nodes(broker, folder / "token", tokens_file=tokens))
         here, there = running.enter_context(running_nodes(broker, folder / "two", "ab"))

@@ -17,8 +17,9 @@ import pytest
 from harness.broker import Broker
 from harness.certificates import make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.tokens import write_callers
 from harness.waiting import eventually
-from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, new_token
 from tests.faults.raw_http import RawConnection
 
 pytestmark = [
@@ -62,7 +63,7 @@ def attacked(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     authority = make_authority(folder / "ca")
     certificate, key = authority.issue("node")
     tokens = folder / "tokens"
-    write_tokens(tokens, [TokenRecord(Caller("all", frozenset({Role.READER})), token_digest(TOKEN.encode()))])
+    write_callers(tokens, {TOKEN: Caller("all", frozenset({Role.READER}))})
     served = f"rewards={TOPIC}"
     (plain,) = make_nodes(broker, folder / "plain", served, "a", replicas=0, cluster="plain", tokens_file=tokens)
     (tls,) = make_nodes(

@@ -33,8 +33,8 @@ class Sizes:
     Attributes:
         seconds: how long a fault lasts.
         kills: how often a node is killed.
-        updates: so many a second.
-        queries: so many a second.
+        updates: how many a second.
+        queries: how many a second.
         tolerance_s: an answer may miss what was acknowledged within so long, if it doesn't say itself how much.
         timeout_s: of a query of the client.
     """

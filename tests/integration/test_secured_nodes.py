@@ -20,6 +20,7 @@ from deploy.control.settings import OperationsSettings
 from harness.broker import Broker
 from harness.certificates import Authority, make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from harness.tokens import write_callers
 from harness.waiting import eventually
 from state.security.access import Caller, Role, TokenRecord, new_token, read_tokens, token_digest, write_tokens
 
@@ -64,13 +65,14 @@ def secured(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     authority = make_authority(folder / "ca")
     certificate, key = authority.issue("node")
     tokens = folder / "tokens"
-    write_tokens(
+    reader = frozenset({Role.READER})
+    write_callers(
         tokens,
-        [
-            TokenRecord(Caller("all", frozenset({Role.READER})), token_digest(READER.encode())),
-            TokenRecord(Caller("one", frozenset({Role.READER}), frozenset({"open"})), token_digest(ONE_STORE.encode())),
-            TokenRecord(Caller("watch", frozenset({Role.MONITOR})), token_digest(MONITOR.encode())),
-        ],
+        {
+            READER: Caller("all", reader),
+            ONE_STORE: Caller("one", reader, frozenset({"open"})),
+            MONITOR: Caller("watch", frozenset({Role.MONITOR})),
+        },
     )
     for topic in ("secured-open", "secured-closed"):
         broker.create_topic(topic, config=COMPACTED)

@@ -37,7 +37,7 @@ REFUSED = (
     ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
     ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
 )
-"""Values of the setting, and what is told of each."""
+"""Values of the setting, and what the message about each has in it."""
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ def refusals(run: Run) -> dict[str, tuple[int, str]]:
     return {own_apps: found for (own_apps, _), found in zip(REFUSED, json.loads(done.stdout), strict=True)}
 
 
-@pytest.mark.parametrize(("own_apps", "told"), REFUSED)
+@pytest.mark.parametrize(("own_apps", "message"), REFUSED)
 def test_one_that_cannot_be_is_refused_with_a_sentence(
-    refusals: dict[str, tuple[int, str]], own_apps: str, told: str
+    refusals: dict[str, tuple[int, str]], own_apps: str, message: str
 ) -> None:
     code, shown = refusals[own_apps]
     assert code == 78
-    assert told in shown
+    assert message in shown
     assert "Traceback" not in shown
 
 

@@ -20,6 +20,7 @@ from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
 from deploy.control.lineage import Dataset, Lineage
 from deploy.control.views import PlatformViews, UnknownAppError, UnknownTableError
+from harness.tokens import write_callers
 from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError
@@ -29,10 +30,7 @@ from state.security.access import (
     Caller,
     Role,
     TokenBook,
-    TokenRecord,
     new_token,
-    token_digest,
-    write_tokens,
 )
 from tests.deploy.control.toys import await_begin, let_end, toy
 
@@ -79,11 +77,7 @@ def jobs_in(folder: Path) -> Jobs:
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
     path = tmp_path / "tokens"
-    records = [
-        TokenRecord(Caller(str(role), frozenset({role})), token_digest(token.encode()))
-        for role, token in TOKENS.items()
-    ]
-    write_tokens(path, records)
+    write_callers(path, {token: Caller(str(role), frozenset({role})) for role, token in TOKENS.items()})
     callers = Callers(own_token(tmp_path / "control.token"), Authenticator(TokenBook(path, CLOCK)))
     jobs = jobs_in(tmp_path)
     yield Gate(make_app(jobs, Views(), CLOCK), callers)

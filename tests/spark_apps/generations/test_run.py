@@ -12,13 +12,14 @@ from spark_apps.generations import run as run_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
-from spark_apps.generations.desired_state import Role
-from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.desired_state import Role, desired_state_of
+from spark_apps.generations.journal import Journal, JournalFile
 from spark_apps.generations.run import BatchLimit, GenerationRun
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.drain_barrier import BatchRefusedError
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
 from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
@@ -84,6 +85,24 @@ def test_orders_that_cannot_be_watched_end_the_term(tmp_path: Path) -> None:
 
     with run._watching(orders, reached, ended):
         assert ended.wait(30)
+
+
+def test_an_app_that_never_changed_is_described_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[str] = []
+
+    def first(spec: AppSpec) -> Journal:
+        described.append(spec.name)
+        return first_journal(spec)
+
+    monkeypatch.setattr(run_module, "first_journal", first)
+    run = GenerationRun(POS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event(), Role.LIVE)
+    assert run._desired() == run._desired()
+    assert described == ["pos"]
+    started = steps.started(steps.planned(first_journal(POS), POS, []), 2)
+    JournalFile(tmp_path, POS.name).write(steps.begun(started, 2, compares=True))
+    changed = JournalFile(tmp_path, POS.name).read()
+    assert changed is not None
+    assert run._desired() == desired_state_of(changed, Role.LIVE), "a journal that is written later is followed"
 
 
 def test_a_limit_lets_nothing_begin_behind_it() -> None:

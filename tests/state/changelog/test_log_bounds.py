@@ -17,7 +17,7 @@ NOT_TOLD = -1001
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Told:
+class ScriptedClient:
     """A client that tells what the test says, by what it is asked for."""
 
     def __init__(self, by_request: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> None:
@@ -46,7 +46,7 @@ class Unknown:
 
 
 def client(by_request: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> Consumer:
-    return cast("Consumer", Told(by_request))
+    return cast("Consumer", ScriptedClient(by_request))
 
 
 def test_bounds_are_what_is_told() -> None:
@@ -55,7 +55,7 @@ def test_bounds_are_what_is_told() -> None:
 
 @pytest.mark.parametrize("stale", [KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION])
 def test_a_client_with_old_metadata_fetches_it_and_asks_again(stale: int) -> None:
-    class Stale(Told):
+    class Stale(ScriptedClient):
         def list_topics(self, topic: str, timeout: float) -> None:
             super().list_topics(topic, timeout)
             self.by_request = {END: {("t", 0): 4}}

@@ -289,8 +289,8 @@ def test_an_answer_about_the_topic_of_before_is_not_taken_for_the_new_one(make: 
     replica.open(log_of(0, 0))
     request = replica.request(1.0)
     replica.open(log_of(0, 0, topic_id="id-2"))
-    for told in (LogEnd("id-1", (0, 0)), LogEnd("id-2", (0, 0))):
-        assert not replica.heard_end(request, told)
+    for found in (LogEnd("id-1", (0, 0)), LogEnd("id-2", (0, 0))):
+        assert not replica.heard_end(request, found)
     assert not replica.log_changed
     assert replica.tracker.fresh_at_s is None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.tokens import write_callers
 from state.clock import ManualClock
 from state.security.access import (
     Authenticator,
@@ -14,12 +15,9 @@ from state.security.access import (
     HostRule,
     Role,
     TokenBook,
-    TokenRecord,
     UnauthenticatedError,
     check_access,
     new_token,
-    token_digest,
-    write_tokens,
 )
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 
@@ -68,7 +66,7 @@ def test_no_way_of_writing_a_path_reaches_another_store(path: bytes) -> None:
 @pytest.fixture
 def authenticator(tmp_path: Path) -> tuple[Authenticator, str]:
     token = new_token()
-    write_tokens(tmp_path / "tokens", [TokenRecord(READER, token_digest(token.encode()))])
+    write_callers(tmp_path / "tokens", {token: READER})
     return Authenticator(TokenBook(tmp_path / "tokens", ManualClock())), token
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from harness.certificates import Authority, make_authority
+from harness.tokens import write_callers
 from state.clock import SystemClock
 from state.errors import ConfigurationError
-from state.security.access import Caller, Role, TokenRecord, new_token, token_digest, write_tokens
+from state.security.access import Caller, Role, new_token
 from state.security.exposure import checked_exposure
 from state.security.node_security import NodeSecurity
 from state.settings import NodeSettings
@@ -29,10 +30,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture
 def files(authority: Authority, tmp_path: Path) -> dict[str, Any]:
     certificate, key = authority.issue("node")
-    write_tokens(
-        tmp_path / "tokens",
-        [TokenRecord(Caller("r", frozenset({Role.READER})), token_digest(new_token().encode()))],
-    )
+    write_callers(tmp_path / "tokens", {new_token(): Caller("r", frozenset({Role.READER}))})
     return {
         "run_dir": tmp_path / "run",
         "listen_host": BEYOND,

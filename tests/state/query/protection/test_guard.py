@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.tokens import write_callers
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import PROVEN, Guard, GuardLimits
 from state.security.access import (
@@ -18,10 +19,7 @@ from state.security.access import (
     HostRule,
     Role,
     TokenBook,
-    TokenRecord,
     new_token,
-    token_digest,
-    write_tokens,
 )
 from state.security.hop import ANONYMOUS, FOR_ITSELF, HopSigner, HopVerifier, asked_for
 from state.trace_context import current_trace
@@ -229,7 +227,7 @@ def test_a_signed_hop_reaches_it_and_its_deadline_is_kept(deadline_ms: int, stat
 def authenticator(tmp_path: Path) -> tuple[Authenticator, bytes]:
     token = new_token()
     caller = Caller("r", frozenset({Role.READER}), frozenset({"rewards"}))
-    write_tokens(tmp_path / "tokens", [TokenRecord(caller, token_digest(token.encode()))])
+    write_callers(tmp_path / "tokens", {token: caller})
     return Authenticator(TokenBook(tmp_path / "tokens", ManualClock())), b"Bearer " + token.encode()
 
 

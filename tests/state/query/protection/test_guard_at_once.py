@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.tokens import write_callers
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.reads.hot import HotReads
@@ -15,10 +16,7 @@ from state.security.access import (
     HostRule,
     Role,
     TokenBook,
-    TokenRecord,
     new_token,
-    token_digest,
-    write_tokens,
 )
 from state.security.hop import HopVerifier
 from tests.state.test_trace_context import TRACE
@@ -77,7 +75,7 @@ class Tokens:
             ONE: Caller("one", frozenset({Role.READER}), frozenset({"s"})),
             MONITOR: Caller("monitor", frozenset({Role.MONITOR})),
         }
-        write_tokens(self.path, [TokenRecord(callers[token], token_digest(token)) for token in tokens])
+        write_callers(self.path, {token.decode(): callers[token] for token in tokens})
 
     def get(self, token: bytes | None, store: bytes = b"s") -> bytes | None:
         lines = () if token is None else (b"Authorization: Bearer " + token,)

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Route
 
+from harness.tokens import write_callers
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.security.access import (
@@ -17,10 +18,7 @@ from state.security.access import (
     Caller,
     Role,
     TokenBook,
-    TokenRecord,
     new_token,
-    token_digest,
-    write_tokens,
 )
 from state.security.hop import HopVerifier
 from tests.state.query.cluster import Cluster
@@ -52,9 +50,7 @@ def guard(tmp_path: Path) -> Guard:
         MONITOR: Caller("monitor", frozenset({Role.MONITOR})),
         OTHER_STORE: Caller("other", reader, frozenset({"other"})),
     }
-    write_tokens(
-        tmp_path / "tokens", [TokenRecord(caller, token_digest(token.encode())) for token, caller in callers.items()]
-    )
+    write_callers(tmp_path / "tokens", callers)
     authenticator = Authenticator(TokenBook(tmp_path / "tokens", ManualClock()))
     hops = HopVerifier("a", SECRET, SystemClock())
     hot = CLUSTER.nodes["a"].services.point.hot
