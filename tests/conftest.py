@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options of `make test-long`, of `make test-durations` and of the pictures in the documents."""
     parser.addoption("--long", action="store_true", help="also the tests marked `long`; full numbers in the others")
     parser.addoption("--record-durations", action="store_true", help="write what each file takes: tests/durations.json")
-    parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots of Airflow there, such as docs/images")
+    parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots there, such as docs/images")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +43,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("long")
     if marker is not None and not item.config.getoption("--long"):
         pytest.skip(f"in `make test-long` only; here instead: {marker.args[0]}")
+
+
+@pytest.fixture
+def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where screenshots go."""
+    kept = request.config.getoption("--pictures")
+    return Path(kept) if kept else tmp_path
 
 
 @pytest.fixture(scope="session", autouse=True)

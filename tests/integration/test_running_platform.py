@@ -48,13 +48,6 @@ PURCHASES, POISON = 400, 12
 _EVERY_APP = {*APPS}
 
 
-@pytest.fixture
-def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Where screenshots go."""
-    kept = request.config.getoption("--pictures")
-    return Path(kept) if kept else tmp_path
-
-
 def test_everything_that_was_started_is_healthy_and_tells_so(running: RunningPlatform) -> None:
     assert running.first.returncode == 0, running.first.stderr
     assert "password" in running.first.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import ConsoleMessage, Error, Page, Route, expect, sync_playwright
@@ -82,7 +83,9 @@ def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
         expect(page.locator("#stores tr")).to_have_count(len(STORES))
 
 
-def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown) -> None:
+def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown, pictures: Path) -> None:
+    origin = {"storekeeper-served-by": "a", "storekeeper-offset-lag": "0", "storekeeper-staleness-ms": "55"}
+    shown.answers["/state/ranked/players/top?limit=3"] = ('[{"rank": 1, "key": "4711", "score": 99120}]', origin)
     restoring = shown.replicas["c"][2]
     name = f"c/{restoring['store']}/{restoring['partition']}"
     with served(shown):
@@ -96,6 +99,12 @@ def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown) -> N
         expect(page.locator("#restores progress")).to_have_attribute("value", "0.750")
         expect(page.locator("#restores small")).to_contain_text("about")
         expect(page.locator("#figure-lag")).to_have_text("4,321")
+        page.get_by_label("Store", exact=True).select_option("players")
+        page.get_by_label("Query", exact=True).select_option("top")
+        page.get_by_label("Rows", exact=True).fill("3")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer")).to_contain_text("99120")
+        page.screenshot(path=pictures / "page.png", full_page=True, animations="disabled")
         shown.suspects.add("b")
         expect(page.locator("#figure-nodes")).to_have_text("2")
         expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
