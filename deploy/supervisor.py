@@ -15,10 +15,11 @@ from typing import NoReturn
 
 import psutil
 
-from deploy.control.job_files import end_job_processes, end_processes
+from deploy.control.job_files import end_job_processes
 from deploy.environment import PLATFORM_MARKER, inherited_environment, is_foreign
 from deploy.errors import StartError, SupervisorUnreachableError
 from deploy.layout import RunLayout
+from deploy.marked_processes import end_processes, mark_of
 from deploy.operations import exclusive
 from deploy.programs import CONTROL, STOP_TIMEOUT_S, Program, app_programs, control_program
 from deploy.settings import PlatformSettings
@@ -229,7 +230,8 @@ def find_orphans(run_dir: Path) -> list[psutil.Process]:
     Processes whose environment can't be read (another user's) are not ours and left out.
     """
     spared = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
-    return [process for process in psutil.process_iter() if process.pid not in spared and _is_marked(process, run_dir)]
+    others = (process for process in psutil.process_iter() if process.pid not in spared)
+    return [process for process in others if mark_of(process, PLATFORM_MARKER) == str(run_dir)]
 
 
 def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
@@ -246,15 +248,6 @@ def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
         _log.debug("ending leftover processes: %s", [process.pid for process in found])
         end_processes(found, grace_s)
     return ended
-
-
-def _is_marked(process: psutil.Process, run_dir: Path) -> bool:
-    try:
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        return process.environ().get(PLATFORM_MARKER) == str(run_dir)
-    except (psutil.Error, OSError):
-        return False
 
 
 def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:

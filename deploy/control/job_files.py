@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +20,7 @@ import orjson
 import psutil
 
 from deploy.control.job_process import CANCELLED, ENDED, LOST, TIMED_OUT, write_end
+from deploy.marked_processes import end_processes, mark_of
 
 JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
@@ -164,28 +165,13 @@ def end_job_processes(folder: Path) -> None:
     end_processes([process for process in psutil.process_iter() if _works_for(process, folder)])
 
 
-def end_processes(found: Sequence[psutil.Process], grace_s: float = 10.0) -> None:
-    """Ends processes by TERM, and by KILL those that live on after `grace_s`."""
-    # psutil compares the start time first, so that a reused process id is not hit.
-    for process in found:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-    for process in psutil.wait_procs(found, timeout=grace_s)[1]:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(found, timeout=grace_s)
-
-
 def folders(root: Path) -> Iterator[JobFolder]:
     """The folders of all jobs."""
     return (JobFolder(path.parent) for path in root.glob("[!.]*/job"))
 
 
 def _works_for(process: psutil.Process, folder: Path) -> bool:
-    try:
-        marked = process.environ().get(JOB_MARKER)
-    except (psutil.Error, OSError):
-        return False
+    marked = mark_of(process, JOB_MARKER)
     return marked is not None and Path(marked).is_relative_to(folder)
 
 
