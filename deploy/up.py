@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-
-import psutil
 
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import (
@@ -22,13 +18,14 @@ from deploy.dag_export import export_dags
 from deploy.disk import check_not_full, check_room
 from deploy.effective import differences, effective, other_programs, write_started_with
 from deploy.environment import Instance
-from deploy.errors import AlreadyRunningError, PortTakenError, StartError
+from deploy.errors import AlreadyRunningError, StartError
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.collect import collect_status
 from deploy.overview.model import Overview
 from deploy.overview.processes import Probes
+from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
@@ -255,51 +252,3 @@ def _take_over_settings(instance: Instance, report: Report) -> None:
         write_started_with(instance.layout, found)
     for one in changed:
         report(f"took over {one}")
-
-
-def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:`port` now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: a port whose last connections are still in TIME_WAIT counts as free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                return False
-            raise
-    return True
-
-
-def listener(port: int) -> str | None:
-    """Who listens on `port`, as `name (process id)`, or None if that is unknown."""
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except (psutil.Error, OSError):
-        return None
-    for connection in connections:
-        listens = connection.status == psutil.CONN_LISTEN and connection.laddr
-        if listens and tuple(connection.laddr)[1:2] == (port,) and connection.pid:
-            try:
-                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
-            except psutil.Error:
-                return f"process {connection.pid}"
-    return None
-
-
-def check_ports(ports: Mapping[str, int]) -> None:
-    """Checks that every port is free and used once. `ports` are by the name of the setting that moves them.
-
-    Raises:
-        PortTakenError: naming the first port that isn't, its user if known, and the setting.
-    """
-    seen: dict[int, str] = {}
-    for setting, port in ports.items():
-        if port in seen:
-            msg = f"Port {port} is set twice, by {seen[port]} and {setting}: set one of them to another port."
-            raise PortTakenError(msg)
-        seen[port] = setting
-        if not is_free(port):
-            user = listener(port) or "another process"
-            msg = f"Port {port} is taken by {user}: stop it, or set {setting.split()[0]} to a free port."
-            raise PortTakenError(msg)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from deploy.errors import AlreadyRunningError, PortTakenError
+from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.settings import OwnPlatformSettings
 from deploy.supervisor import find_orphans
-from deploy.up import check_no_other, check_ports, forget_removed_apps, is_free, listener
+from deploy.up import check_no_other, forget_removed_apps
 from state.run_dir import remember_started
 from tests.deploy.called_command import Call
 from tests.integration.platform_process import PlatformProcess
@@ -154,49 +151,3 @@ def test_an_app_that_was_removed_is_forgotten(tmp_path: Path) -> None:
         layout.heartbeat(app).touch()
     forget_removed_apps(layout, ["pos", "ticks"])
     assert {path.stem for path in layout.root.glob("heartbeats/*")} == {"pos", "pos-next"}
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        yield server.getsockname()[1]
-
-
-def test_a_taken_port_is_told_with_its_user_and_the_setting(taken: int) -> None:
-    with pytest.raises(PortTakenError) as caught:
-        check_ports({"STOREKEEPER_AIRFLOW_PORT": taken})
-    assert re.fullmatch(
-        rf"Port {taken} is taken by .*\(process {os.getpid()}\): stop it, or set STOREKEEPER_AIRFLOW_PORT to a "
-        r"free port\.",
-        str(caught.value),
-    )
-
-
-def test_a_free_port_passes(taken: int) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
-    assert is_free(free)
-    check_ports({"STOREKEEPER_KAFKA_PORT": free})
-    assert listener(free) is None
-    assert not is_free(taken)
-
-
-def test_a_port_that_only_waits_for_old_connections_is_free() -> None:
-    with socket.socket() as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            accepted, _ = server.accept()
-            accepted.close()  # the server's side closes first and stays in TIME_WAIT
-            client.recv(1)
-    assert is_free(port)
-
-
-def test_a_port_set_twice_is_told() -> None:
-    with pytest.raises(PortTakenError, match="set twice, by STOREKEEPER_KAFKA_PORT and STOREKEEPER_AIRFLOW_PORT"):
-        check_ports({"STOREKEEPER_KAFKA_PORT": 29871, "STOREKEEPER_AIRFLOW_PORT": 29871})
