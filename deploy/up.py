@@ -37,6 +37,7 @@ from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
 from state.errors import ConfigurationError
+from state.kafka.properties import read_properties
 from state.program import NO_RESTART
 from state.run_dir import last_started, make_private
 
@@ -117,12 +118,16 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
 
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
-    if settings.starts_broker and settings.kafka_properties is not None:
-        msg = "kafka_properties is for your own Kafka: name its brokers in kafka_bootstrap, or unset kafka_properties"
+    path = settings.kafka_properties
+    if settings.starts_broker and path is not None and (found := read_properties(path)):
+        msg = (
+            f"{path} has {min(found)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's own "
+            "broker takes lines of a schema registry only"
+        )
         raise ConfigurationError(msg)
     if not settings.starts_broker:
-        for found in check_kafka(settings, wanted_apps(settings).values()):
-            report(found)
+        for checked in check_kafka(settings, wanted_apps(settings).values()):
+            report(checked)
         report(check_clock(settings))
 
 

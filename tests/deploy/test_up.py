@@ -81,7 +81,7 @@ def test_a_wrong_setting_is_one_sentence(call: Call, run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "settings", "says"),
     [
-        ("up", {"kafka_properties": "/nowhere"}, "kafka_properties is for your own Kafka"),
+        ("up", {"kafka_properties": "/nowhere"}, "there is no file /nowhere"),
         ("up", {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}, "there is no file /nowhere"),
         ("demo", {"kafka_bootstrap": "127.0.0.1:1"}, "the demo runs on its own broker only"),
     ],
@@ -94,6 +94,26 @@ def test_a_kafka_that_can_not_be_used_is_one_sentence(
     assert done.stderr.startswith(f"storekeeper: {says}")
     assert done.stderr.count("\n") == 1
     assert not (run_dir / "kafka").exists()
+
+
+def test_the_platforms_own_broker_takes_properties_of_a_registry_only(
+    call: Call, run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = tmp_path / "kafka.properties"
+    properties.touch(0o600)
+    platform = PlatformProcess.in_folder(run_dir, kafka_properties=str(properties))
+    properties.write_text("schema.registry.url=http://127.0.0.1:8081\n")
+    monkeypatch.setattr("deploy.up.check_ports", _reached)
+    with pytest.raises(AssertionError, match="behind the check"):
+        call(platform, "up")
+    properties.write_text("schema.registry.url=http://127.0.0.1:8081\nsecurity.protocol=SSL\n")
+    done = call(platform, "up")
+    assert done.returncode == 78
+    assert f"{properties} has security.protocol, for a Kafka of your own" in done.stderr
+
+
+def _reached(_: object) -> None:
+    raise AssertionError("behind the check")
 
 
 def test_two_at_once_are_refused(call: Call, run_dir: Path) -> None:
