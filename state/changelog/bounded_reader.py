@@ -82,6 +82,7 @@ def read_topic(kafka: Kafka, topic: str) -> Iterator[Message]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ChangelogError: there is no such topic.
+        ConfigurationError: ACLs don't allow it.
     """
     bounds = {partition: bounds_of(kafka, topic, partition) for partition in partitions_of(kafka, topic)}
     for partition, (start, end) in bounds.items():
@@ -94,9 +95,13 @@ def partitions_of(kafka: Kafka, topic: str) -> list[int]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ChangelogError: there is no such topic.
+        ConfigurationError: ACLs don't allow it.
     """
     with closing(_consumer(kafka)) as consumer:
-        found = _answer(topic, lambda: consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+        found = _answer(kafka, topic, lambda: consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+    refused = None if found.error is None else denial(kafka, found.error, topic, "Describe")
+    if refused is not None:
+        raise refused
     if not found.partitions:
         msg = f"there is no topic {topic}: start the app that writes it, or create it"
         raise ChangelogError(msg)
@@ -108,8 +113,18 @@ def bounds_of(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: ACLs don't allow it.
     """
-    return _answer(topic, lambda: log_bounds(kept_offset_client(kafka), topic, partition, PATIENCE_S))
+    return _answer(kafka, topic, lambda: _bounds(kept_offset_client(kafka), topic, partition))
+
+
+def _bounds(client: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    try:
+        return log_bounds(client, topic, partition, PATIENCE_S)
+    except KafkaException as error:
+        # Of a topic that ACLs hide, it says that it does not know the partition.
+        cause = client.list_topics(topic, timeout=PATIENCE_S).topics[topic].error
+        raise KafkaException(cause or error.args[0]) from error
 
 
 def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
@@ -141,7 +156,7 @@ def _ends(kafka: Kafka, message: Message, end: int) -> bool:
     return (message.offset() or 0) >= end
 
 
-def _answer(topic: str, request: Callable[[], _Answer | None]) -> _Answer:
+def _answer(kafka: Kafka, topic: str, request: Callable[[], _Answer | None]) -> _Answer:
     """Asks until there is an answer: the broker reports no leaders of a new topic for a while."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
@@ -151,6 +166,9 @@ def _answer(topic: str, request: Callable[[], _Answer | None]) -> _Answer:
             if answer is not None:
                 return answer
         except KafkaException as error:
+            refused = denial(kafka, error.args[0], topic, "Describe")
+            if refused is not None:
+                raise refused from error
             reason = error.args[0].str()
         if time.monotonic() > deadline_s:
             msg = f"the broker does not describe {topic} ({reason}): is it up?"

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
+from harness.secured_broker import SecuredBroker
 from state.changelog import bounded_reader
 from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
@@ -103,6 +104,17 @@ def test_a_missing_acl_is_told_by_the_name_of_the_group_or_topic(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read(monkeypatch, Sent(3, failure=KafkaError(code), of=topic))
+
+
+@pytest.mark.broker
+def test_a_topic_that_acls_hide_is_told_at_once(secured_broker: SecuredBroker) -> None:
+    secured_broker.broker.create_topic("range-closed", 1)
+    kafka = secured_broker.with_certificate("stranger")
+    told = "doesn't allow User:CN=stranger the operation Describe on topic range-closed"
+    with pytest.raises(ConfigurationError, match=told):
+        bounded_reader.bounds_of(kafka, "range-closed", 0)
+    with pytest.raises(ConfigurationError, match=told):
+        list(bounded_reader.read_topic(kafka, "range-closed"))
 
 
 def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
