@@ -18,12 +18,13 @@ A row that the app writes during the clean-up stays. Every step may be interrupt
 | `canary_wait_minutes` | 0 to 10080 | how long to wait after that |
 | `max_came_back_share` | 0 to 1 | if more of the canary was written again, the TTL is too short: stop |
 | `rate` | 1 to 100000 | deletions a second |
-| `undo_days` | 0 to 90 | for how long to keep the archive; the changelog's `delete.retention.ms` is the limit |
+| `undo_days` | 0 to 90 | for how long it can be undone; the changelog's `delete.retention.ms` is the limit |
 
 **What the app sees.** The rows are gone for the app, too: its state is the changelog. A key that comes back starts from
 nothing. `players` is derived from `standings`: clean up both.
 
-**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned.
+**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned. The time for it begins with the task
+*canary*. Later, `maintain_tables` deletes the archive.
 
 **If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: the task
 is retried and resumes.
@@ -107,20 +108,14 @@ with DAG(
     )
     pause = PauseOperator(
         task_id="wait",
-        task_display_name="Wait whether it comes back",
+        task_display_name="Wait and see whether rows come back",
         minutes="{{ params.canary_wait_minutes }}",
         execution_timeout=timedelta(days=8),
     )
     delete = StorekeeperJobOperator(
         task_id="delete",
-        task_display_name="Delete the rest and prove it",
+        task_display_name="Delete the rest and verify",
         arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED],
         execution_timeout=timedelta(hours=6),
     )
-    forget = StorekeeperJobOperator(
-        task_id="forget",
-        task_display_name="Forget old archives",
-        arguments=["cleanup", "forget", "{{ params.store }}"],
-        execution_timeout=timedelta(minutes=10),
-    )
-    preview >> approve >> canary >> pause >> delete >> forget
+    preview >> approve >> canary >> pause >> delete

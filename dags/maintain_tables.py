@@ -1,14 +1,15 @@
-"""Keep the tables of the snapshots fast and small.
+"""Keep the tables of the snapshots fast and small, and delete old archives of clean-ups.
 
 **What it does.** Joins small files of each store's table (OPTIMIZE), then removes files that no promised version needs
 (VACUUM). Promised versions are: all of the last `STOREKEEPER_TABLE_HISTORY_DAYS`; the newest snapshot, however old it
-is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory.
+is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory. It also
+deletes the archives of clean-ups that can't be undone any more.
 
 **When it runs.** Daily at twenty to five, and on demand. It waits for a snapshot that is being taken.
 
 | param | values | meaning |
 |---|---|---|
-| `store` | `all` or one store | which stores |
+| `store` | `all` or one store | whose tables |
 
 **If it fails.** It is retried twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
 remove the file that it names; nothing was removed. *A retry can't help: table â€¦ was changed by something else*:
@@ -17,11 +18,14 @@ remove the file that it names; nothing was removed. *A retry can't help: table â
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 from storekeeper_provider.dag_parts.runs import at
+from storekeeper_provider.operators import StorekeeperJobOperator
 
 _NAMES = names_beside(__file__)
 
@@ -35,3 +39,9 @@ with DAG(
     **per_store(_NAMES),
 ):
     for_each_store(_NAMES, "snapshot", "optimize", task_id="maintain", display_name="Maintain the table")
+    StorekeeperJobOperator(
+        task_id="forget",
+        task_display_name="Forget old archives of clean-ups",
+        arguments=["cleanup", "forget"],
+        execution_timeout=timedelta(minutes=10),
+    )

@@ -3,7 +3,7 @@
 **What it does.** Writes the archived rows of a clean-up into the changelog again, with their old values and timestamps.
 A row that its app has written since stays as the app wrote it.
 
-**When it runs.** On demand, until the clean-up's `undo_until_ms`.
+**When it runs.** On demand, for as many days as the clean-up's `undo_days` say.
 
 | param | values | meaning |
 |---|---|---|

@@ -121,8 +121,8 @@ def _check_kafka(settings: PlatformSettings, report: Report) -> None:
     path = settings.kafka_properties
     if settings.starts_broker and path is not None and (found := read_properties(path)):
         msg = (
-            f"{path} has {min(found)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's own "
-            "broker takes lines of a schema registry only"
+            f"{path} has {min(found)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's "
+            "own broker takes lines of a schema registry only"
         )
         raise ConfigurationError(msg)
     if not settings.starts_broker:

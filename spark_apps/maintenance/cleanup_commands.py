@@ -13,12 +13,14 @@ from spark_apps.priority import begin_job
 from spark_apps.settings import AppSettings
 from state.cli.output import AnswerOption, AnswerOutput, say, write_answer, write_markdown
 from state.clock import SystemClock
+from state.locations import Location, entries
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.maintenance.cleanup_plan import CleanupOptions
 from state.maintenance.expiry import DAY_MS
 
 if TYPE_CHECKING:
     from state.maintenance.cleanup import Cleanup, CleanupReport
+    from state.maintenance.cleanup_folder import CleanupFolder
 
 commands = typer.Typer(
     help="Delete old rows of a store, and restore them.", no_args_is_help=True, rich_markup_mode=None
@@ -71,8 +73,7 @@ def run(
     """
     begin_job()
     _check(store)
-    cleanup = _cleanup(store)
-    plan = cleanup.plan(cleanup_id)
+    cleanup, plan = _cleanup(store), _folder(store).plan(cleanup_id)
     cleanup.archive(plan)
     if plan.options.canary_share:
         report = cleanup.delete(plan, only_canary=True)
@@ -92,8 +93,7 @@ def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutpu
     Example: storekeeper cleanup undo prices 20260131T180000000Z
     """
     begin_job()
-    cleanup = _cleanup(store)
-    _show_report(cleanup.undo(cleanup.plan(cleanup_id)), output)
+    _show_report(_cleanup(store).undo(_folder(store).plan(cleanup_id)), output)
 
 
 @commands.command()
@@ -105,18 +105,20 @@ def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOut
     Example: storekeeper cleanup report prices 20260131T180000000Z
     """
     begin_job()
-    cleanup = _cleanup(store)
-    _show_report(cleanup.report(cleanup.plan(cleanup_id)), output)
+    _show_report(_cleanup(store).report(_folder(store).plan(cleanup_id)), output)
 
 
 @commands.command()
-def forget(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Delete archives that are too old for an undo.
+def forget(output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Delete the archives of all stores that are too old for an undo.
 
-    Example: storekeeper cleanup forget prices
+    Example: storekeeper cleanup forget
     """
     begin_job()
-    write_answer({"store": store, "forgotten": _cleanup(store).forget_old()}, output)
+    now_ms = SystemClock().now_ms()
+    stores = sorted(folder.name for folder in entries(_cleanups()))
+    forgotten = [f"{store}/{cleanup_id}" for store in stores for cleanup_id in _folder(store).forget_old(now_ms)]
+    write_answer({"forgotten": forgotten}, output)
 
 
 def _cleanup(store: str) -> Cleanup:
@@ -126,12 +128,22 @@ def _cleanup(store: str) -> Cleanup:
     spec, _ = live_store(store, settings)
     return Cleanup(
         settings.kafka,
-        settings.durable / "cleanups" / store,
+        _folder(store),
         store,
         spec.changelog_topic,
         clock=SystemClock(),
         wait=threading.Event().wait,
     )
+
+
+def _folder(store: str) -> CleanupFolder:
+    from state.maintenance.cleanup_folder import CleanupFolder  # noqa: PLC0415 (loads Parquet)
+
+    return CleanupFolder(_cleanups() / store, store)
+
+
+def _cleanups() -> Location:
+    return AppSettings.of_platform().durable / "cleanups"
 
 
 def _check(store: str) -> None:

@@ -26,6 +26,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _BATCH_ROWS = 10_000
+_BEGUN = "archive-begun-ms"
 _ARCHIVED = re.compile(r"\.?archive-.*\.parquet")
 """Also matches what a crash left of a file that was being written; in HDFS its name begins with a dot."""
 
@@ -46,6 +47,19 @@ class Archive:
             for start in range(0, len(records), _BATCH_ROWS):
                 writer.write_batch(_batch(records[start : start + _BATCH_ROWS]))
         write_in_one_step(self._file(partition), content.getvalue().to_pybytes(), private=True, durable=True)
+
+    def begin(self, now_ms: int) -> None:
+        """Records when the archive was begun, unless that is recorded already."""
+        if self.begun_ms is None:
+            write_in_one_step(self._folder / _BEGUN, str(now_ms).encode(), private=True, durable=True)
+
+    @property
+    def begun_ms(self) -> int | None:
+        """When it was begun, in epoch milliseconds; None if it never was."""
+        try:
+            return int((self._folder / _BEGUN).read_bytes())
+        except FileNotFoundError:
+            return None
 
     def rows(self, partition: int) -> Iterator[LogRecord]:
         """A partition's rows, by offset.

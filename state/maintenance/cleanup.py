@@ -6,6 +6,7 @@ a clean-up that was killed continues where it stopped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,8 +20,7 @@ from xxhash import xxh64_intdigest
 from state.clock import Clock
 from state.errors import ChangelogError, InvalidArgumentError, RefusedError
 from state.kafka.connection import Kafka
-from state.locations import Location, entries, write_in_one_step
-from state.maintenance.archive import Archive
+from state.maintenance.cleanup_folder import CleanupFolder
 from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
 from state.maintenance.conditional_write import ConditionalWriter
@@ -85,14 +85,21 @@ class Cleanup:
 
     Args:
         kafka: the Kafka.
-        folder: where this store's clean-ups are kept.
+        folder: this store's clean-ups.
         store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
         wait: waits for a number of seconds.
     """
 
     def __init__(
-        self, kafka: Kafka, folder: Location, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
+        self,
+        kafka: Kafka,
+        folder: CleanupFolder,
+        store: str,
+        topic: str,
+        *,
+        clock: Clock,
+        wait: Callable[[float], object],
     ) -> None:
         self._kafka = kafka
         self._folder = folder
@@ -121,7 +128,6 @@ class Cleanup:
                 f"partition {partition}, offset {record.offset}: key {masked_key(record.key or b'')}"
                 for record in shown
             ]
-        undo_ms = min(options.undo_ms, changelog.facts.delete_retention_ms)
         plan = CleanupPlan(
             cleanup_id=datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z",
             store=self._store,
@@ -137,23 +143,10 @@ class Cleanup:
             expired_bytes=expired_bytes,
             ages=ages,
             sample=tuple(sample),
-            undo_until_ms=now_ms + undo_ms,
+            undo_ms=min(options.undo_ms, changelog.facts.delete_retention_ms),
         )
-        write_in_one_step(self._folder / plan.cleanup_id / "plan.json", plan.to_json(), private=True)
+        self._folder.put_plan(plan)
         return plan
-
-    def plan(self, cleanup_id: str) -> CleanupPlan:
-        """A saved plan.
-
-        Raises:
-            InvalidArgumentError: there is none of that id.
-        """
-        plans = self._plans()
-        if cleanup_id not in plans:
-            known = ", ".join(plans) or "none"
-            msg = f"store {self._store} has no clean-up {cleanup_id[:100]!r}: there are {known}"
-            raise InvalidArgumentError(msg)
-        return CleanupPlan.from_json(plans[cleanup_id].read_bytes())
 
     def archive(self, plan: CleanupPlan) -> int:
         """Archives the rows to delete, before any deletion. Returns their number.
@@ -161,15 +154,16 @@ class Cleanup:
         An existing archive is not rewritten: once rows are deleted, compaction removes them from the changelog.
         """
         rows = 0
-        changelog = self._changelog(plan)
+        changelog, archive = self._changelog(plan), self._folder.archive(plan)
+        archive.begin(self._clock.now_ms())
         for partition, end in plan.ends.items():
-            if self._archive(plan).exists(partition):
-                rows += len(self._archive(plan).keys(partition))
+            if archive.exists(partition):
+                rows += len(archive.keys(partition))
                 continue
             start, _ = changelog.bounds(partition)
             records = changelog.scan(partition, start, end)
             expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
-            self._archive(plan).put(partition, expired)
+            archive.put(partition, expired)
             rows += len(expired)
         return rows
 
@@ -177,16 +171,20 @@ class Cleanup:
         """Deletes the expired rows that nobody has written since the preview.
 
         Raises:
-            CleanupRefusedError: as `report`; or the store has another changelog by now.
+            CleanupRefusedError: as `report`; or the store has another changelog by now; or the app writes rows of the
+                canary again; or the clean-up was begun so long ago that it can't be undone any more.
         """
 
         def wanted(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
-            if outcome is not None or (only_canary and not _in_share(record, plan.options.canary_share)):
+            if outcome is not None or (only_canary and not _in_share(record.key or b"", plan.options.canary_share)):
                 return None
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE)
             return LogRecord(0, self._clock.now_ms(), record.key, None, headers)
 
-        if not only_canary:
+        if plan.undo_ms and self._is_too_late(plan):
+            msg = f"clean-up {plan.cleanup_id} was begun too long ago to be undone: plan another one"
+            raise CleanupRefusedError(msg)
+        if not only_canary and plan.options.canary_share:
             self._check_canary(plan)
         self._write_all(plan, wanted)
         return self.report(plan)
@@ -199,11 +197,11 @@ class Cleanup:
                 has another changelog by now.
             InvalidArgumentError: it was only previewed, so there is nothing to undo.
         """
-        if self._clock.now_ms() >= plan.undo_until_ms:
-            until = datetime.fromtimestamp(plan.undo_until_ms / 1000, UTC).isoformat(timespec="minutes")
+        if self._is_too_late(plan):
+            until = datetime.fromtimestamp((self._folder.undo_until_ms(plan) or 0) / 1000, UTC)
             msg = (
-                f"clean-up {plan.cleanup_id} could be undone until {until}: take the rows from its archive by hand, "
-                "or from an older snapshot"
+                f"clean-up {plan.cleanup_id} could be undone until {until.isoformat(timespec='minutes')}: take the "
+                "rows from its archive by hand, or from an older snapshot"
             )
             raise CleanupRefusedError(msg)
         self._check_begun(plan)
@@ -228,7 +226,7 @@ class Cleanup:
         expired, outcomes = 0, list[CleanupOutcome]()
         changelog = self._changelog(plan)
         for partition in plan.ends:
-            keys = self._archive(plan).keys(partition)
+            keys = self._folder.archive(plan).keys(partition)
             expired += len(keys)
             outcomes.append(cleanup_outcome(keys, self._since(changelog, plan, partition), plan.cleanup_id))
         counts = {outcome: sum(found.count(outcome) for found in outcomes) for outcome in RowOutcome}
@@ -244,7 +242,7 @@ class Cleanup:
             hit=sum(len(found.hit) for found in outcomes),
             foreign=sum(len(found.foreign) for found in outcomes),
         )
-        write_in_one_step(self._folder / plan.cleanup_id / "report.json", orjson.dumps(report.as_dict()), private=True)
+        self._folder.put_report(plan.cleanup_id, orjson.dumps(report.as_dict()))
         log.info("cleanup", **report.as_dict())
         if not report.holds:
             msg = (
@@ -253,15 +251,6 @@ class Cleanup:
             )
             raise CleanupRefusedError(msg)
         return report
-
-    def forget_old(self) -> list[str]:
-        """Deletes the archives of clean-ups that can't be undone any more; returns their ids."""
-        forgotten = []
-        for file in self._plans().values():
-            plan = CleanupPlan.from_json(file.read_bytes())
-            if self._clock.now_ms() >= plan.undo_until_ms and self._archive(plan).forget():
-                forgotten.append(plan.cleanup_id)
-        return forgotten
 
     def _write_all(self, plan: CleanupPlan, wanted: Wanted) -> None:
         if plan.topic != self._topic:
@@ -286,7 +275,7 @@ class Cleanup:
             changelog = self._changelog(plan)
             for partition in plan.ends:
                 _, end = changelog.bounds(partition)
-                archive = self._archive(plan)
+                archive = self._folder.archive(plan)
                 seen = cleanup_outcome(
                     archive.keys(partition),
                     changelog.scan(partition, plan.ends[partition], end),
@@ -303,18 +292,35 @@ class Cleanup:
         finally:
             tentative.close()
 
+    def _is_too_late(self, plan: CleanupPlan) -> bool:
+        """Whether the changelog may no longer show what the app did since the archive was begun."""
+        until_ms = self._folder.undo_until_ms(plan)
+        return until_ms is not None and self._clock.now_ms() >= until_ms
+
     def _check_canary(self, plan: CleanupPlan) -> None:
-        if not plan.options.canary_share:
-            return
-        report = self.report(plan)
-        gone = report.deleted + report.came_back
-        if gone and report.came_back > plan.options.max_came_back_share * gone:
+        outcomes = self._canary_outcomes(plan)
+        # Compaction may have removed the tombstone of a row that came back. So a row counts that the app has written
+        # since the preview, whether before its deletion or after it.
+        written = outcomes[RowOutcome.CAME_BACK] + outcomes[RowOutcome.TOUCHED]
+        canary = written + outcomes[RowOutcome.DELETED]
+        if written > plan.options.max_came_back_share * canary:
             msg = (
-                f"{report.came_back} of the {gone} rows deleted first were written by the app again: they are still "
-                f"in use, so the TTL of {plan.options.ttl_ms / 86_400_000:g} days is too short. "
+                f"{written} of the {canary} rows of the canary were written by the app since the preview: they are "
+                f"still in use, so the TTL of {plan.options.ttl_ms / 86_400_000:g} days is too short. "
                 f"Bring the others back with undo, then use a longer one"
             )
             raise CleanupRefusedError(msg)
+
+    def _canary_outcomes(self, plan: CleanupPlan) -> Counter[RowOutcome]:
+        """How many rows of the canary have each outcome."""
+        found = Counter[RowOutcome]()
+        changelog, share = self._changelog(plan), plan.options.canary_share
+        for partition in plan.ends:
+            keys = {key for key in self._folder.archive(plan).keys(partition) if _in_share(key, share)}
+            found.update(
+                cleanup_outcome(keys, self._since(changelog, plan, partition), plan.cleanup_id).by_key.values()
+            )
+        return found
 
     def _changelog(self, plan: CleanupPlan) -> Changelog:
         changelog = Changelog(self._kafka, plan.topic)
@@ -324,21 +330,13 @@ class Cleanup:
         return changelog
 
     def _check_begun(self, plan: CleanupPlan) -> None:
-        archive = self._archive(plan)
+        archive = self._folder.archive(plan)
         if plan.ends and not any(map(archive.exists, plan.ends)):
             msg = (
                 f"clean-up {plan.cleanup_id} of {plan.store} has no archive: it was previewed and never run, or its "
                 f"archive was forgotten; `storekeeper cleanup run {plan.store} {plan.cleanup_id}` runs a preview"
             )
             raise InvalidArgumentError(msg)
-
-    def _plans(self) -> dict[str, Location]:
-        """The files of all plans by the ids of their clean-ups, the oldest first."""
-        files = {folder.name: folder / "plan.json" for folder in entries(self._folder)}
-        return {cleanup_id: files[cleanup_id] for cleanup_id in sorted(files) if files[cleanup_id].exists()}
-
-    def _archive(self, plan: CleanupPlan) -> Archive:
-        return Archive(self._folder / plan.cleanup_id)
 
     def _since(self, changelog: Changelog, plan: CleanupPlan, partition: int) -> Iterator[LogRecord]:
         return changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
@@ -351,8 +349,8 @@ def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], wanted
             yield record
 
 
-def _in_share(record: LogRecord, share: float) -> bool:
-    return (xxh64_intdigest(record.key or b"", seed=_CANARY_SEED) >> 32) < share * _SHARES
+def _in_share(key: bytes, share: float) -> bool:
+    return (xxh64_intdigest(key, seed=_CANARY_SEED) >> 32) < share * _SHARES
 
 
 class Pace:

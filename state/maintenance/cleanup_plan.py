@@ -55,7 +55,8 @@ class CleanupPlan:
         expired_rows, expired_bytes: those to be deleted.
         ages: histogram of all rows.
         sample: some of the expired rows, keys masked, as `partition@offset key`.
-        undo_until_ms: until when it can be undone.
+        undo_ms: how long after its archive was begun it can be undone: `options.undo_ms`, or the topic's
+            `delete.retention.ms` if that is shorter.
     """
 
     cleanup_id: str
@@ -72,7 +73,7 @@ class CleanupPlan:
     expired_bytes: int
     ages: tuple[AgeClass, ...]
     sample: tuple[str, ...]
-    undo_until_ms: int
+    undo_ms: int
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON's own types."""
@@ -114,6 +115,7 @@ class CleanupPlan:
             (
                 f"First {self.options.canary_share:.2%} as canary, at most {self.options.tombstones_per_s:g} a second."
                 " Rows that the app writes meanwhile stay."
+                f" It can be undone for {self.undo_ms / 86_400_000:g} days."
             ),
             "",
             "Some of them: " + ("; ".join(self.sample) or "none"),

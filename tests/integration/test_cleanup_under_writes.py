@@ -17,6 +17,7 @@ from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup, CleanupRefusedError
+from state.maintenance.cleanup_folder import CleanupFolder
 from state.maintenance.cleanup_plan import CleanupOptions
 from state.maintenance.expiry import DAY_MS
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
@@ -31,6 +32,13 @@ COMPACTED = {
     "segment.bytes": str(4 << 20),
     "delete.retention.ms": str(10 * DAY_MS),
     "min.compaction.lag.ms": str(600_000),
+}
+QUICKLY = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": "0",
+    "delete.retention.ms": "0",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
 }
 OPTIONS = CleanupOptions(90 * DAY_MS, canary_share=0.05, max_came_back_share=1.0, tombstones_per_s=20_000)
 
@@ -103,7 +111,8 @@ class App:
 
 
 def cleanup_of(broker: Broker, topic: str, folder: Path) -> Cleanup:
-    return Cleanup(broker.kafka, folder, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
+    kept = CleanupFolder(folder, "s")
+    return Cleanup(broker.kafka, kept, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
 
 
 def test_exactly_the_expired_rows_go_while_the_app_refreshes_some_and_undo_brings_them_back(
@@ -186,6 +195,28 @@ def test_rows_that_come_back_to_the_canary_stop_the_cleanup(broker: Broker, tmp_
     assert len(content(broker, topic)) == 1000
 
 
+def test_rows_that_come_back_are_seen_after_compaction_has_removed_their_tombstones(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = "cleanup-compacted-canary"
+    broker.create_topic(topic, 1, QUICKLY | {"delete.retention.ms": str(10 * DAY_MS)})
+    fill(broker, topic, range(100), b"old", 100)
+    cleanup = cleanup_of(broker, topic, tmp_path)
+    plan = cleanup.preview(CleanupOptions(90 * DAY_MS, canary_share=0.5, max_came_back_share=0.1))
+    cleanup.archive(plan)
+    cleanup.delete(plan, only_canary=True)
+    fill(broker, topic, range(100), b"fresh", 0)
+
+    def without_tombstones() -> bool:
+        fill(broker, topic, range(1000, 1001), b"other", 0)  # closes the segments: compaction leaves open ones alone
+        changelog = Changelog(broker.kafka, topic)
+        return all(record.value is not None for record in changelog.scan(0, *changelog.bounds(0)))
+
+    eventually(without_tombstones, 90, "compaction has removed the tombstones")
+    with pytest.raises(CleanupRefusedError, match="TTL of 90 days is too short"):
+        cleanup.delete(plan)
+
+
 def test_an_undo_that_comes_too_late_is_refused_and_its_archive_is_forgotten(broker: Broker, tmp_path: Path) -> None:
     topic = "cleanup-late"
     broker.create_topic(topic, PARTITIONS, COMPACTED)
@@ -196,9 +227,8 @@ def test_an_undo_that_comes_too_late_is_refused_and_its_archive_is_forgotten(bro
     cleanup.delete(plan)
     with pytest.raises(CleanupRefusedError, match="could be undone until"):
         cleanup.undo(plan)
-    assert cleanup.forget_old() == [plan.cleanup_id]
+    assert CleanupFolder(tmp_path, "s").forget_old(SystemClock().now_ms()) == [plan.cleanup_id]
     assert not list(tmp_path.rglob("*.parquet"))
-    assert cleanup.forget_old() == []
 
 
 def test_a_store_that_gets_new_rows_for_ever_stays_as_large_as_it_is(
@@ -206,14 +236,7 @@ def test_a_store_that_gets_new_rows_for_ever_stays_as_large_as_it_is(
 ) -> None:
     rows, fresh, rounds = (200_000, 20_000, 10) if request.config.getoption("--long") else (4000, 400, 3)
     topic = "cleanup-rounds"
-    quickly = {
-        "cleanup.policy": "compact",
-        "min.compaction.lag.ms": "0",
-        "delete.retention.ms": "0",
-        "segment.ms": "100",
-        "min.cleanable.dirty.ratio": "0.01",
-    }
-    broker.create_topic(topic, PARTITIONS, quickly)
+    broker.create_topic(topic, PARTITIONS, QUICKLY)
     fill(broker, topic, range(rows), b"young" * 40, 1)
     cleanup = cleanup_of(broker, topic, tmp_path)
     size = _size(broker, topic)

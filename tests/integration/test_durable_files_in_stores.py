@@ -169,7 +169,7 @@ def test_a_clean_up_is_archived_undone_and_forgotten_in_the_store(lake: Lake) ->
 
     assert lake.succeed("cleanup", "run", "rewards", forgotten)["expired"] == len(before)
     assert archived(lake, forgotten)
-    assert lake.succeed("cleanup", "forget", "rewards")["forgotten"] == [forgotten]
+    assert lake.succeed("cleanup", "forget")["forgotten"] == [f"rewards/{forgotten}"]
     assert not archived(lake, forgotten)
     assert archived(lake, undone), "it may still be undone"
 

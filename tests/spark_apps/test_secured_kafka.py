@@ -31,6 +31,7 @@ from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.kafka.connection import Kafka
 from state.maintenance.cleanup import Cleanup
+from state.maintenance.cleanup_folder import CleanupFolder
 from state.maintenance.cleanup_plan import CleanupOptions
 from state.maintenance.kafka_log import KafkaTentativeLog
 from state.names import node_group
@@ -170,7 +171,8 @@ def test_a_team_whose_names_have_one_prefix_runs_its_own_app(
 
 def _check_cleanup(kafka: Kafka, folder: Path) -> None:
     wait = threading.Event().wait
-    cleanup = Cleanup(kafka, folder, "totals", TEAMS_CHANGELOG, clock=SystemClock(), wait=wait)
+    kept = CleanupFolder(folder, "totals")
+    cleanup = Cleanup(kafka, kept, "totals", TEAMS_CHANGELOG, clock=SystemClock(), wait=wait)
     plan = cleanup.preview(CleanupOptions(ttl_ms=60_000, canary_share=0))
     cleanup.archive(plan)
     assert cleanup.delete(plan).deleted == 1

@@ -1,50 +1,39 @@
-"""Clean-ups that were previewed and not run, without a broker."""
+"""Clean-ups that were previewed and not run, or begun too long ago, without a broker."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from state.clock import SystemClock
+from state.clock import ManualClock
 from state.errors import InvalidArgumentError
 from state.kafka.connection import Kafka
-from state.locations import Location, write_in_one_step
-from state.maintenance.archive import Archive
-from state.maintenance.cleanup import Cleanup
-from state.maintenance.cleanup_plan import CleanupOptions, CleanupPlan
-from state.maintenance.expiry import no_ages
-
-ID = "20260101T000000000Z"
+from state.maintenance.cleanup import Cleanup, CleanupRefusedError
+from state.maintenance.cleanup_folder import CleanupFolder
+from tests.state.maintenance.plans import ID, PLAN
 
 
 @pytest.fixture
-def cleanup(place: Location) -> Cleanup:
-    plan = CleanupPlan(
-        *(ID, "prices", "t", "id", CleanupOptions(5), 10, 5, {0: 3, 1: 4}), *(1000, 2000, 10, 20, no_ages(), (), 2**60)
-    )
-    write_in_one_step(place / ID / "plan.json", plan.to_json())
-    return Cleanup(Kafka("127.0.0.1:1"), place, "prices", "t", clock=SystemClock(), wait=lambda _: None)
+def folder(tmp_path: Path) -> CleanupFolder:
+    return CleanupFolder(tmp_path, "prices")
+
+
+@pytest.fixture
+def cleanup(folder: CleanupFolder) -> Cleanup:
+    return Cleanup(Kafka("127.0.0.1:1"), folder, "prices", "t", clock=ManualClock(6000), wait=lambda _: None)
 
 
 def test_a_preview_that_was_not_run_has_nothing_to_report_or_undo(cleanup: Cleanup) -> None:
-    plan = cleanup.plan(ID)
     for ask in (cleanup.report, cleanup.undo):
         with pytest.raises(InvalidArgumentError, match=f"never run.*`storekeeper cleanup run prices {ID}`"):
-            ask(plan)
+            ask(PLAN)
 
 
-def test_an_unknown_one_names_those_that_there_are(cleanup: Cleanup) -> None:
-    for other in ("other", f"../prices/{ID}", ""):
-        with pytest.raises(InvalidArgumentError, match=f"no clean-up '{other}': there are {ID}"):
-            cleanup.plan(other)
-
-
-def test_archives_are_forgotten_once_they_can_not_be_undone(cleanup: Cleanup, place: Location) -> None:
-    old = replace(cleanup.plan(ID), cleanup_id="20250101T000000000Z", undo_until_ms=5)
-    write_in_one_step(place / old.cleanup_id / "plan.json", old.to_json())
-    for cleanup_id in (ID, old.cleanup_id):
-        Archive(place / cleanup_id).put(0, [])
-    assert cleanup.forget_old() == [old.cleanup_id]
-    assert cleanup.forget_old() == []
-    assert [Archive(place / cleanup_id).exists(0) for cleanup_id in (ID, old.cleanup_id)] == [True, False]
+@pytest.mark.parametrize("only_canary", [True, False])
+def test_nothing_is_deleted_that_can_not_be_brought_back(
+    cleanup: Cleanup, folder: CleanupFolder, *, only_canary: bool
+) -> None:
+    folder.archive(PLAN).begin(6000 - PLAN.undo_ms)
+    with pytest.raises(CleanupRefusedError, match="begun too long ago to be undone: plan another one"):
+        cleanup.delete(PLAN, only_canary=only_canary)
