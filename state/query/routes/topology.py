@@ -240,15 +240,17 @@ def cluster_routes(catalog: Catalog) -> APIRouter:
     @routes.get("/state/cluster")
     async def cluster(response: Response) -> ClusterView:
         """Members, epoch, and the nodes to ask for each store partition, as this node knows them."""
-        response.headers[EPOCH.decode()] = catalog.epoch
-        return cluster_view(catalog)
+        view = cluster_view(catalog)
+        response.headers[EPOCH.decode()] = view.epoch
+        return view
 
     return routes
 
 
 def cluster_view(catalog: Catalog) -> ClusterView:
     """The route's answer; no members and no assignment before the heartbeats were read."""
-    table = catalog.table
+    # Read before the table: with a newer table, clients fetch the map once more than needed, not too late.
+    epoch, table = catalog.epoch, catalog.table
     if table is None:
         return ClusterView(node=catalog.node, epoch="", members=[], assignment={})
     assignment = {
@@ -257,7 +259,7 @@ def cluster_view(catalog: Catalog) -> ClusterView:
         if (count := table.assignment.partitions.get(variant := catalog.variant(store))) is not None
     }
     members = [_member(member) for member in table.members]
-    return ClusterView(node=catalog.node, epoch=table.epoch, members=members, assignment=assignment)
+    return ClusterView(node=catalog.node, epoch=epoch, members=members, assignment=assignment)
 
 
 def _member(member: Member) -> MemberView:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import httpx2
 import pytest
 
 from state.changelog.partitioner import partition_for
 from state.client.core import ClientCore
 from state.client.exchange import ClientLimits
 from state.client.nodes import ClusterMap, LatencyEstimate, Nodes
+from state.cluster.assignment import Assignment
+from state.cluster.routing import Tolerance, routing_table
+from state.cluster.view import Member
 from state.errors import InvalidArgumentError
+from tests.state.query.cluster import Cluster
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 MAP = ClusterMap("e1", {"a": A, "b": B, "c": C}, {"rewards": [["a", "b"], ["b", "c"], ["c", "a"]]})
@@ -72,6 +79,34 @@ def test_the_map_is_fetched_after_two_keys_then_rarely_unless_it_is_wrong() -> N
     nodes.learn(MAP, 41.0)
     nodes.misdirected()
     assert nodes.take_map_due(42.0)
+
+
+def test_answers_after_a_cut_over_leave_the_map_as_it_is() -> None:
+    """A store's rows come from another changelog; the map and the answers name the same epoch."""
+    cluster = Cluster(nodes=("a",), partitions=1, stores="rewards=r-log,players=p-log")
+    cluster.write("rewards", b"k", b"1")
+    node, moved = cluster.nodes["a"], "players@p-log-2"
+    node.catalog.want({**node.catalog.topics, moved: "p-log-2"})
+    assignment = Assignment(("a",), {"rewards": 1, "players": 1, moved: 1}, 0)
+    table = routing_table(assignment, [Member("a", "http://a:80", heard=True)], Tolerance())
+    nodes = Nodes(["http://a:80"])
+
+    def get(path: str) -> httpx2.Response:
+        return asyncio.run(cluster.get("a", path))
+
+    def due_after_an_answer() -> bool:
+        nodes.in_order("rewards", b"k", 1.0)
+        nodes.saw_epoch(get("/state/keyvalue/rewards/k").headers["storekeeper-epoch"])
+        return nodes.take_map_due(1.0)
+
+    node.catalog.follow(table, node.replicas, {})
+    assert [due_after_an_answer() for _ in range(3)] == [False, False, True]
+    nodes.learn(ClusterMap.of(get("/state/cluster").json()), 1.0)
+    assert not due_after_an_answer()
+    node.catalog.follow(table, node.replicas, {"rewards": "rewards", "players": moved})
+    assert due_after_an_answer(), "the map is of another epoch"
+    nodes.learn(ClusterMap.of(get("/state/cluster").json()), 1.0)
+    assert not due_after_an_answer()
 
 
 def test_a_map_that_cannot_be_read_changes_nothing() -> None:
