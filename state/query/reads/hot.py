@@ -140,6 +140,8 @@ class HotReads:
         catalog = self._catalog
         try:
             replica = catalog.replica(store, catalog.partition(store, key))
+            if catalog.definitions[store_of(store)].kind not in KEYED_KINDS:
+                return None
             if replica is None or not replica.serving or len(key) > self._max_key_bytes:
                 return None
             arrived_s = self._monotonic_s()

@@ -36,6 +36,7 @@ from state.query.answers.json_rows import row_json
 from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
+from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.pages import QueryLimits
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.replicas.replica import Replica
@@ -148,6 +149,7 @@ class PointQueries:
         try:
             check_key(key, self._max_key_bytes)
             partition = self._catalog.partition(store, key)
+            require_kind(self._catalog.definitions[store_of(store)], *KEYED_KINDS)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
             query = _Query(requirement, arrived_s, deadline_s, store, partition, key)
             answer = await self._answered(query, forwarded=forwarded)

@@ -23,7 +23,7 @@ from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.states import ReplicaId
-from state.store_definitions import parse_definitions
+from state.store_definitions import ServedKind, parse_definitions
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener, log_of
 
@@ -35,7 +35,7 @@ MANY = b"/state/keyvalues/rewards?key=k&key=k2&key=k"
 class OneNode:
     """One node with one partition and a cache."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: str = "rewards=t") -> None:
         clock = SystemClock()
         self.replica = Replica(
             ReplicaId("rewards", 0),
@@ -47,7 +47,7 @@ class OneNode:
         )
         self.replica.open(log_of(0, 0))
         self.end = 0
-        catalog = self.catalog = Catalog("a", {"a": "http://a"}, parse_definitions("rewards=t"))
+        catalog = self.catalog = Catalog("a", {"a": "http://a"}, parse_definitions(store))
         catalog.complete(Assignment(("a",), {"rewards": 1}, 0), {self.replica.replica_id: self.replica})
         router = self.router = Router(catalog, Peers("a", dict, clock=clock))
         self.clock = clock
@@ -169,6 +169,14 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
         assert body == b'{"rows":[%b],"complete":true}' % rows
         assert headers["storekeeper-complete"] == "true"
         assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 2)
+
+
+@pytest.mark.parametrize("kind", [ServedKind.WINDOW, ServedKind.SESSION])
+def test_a_store_of_another_kind_is_left_to_the_application(kind: ServedKind) -> None:
+    node = OneNode(f"rewards=t:{kind}")
+    node.write((b"k", b"1"), (b"k2", b"2"))
+    for target in (TARGET, TARGET + b"2", TARGET + b"?max_lag=0", MANY):
+        assert node.hot.now(target) is None
 
 
 def test_more_keys_than_allowed_are_left_to_the_application(node: OneNode) -> None:

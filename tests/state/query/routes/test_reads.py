@@ -274,6 +274,8 @@ def _problem(answer: Any) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("path", "status", "kind"),
     [
+        ("/state/keyvalue/sales/k", 400, "wrong-kind"),
+        ("/state/keyvalue/visits/k?stale=ok", 400, "wrong-kind"),
         ("/state/keyvalues/sales/all", 400, "wrong-kind"),
         ("/state/keyvalues/visits/prefix/a", 400, "wrong-kind"),
         ("/state/windowed/rewards/k/0/1", 400, "wrong-kind"),
