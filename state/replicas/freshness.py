@@ -80,17 +80,23 @@ class FreshnessTracker:
         version: increases after every other change.
     """
 
-    def __init__(self, source_progress: SourceProgress | None = None) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._source_progress = source_progress or SourceProgress()
         self._listeners: list[Callable[[], None]] = []
         self.fresh_at_s: float | None = None
         self.version = 0
         self.opened(0)
 
-    def opened(self, offset: int, source: SourceRanges | None = None, at_s: float = 0.0) -> None:
-        """Resets everything: the rows start at `offset`."""
+    def opened(
+        self,
+        offset: int,
+        source: SourceRanges | None = None,
+        at_s: float = 0.0,
+        source_progress: SourceProgress | None = None,
+    ) -> None:
+        """Resets everything: the rows start at `offset`. `source_progress` is that of their changelog."""
         with self._lock:
+            self._source_progress = source_progress or SourceProgress()
             self._offset = offset
             self._stable = _Reached()
             self._written = _Reached()
@@ -167,10 +173,10 @@ class FreshnessTracker:
         is exact only if the app writes a batch in one transaction; otherwise the batch's last records may be missing.
         """
         with self._lock:
-            whole_at_s = self._written.at_s
+            whole_at_s, source_progress = self._written.at_s, self._source_progress
             begun = {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in self._source.items()}
         found = Position(begun)
-        return found if whole_at_s is None else found.merged(self._source_progress.before(whole_at_s))
+        return found if whole_at_s is None else found.merged(source_progress.before(whole_at_s))
 
     def touch(self) -> None:
         """Notes that something else that the replica's answers show has changed."""
@@ -233,6 +239,7 @@ _MAX_SIGHTINGS = 128
 class SourceProgress:
     """Ends of input ranges and when each was first seen. Shared by a store's replicas. Safe from any thread.
 
+    It is of one changelog: what was seen in a topic is not in the rows of another one, even of the same name.
     A batch need not write to every changelog partition. It is seen in those partitions that it wrote to.
     """
 

@@ -51,14 +51,14 @@ class Replica(ReplicaRows):
         clock: Clock,
         listener: RestoreListener,
         role: ReplicaRole = ReplicaRole.ACTIVE,
-        source_progress: SourceProgress | None = None,
+        source_progress_of: Callable[[str], SourceProgress] = lambda _: SourceProgress(),
         index: RankedIndex | None = None,
         cache: RowCache | None = None,
         read_row: ReadRow = decode_row,
         restores: LatencyRecorder | None = None,
         may_rebuild: Callable[[], bool] = lambda: True,
     ) -> None:
-        tracker = FreshnessTracker(source_progress)
+        tracker = FreshnessTracker()
         super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
         self.restores = restores or LatencyRecorder()
@@ -66,6 +66,7 @@ class Replica(ReplicaRows):
         self._clock = clock
         self._listener = listener
         self._may_rebuild = may_rebuild
+        self._source_progress_of = source_progress_of
         self._whole_at_s: float | None = None
         self._plan: RestorePlan | None = None
         self._delete_retention_ms = 0
@@ -272,8 +273,9 @@ class Replica(ReplicaRows):
         self.shown_offset = checkpoint.offset
         self._restored, self._error, self.damaged = 0, None, False
         self._end_topic_id, self.log_changed = checkpoint.topic_id, False
-        self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
+        source_progress = self._source_progress_of(checkpoint.topic_id)
+        self.tracker.opened(checkpoint.offset, checkpoint.source, self._restore_began_s, source_progress)
         # Another process may have restored most of it before: that time counts too.
         if self._behind_since_s is None:
             self._behind_since_s = self._restore_began_s

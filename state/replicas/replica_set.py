@@ -70,7 +70,7 @@ class ReplicaSet:
         self._caches: dict[str, RowCache] = {}
         self._restores: dict[str, LatencyRecorder] = {}
         self._cache_bytes = cache_bytes
-        self._source_progress: dict[str, SourceProgress] = {}
+        self._source_progress: dict[tuple[str, str], SourceProgress] = {}
         self._changing = threading.Lock()
         # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
@@ -152,7 +152,7 @@ class ReplicaSet:
             clock=self._clock,
             listener=self._listener,
             role=spec.role,
-            source_progress=self._source_progress.setdefault(spec.replica.store, SourceProgress()),
+            source_progress_of=partial(self._source_progress_of, spec.replica.store),
             index=self._index_for(spec.replica),
             read_row=self._read_row_for(spec.replica),
             may_rebuild=partial(self._may_rebuild, spec.replica),
@@ -161,3 +161,6 @@ class ReplicaSet:
             else None,
             restores=self._restores.setdefault(spec.replica.store, LatencyRecorder()),
         )
+
+    def _source_progress_of(self, store: str, topic_id: str) -> SourceProgress:
+        return self._source_progress.setdefault((store, topic_id), SourceProgress())

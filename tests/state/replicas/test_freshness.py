@@ -115,8 +115,9 @@ def test_a_later_batch_makes_the_one_before_whole() -> None:
 
 
 def test_a_batch_that_wrote_elsewhere_counts_too() -> None:
-    sightings = SourceProgress()
-    here, there = FreshnessTracker(sightings), FreshnessTracker(sightings)
+    progress, here, there = SourceProgress(), FreshnessTracker(), FreshnessTracker()
+    for tracker in (here, there):
+        tracker.opened(0, source_progress=progress)
     there.moved(1, {"pos": {0: (100, 200)}}, 10.0)
     told(here, 9.5, 0)
     assert here.source() == Position()
