@@ -69,7 +69,7 @@ class Node:
             acceptable_staleness_ms=settings.acceptable_staleness_ms,
         )
         self._index_budget = IndexBudget(settings.ranked_memory_mib << 20)
-        self._schema_rows = schema_rows(settings)
+        self._schema_rows = schema_rows(settings, clock)
         self._tracer = tracer(TracingVariables())
         self._stop = asyncio.Event()
         self._name_taken = False
@@ -219,7 +219,7 @@ class Node:
         return self._schema_rows if self._catalog.definition(store).by_schema else None
 
 
-def schema_rows(settings: NodeSettings) -> SchemaRows | None:
+def schema_rows(settings: NodeSettings, clock: Clock) -> SchemaRows | None:
     """The reader of rows by schemas, which begins to fetch those of its stores; None if no store has such rows.
 
     Raises:
@@ -233,7 +233,7 @@ def schema_rows(settings: NodeSettings) -> SchemaRows | None:
     # Imported here: the libraries of the formats are an extra.
     from state.replicas.schema_rows import SchemaRows  # noqa: PLC0415
 
-    rows = SchemaRows(registry)
+    rows = SchemaRows(registry, clock)
     rows.prefetch(topics)
     return rows
 

@@ -3,37 +3,57 @@
 A reader may be an event loop, so it never waits for the registry. A schema that a node doesn't know yet is fetched in a
 thread, and the reader is to ask again. A node fetches the schemas of its stores' subjects when it starts, so this
 happens only for a schema that is newer.
+
+An instance of a registry may lag behind another one. So that there is no schema of an id counts only when the registry
+has said it several times, seconds apart; it is asked again later, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import structlog
 
+from state.clock import Clock
 from state.errors import RetriableError, SerializationError, StateError
 from state.schemas.as_json import JsonView
 from state.schemas.bound import value_subject
+from state.schemas.errors import UnknownSchemaError
 from state.schemas.framing import framed
 from state.schemas.registry import SchemaRegistry
 from state.stores.row import ReplicaRow, decode_row
 
 log = structlog.get_logger(__name__)
 
+_ASK_AGAIN_S = (1, 2, 4, 60)
+"""When a schema that isn't there is asked for again, by how often the registry has said that there is none."""
+_BELIEVED = len(_ASK_AGAIN_S) - 1
+
 
 class SchemaPendingError(RetriableError):
     """The schema of a value is not known to this node yet. It is being fetched; ask again."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request for a schema. `refusals`: how often the registry had said before it that there is none."""
+
+    answer: Future[None]
+    asked_at_s: float
+    refusals: int
+
+
 class SchemaRows:
     """Reads rows as JSON. Thread-safe."""
 
-    def __init__(self, registry: SchemaRegistry) -> None:
+    def __init__(self, registry: SchemaRegistry, clock: Clock) -> None:
         self._registry = registry
+        self._clock = clock
         self._view = JsonView(registry)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="schemas")
-        self._fetched: dict[int, Future[None]] = {}
+        self._requests: dict[int, _Request] = {}
 
     def read_row(self, stored: bytes) -> ReplicaRow:
         """A stored row with its value as JSON; raises as `shown`, and as `decode_row`."""
@@ -48,8 +68,7 @@ class SchemaRows:
         """
         try:
             schema_id, _ = framed(value)
-            self._require(schema_id)
-            return self._view.json_of(value)
+            return self._view.json_of(value) if self._is_at_hand(schema_id) else value
         except SerializationError:
             return value
 
@@ -62,21 +81,28 @@ class SchemaRows:
         """Ends the thread once it has an answer, or none."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _require(self, schema_id: int) -> None:
-        """Raises unless the schema is at hand, or there is none of this id."""
-        fetched = self._fetched.get(schema_id)
-        if fetched is None:
-            fetched = self._fetched[schema_id] = self._thread.submit(self._view.prepare, schema_id)
-        if not fetched.done():
-            msg = f"this node doesn't know schema {schema_id} yet: ask again"
-            raise SchemaPendingError(msg)
-        error = fetched.exception()
-        if error is not None:
-            if not isinstance(error, SerializationError):
-                self._fetched.pop(schema_id, None)
-                msg = f"this node can't show the value: {error}"
-                raise SchemaPendingError(msg) from error
-            raise error
+    def _is_at_hand(self, schema_id: int) -> bool:
+        """Whether there is a schema of this id that can be used. Raises SchemaPendingError while that isn't known."""
+        request = self._requests.get(schema_id) or self._ask(schema_id, 0)
+        answered = request.answer.done()
+        error = request.answer.exception() if answered else None
+        if answered and error is None:
+            return True
+        unknown = isinstance(error, UnknownSchemaError)
+        if isinstance(error, SerializationError) and not unknown:
+            return False
+        refusals = min(request.refusals + unknown, _BELIEVED)
+        if answered and self._clock.monotonic_s() >= request.asked_at_s + _ASK_AGAIN_S[refusals]:
+            self._ask(schema_id, refusals)
+        if refusals == _BELIEVED:
+            return False
+        msg = f"this node doesn't know schema {schema_id} yet ({error or 'it is being fetched'}): ask again"
+        raise SchemaPendingError(msg) from error
+
+    def _ask(self, schema_id: int, refusals: int) -> _Request:
+        answer = self._thread.submit(self._view.prepare, schema_id)
+        self._requests[schema_id] = _Request(answer, self._clock.monotonic_s(), refusals)
+        return self._requests[schema_id]
 
     def _prefetch(self, subject: str) -> None:
         try:
@@ -84,6 +110,6 @@ class SchemaRows:
                 done: Future[None] = Future()
                 self._view.prepare(schema_id)
                 done.set_result(None)
-                self._fetched[schema_id] = done
+                self._requests[schema_id] = _Request(done, self._clock.monotonic_s(), 0)
         except StateError as error:
             log.warning("schemas_not_fetched", subject=subject, error=str(error))

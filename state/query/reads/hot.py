@@ -31,6 +31,7 @@ from state.query.reads.pages import QueryLimits
 from state.replicas.replica import Replica
 from state.replicas.row_cache import Cached, RowCache
 from state.replicas.states import ReplicaRole
+from state.schemas.framing import MAGIC
 
 HOT_PREFIX = b"/state/keyvalue"
 """Only requests for paths with this prefix have answers here."""
@@ -276,7 +277,7 @@ class HotReads:
         body = problem_of(unknown_key(store, key)).body() if value is None else row_json(key, value)
         tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
         cache = replica.cache
-        if cache is not None and _PLAIN_KEY.fullmatch(key) is not None:
+        if cache is not None and _PLAIN_KEY.fullmatch(key) is not None and not self._lacks_schema(store, value):
             self._caches[store.encode()] = cache
             entry: Cached = (replica, tail, len(tail) - len(body), True)
             if value is None:
@@ -285,6 +286,10 @@ class HotReads:
             if replica.writes != writes:
                 cache.drop((key,))
         return tail
+
+    def _lacks_schema(self, store: str, value: bytes | None) -> bool:
+        """Whether a value isn't shown as JSON because its schema is unknown; the registry may have it later."""
+        return value is not None and value.startswith(MAGIC) and self._catalog.definitions[store_of(store)].by_schema
 
     def _written_for_many(self, states: Sequence[_State]) -> bytes:
         known = (tuple(states), self._catalog.epoch)

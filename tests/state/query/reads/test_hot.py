@@ -24,6 +24,7 @@ from state.replicas.replica_storage import MemoryStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.states import ReplicaId
 from state.store_definitions import ServedKind, parse_definitions
+from state.stores.row import ReplicaRow
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener, log_of
 
@@ -131,6 +132,15 @@ def test_keys_may_be_posted(node: OneNode) -> None:
     assert node.hot.posted(target + b"?max_lag=0", b'{"keys":["k"]}') is None
     assert node.hot.posted(b"/state/keyvalue/rewards/k", b'{"keys":["k"]}') is None
     assert node.hot.posted(target, b'{"keys":[%b]}' % b",".join([b'"k"'] * 1001)) is None
+
+
+def test_a_value_whose_schema_is_unknown_is_not_kept() -> None:
+    node = OneNode("rewards=t:keyvalue:schemas")
+    node.write((b"k", b"\0\0\0\0\x09x"))
+    assert b"base64" in parsed(node.hot.now(TARGET))[1]
+    assert node.hot.now(MANY) is None
+    node.replica.read_row = lambda _: ReplicaRow(1, 0, b"1")  # the registry has the schema by now
+    assert parsed(node.hot.now(TARGET))[1] == b'{"key":"k","value":1}'
 
 
 def test_a_row_that_a_write_overtook_is_not_kept(node: OneNode) -> None:

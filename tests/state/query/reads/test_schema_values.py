@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema
 
 from harness.waiting import eventually
+from state.clock import SystemClock
 from state.query.reads.stream_format import NDJSON
 from state.replicas.schema_rows import SchemaRows
 from state.replicas.states import ReplicaId
@@ -44,7 +45,7 @@ def registry() -> Iterator[SlowRegistry]:
 
 
 def test_every_answer_shows_json_once_the_schema_is_known(registry: SlowRegistry) -> None:
-    rows = SchemaRows(registry)
+    rows = SchemaRows(registry, SystemClock())
     value = bound_to(AvroSerde(AVRO, Purchase), "purchases", registry).serialize(Purchase("7", Decimal("1.2500")))
 
     async def scenario() -> None:
@@ -57,7 +58,7 @@ def test_every_answer_shows_json_once_the_schema_is_known(registry: SlowRegistry
             assert (pending.status_code, pending.headers.get("retry-after")) == (503, "1"), path
             assert "schema 1" in pending.json()["detail"]
         registry.may_answer.set()
-        await asyncio.to_thread(eventually, rows._fetched[1].done, 30, "the schema is there")
+        await asyncio.to_thread(eventually, rows._requests[1].answer.done, 30, "the schema is there")
         assert (await cluster.get("a", "/state/keyvalue/rewards/a")).content == ROW
         assert (await cluster.get("a", "/state/keyvalue/rewards/a")).content == ROW  # from the cache
         assert (await cluster.get("a", "/state/keyvalues/rewards/all")).content == b"[%b]" % ROW
