@@ -15,6 +15,7 @@ from state.cluster.heartbeat import Heartbeat, HeartbeatError, ReplicaReport, op
 from state.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
 from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import Member, Members, ViewSettings
+from state.security.peer_address import PeerAddressError, PeerRules, check_announced_address
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +63,7 @@ class Membership:
         clock: wall-clock time for stamps, monotonic for silence.
         rebalance: how long this node reports itself as settling when it joins. A member that comes back before it
             expires doesn't settle: it still has its partitions.
-        allows: whether an announced address may be connected to.
+        peers: which addresses other nodes may announce.
         reports: returns the reports on this node's current replicas.
         on_members: called on this thread after heartbeats were heard, and about every interval.
         on_name_taken: called when a later incarnation of a node of this name is heard: this one must stop.
@@ -78,7 +79,7 @@ class Membership:
         settings: ViewSettings,
         clock: Clock,
         rebalance: RebalancePolicy,
-        allows: Callable[[str], bool],
+        peers: PeerRules,
         reports: Callable[[], Sequence[ReplicaReport]],
         on_members: Callable[[Sequence[Member]], None],
         on_name_taken: Callable[[], None],
@@ -91,7 +92,7 @@ class Membership:
         self._settings = settings
         self._clock = clock
         self._rebalance = rebalance
-        self._allows = allows
+        self._peers = peers
         self._reports = reports
         self._on_members = on_members
         self._on_name_taken = on_name_taken
@@ -198,9 +199,12 @@ class Membership:
                 log.warning("heartbeat_refused", error=str(error), refused_before=self.counts.refused)
             self.counts.refused += 1
             return False
-        if heartbeat.name != self.identity.name and not self._allows(heartbeat.address):
-            self._refuse_address(heartbeat)
-            return False
+        if heartbeat.name != self.identity.name:
+            try:
+                check_announced_address(heartbeat.address, self._peers)
+            except PeerAddressError as error:
+                self._refuse_address(heartbeat, error)
+                return False
         age_s = 0.0 if self._caught_up else max(0.0, (self._clock.now_ms() - heartbeat.sent_at_ms) / 1000)
         if not self._view.hear(heartbeat, age_s=age_s):
             self.counts.repeated += 1
@@ -214,11 +218,11 @@ class Membership:
                 self._view.echo(self._clock.monotonic_s())
         return True
 
-    def _refuse_address(self, heartbeat: Heartbeat) -> None:
+    def _refuse_address(self, heartbeat: Heartbeat, error: PeerAddressError) -> None:
         self.counts.refused += 1
         if heartbeat.address not in self._refused_addresses and len(self._refused_addresses) < 1000:
             self._refused_addresses.add(heartbeat.address)
-            log.warning("peer_address_refused", peer=heartbeat.name, address=heartbeat.address[:300])
+            log.warning("peer_address_refused", peer=heartbeat.name, error=str(error))
 
 
 def static_view(peers: Mapping[str, str], identity: Identity, settings: ViewSettings) -> Members:

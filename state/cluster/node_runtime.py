@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from state.changelog.listener import logging_listener
@@ -32,7 +31,7 @@ from state.replicas.replica_storage import (
     check_no_links,
 )
 from state.replicas.states import ReplicaId
-from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address, system_resolver
+from state.security.peer_address import PeerRules
 from state.settings import NodeSettings
 from state.store_definitions import ServedKind
 from state.stores.rocksdb_options import bound_process_memory
@@ -96,7 +95,7 @@ class NodeRuntime:
             settings=view_settings,
             clock=clock,
             rebalance=rebalance,
-            allows=address_rule(settings.peer_networks),
+            peers=PeerRules.parse(settings.peer_networks),
             reports=self._reconciler.reports,
             on_members=self._update,
             on_name_taken=on_name_taken,
@@ -122,21 +121,6 @@ class NodeRuntime:
     def _update(self, members: Sequence[Member]) -> None:
         self._turns.update(members)
         self._reconciler.update(members)
-
-
-def address_rule(networks: str) -> Callable[[str], bool]:
-    """Whether requests may go to an announced address. Each address is checked once."""
-    rules = PeerRules.parse(networks)
-
-    @lru_cache(maxsize=1000)
-    def allows(address: str) -> bool:
-        try:
-            check_peer_address(address, rules, system_resolver)
-        except PeerAddressError:
-            return False
-        return True
-
-    return allows
 
 
 def rebalance_policy_of(name: str, settings: NodeSettings) -> RebalancePolicy:

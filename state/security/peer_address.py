@@ -1,8 +1,10 @@
 """Which addresses a node may send requests to, and connections that go to these only.
 
-Announcements of other nodes are untrusted input. An announced address is parsed, its host is resolved once, the result
-is checked, and the connection goes to exactly that IP address: if the name resolves differently a moment later, that
-has no effect.
+Announcements of other nodes are untrusted input. An announced address is parsed and checked when it is heard. For a
+connection its host is resolved once, the result is checked, and the connection goes to exactly that IP address: if the
+name resolves differently a moment later, that has no effect.
+
+A node that hears an announcement resolves nothing: failing name servers don't change the members of the cluster.
 """
 
 from __future__ import annotations
@@ -94,6 +96,24 @@ def check_peer_address(address: str, rules: PeerRules, resolve: Resolver) -> Pee
     Raises:
         PeerAddressError: if it is not `http(s)://host:port`, or leads anywhere that the rules don't allow.
     """
+    scheme, host, ip, port = _announced(address, rules)
+    if ip is None:
+        shown = repr(address)
+        ip, *others = _resolved(host, resolve, shown)
+        _check_ips([ip, *others], scheme, rules, shown)
+    return PeerAddress(scheme, host, ip, port)
+
+
+def check_announced_address(address: str, rules: PeerRules) -> None:
+    """Checks an address as far as that needs no I/O: of a name, that the rules list it.
+
+    Raises as `check_peer_address` does.
+    """
+    _announced(address, rules)
+
+
+def _announced(address: str, rules: PeerRules) -> tuple[str, str, IPAddress | None, int]:
+    """Scheme, host, IP address and port; no IP address if the host is a name that may be resolved."""
     shown = repr(address[:_LONGEST])
     found = _FORM.fullmatch(address) if len(address) <= _LONGEST else None
     if found is None:
@@ -101,17 +121,16 @@ def check_peer_address(address: str, rules: PeerRules, resolve: Resolver) -> Pee
     scheme, host, port = found[1], found[2].strip("[]").lower(), int(found[3])
     if urlsplit(address).hostname != host or not _LOWEST_PORT <= port <= 65535 or port in _FOREIGN_PORTS:
         raise _refused(shown, "its port is not one that a node would use")
-    addresses = _addresses(host, rules, resolve, shown)
-    for ip in addresses:
-        _check_ip(ip, rules, shown)
-    if rules.tls_required and scheme != "https" and not all(ip.is_loopback for ip in addresses):
-        raise _refused(shown, "beyond loopback it must be https")
-    return PeerAddress(scheme, host, addresses[0], port)
+    ip = _literal(host, rules, shown)
+    if ip is not None:
+        _check_ips([ip], scheme, rules, shown)
+    return scheme, host, ip, port
 
 
-def _addresses(host: str, rules: PeerRules, resolve: Resolver, shown: str) -> list[IPAddress]:
+def _literal(host: str, rules: PeerRules, shown: str) -> IPAddress | None:
+    """The IP address that a host is; None for a name that may be resolved."""
     try:
-        return [ipaddress.ip_address(host)]
+        return ipaddress.ip_address(host)
     except ValueError:
         pass
     # inet_aton reads 2130706433, 0x7f.1 and 0177.0.0.1 as addresses: such forms only hide an address.
@@ -119,6 +138,10 @@ def _addresses(host: str, rules: PeerRules, resolve: Resolver, shown: str) -> li
         raise _refused(shown, "its host is neither a plain IP address nor a name")
     if host not in rules.hosts:
         raise _refused(shown, "its host is not among those that STOREKEEPER_PEER_NETWORKS names")
+    return None
+
+
+def _resolved(host: str, resolve: Resolver, shown: str) -> list[IPAddress]:
     try:
         resolved = [ipaddress.ip_address(found.partition("%")[0]) for found in resolve(host)]
     except (OSError, ValueError) as error:
@@ -126,6 +149,13 @@ def _addresses(host: str, rules: PeerRules, resolve: Resolver, shown: str) -> li
     if not resolved:
         raise _refused(shown, "its host has no address")
     return resolved
+
+
+def _check_ips(ips: Sequence[IPAddress], scheme: str, rules: PeerRules, shown: str) -> None:
+    for ip in ips:
+        _check_ip(ip, rules, shown)
+    if rules.tls_required and scheme != "https" and not all(ip.is_loopback for ip in ips):
+        raise _refused(shown, "beyond loopback it must be https")
 
 
 def _check_ip(ip: IPAddress, rules: PeerRules, shown: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from state.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import Member, ViewSettings
+from state.security.peer_address import PeerRules
 
 SECRET = b"s" * 32
 SETTINGS = ViewSettings(interval_s=0.02, suspect_after_s=0.3, expire_after_s=3)
@@ -87,7 +89,7 @@ class Node:
     ) -> None:
         self.members: Sequence[Member] = ()
         self.name_taken = threading.Event()
-        identity = Identity(name, f"http://127.0.0.1:{2000 + ord(name)}")
+        identity = Identity(name, f"http://127.0.0.1:{18000 + ord(name)}")
         self.membership = Membership(
             identity,
             secret=secret,
@@ -96,7 +98,7 @@ class Node:
             settings=SETTINGS,
             clock=SystemClock(),
             rebalance=RebalancePolicy(needed=2, join_delay_s=join_delay_s),
-            allows=lambda address: address.startswith("http://127.0.0.1:"),
+            peers=PeerRules.parse("127.0.0.0/8,node-b.example.org"),
             reports=reports,
             on_members=self._told,
             on_name_taken=self.name_taken.set,
@@ -157,6 +159,18 @@ def test_a_node_of_another_cluster_and_one_at_a_foreign_address_are_not_believed
     with running(one, stranger):
         eventually(lambda: one.membership.counts.refused > 3, 60, "some were refused")
         assert one.names() == ["a"]
+
+
+def test_a_node_is_a_member_although_its_name_cannot_be_resolved_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("no name server answers")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    topic = Topic()
+    value = Heartbeat("b", "https://node-b.example.org:18101", "", 1, 1, SystemClock().now_ms()).encode()
+    topic.append(b"b", value, signed(SECRET, value))
+    with running(one := Node("a", topic)):
+        eventually(lambda: one.names() == ["a", "b"], 60, "it was heard")
 
 
 def test_a_heartbeat_that_is_sent_again_brings_nobody_back() -> None:

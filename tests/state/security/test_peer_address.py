@@ -11,7 +11,13 @@ import pytest
 
 from state.clock import ManualClock
 from state.errors import ConfigurationError
-from state.security.peer_address import PeerAddressError, PeerRules, PinnedTransport, check_peer_address
+from state.security.peer_address import (
+    PeerAddressError,
+    PeerRules,
+    PinnedTransport,
+    check_announced_address,
+    check_peer_address,
+)
 
 LOOPBACK = PeerRules.parse("127.0.0.0/8,::1/128")
 CLUSTER = PeerRules.parse("10.1.0.0/16, fd00:1::/32, node-a.example.org, moving.example.org")
@@ -109,6 +115,8 @@ def resolve(host: str) -> Sequence[str]:
 def test_is_refused(address: str) -> None:
     with pytest.raises(PeerAddressError):
         check_peer_address(address, LOOPBACK, resolve)
+    with pytest.raises(PeerAddressError):
+        check_announced_address(address, LOOPBACK)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +150,11 @@ def test_a_cluster_of_several_machines_refuses_it_too(address: str) -> None:
 def test_is_allowed(address: str, rules: PeerRules, ip: str) -> None:
     found = check_peer_address(address, rules, resolve)
     assert (found.ip, found.port) == (ipaddress.ip_address(ip), 18101)
+
+
+@pytest.mark.parametrize("host", ["node-a", "moving"])
+def test_a_listed_name_may_be_announced_whatever_it_resolves_to(host: str) -> None:
+    check_announced_address(f"https://{host}.example.org:18101", CLUSTER)
 
 
 def test_a_name_is_resolved_once() -> None:
