@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import TopicDescription
 
 from state.changelog.errors import BrokerUnavailableError
+from state.clock import Clock, SystemClock
 from state.kafka.access import denial
 from state.kafka.clients import new_admin, new_consumer, new_topic
 from state.kafka.connection import Kafka
@@ -17,6 +20,7 @@ SIGNATURE = "signature"
 """The record header that holds the signature of the value."""
 RECONNECT: Mapping[str, Any] = MappingProxyType({"reconnect.backoff.max.ms": 250})
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
+_CHECK_EVERY_S = 5.0
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
 
 
@@ -50,21 +54,32 @@ def create_compacted_topic(
 class WholeTopicReader:
     """Reads a topic from its start and follows it. Belongs to one thread.
 
+    It is of one topic, by its id. If that is deleted, or deleted and made anew, a consumer would skip the records of
+    the new one below its position, or never read it again: see `ChangelogReader`. So the broker is asked for the id
+    every few seconds.
+
     Raises:
         BrokerUnavailableError: no broker answers now; try again.
     """
 
-    def __init__(self, kafka: Kafka, topic: str, name: str, timeout_s: float) -> None:
+    def __init__(self, kafka: Kafka, topic: str, name: str, timeout_s: float, clock: Clock | None = None) -> None:
         partition = TopicPartition(topic, 0, 0)
         from_start = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._clock = clock or SystemClock()
         self._next = 0
+        self._admin = new_admin(kafka, RECONNECT)
         self._consumer = new_consumer(kafka, name, {**from_start, **RECONNECT})
+        self._described: Future[TopicDescription] | None = None
         try:
+            # The id comes first: then a topic that is made anew meanwhile has another one.
+            self._topic_id = str(self._describe().result(timeout_s + 1).topic_id)
             _, self._end = self._consumer.get_watermark_offsets(partition, timeout=timeout_s)
             self._consumer.assign([partition])
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             self._consumer.close()
-            msg = f"no broker reports the end of topic {topic}: {error.args[0].str()}"
+            msg = f"no broker reports the end of topic {topic}: {_reason(error)}"
             raise BrokerUnavailableError(msg) from error
 
     @property
@@ -77,7 +92,12 @@ class WholeTopicReader:
         return self._next >= self._end
 
     def read(self, timeout_s: float) -> list[Message]:
-        """Waits up to `timeout_s` for records, then takes what is there."""
+        """Waits up to `timeout_s` for records, then takes what is there.
+
+        Raises:
+            BrokerUnavailableError: the topic was deleted, and maybe made anew: open another reader.
+        """
+        self._check_topic()
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
@@ -92,6 +112,33 @@ class WholeTopicReader:
     def close(self) -> None:
         """Frees the client."""
         self._consumer.close()
+
+    def _check_topic(self) -> None:
+        """Takes the broker's last answer about the topic, or asks again; waits for nothing."""
+        if self._described is None:
+            if self._clock.monotonic_s() >= self._next_check_s:
+                self._described = self._describe()
+            return
+        if not self._described.done():
+            return
+        described, self._described = self._described, None
+        try:
+            known = str(described.result().topic_id) == self._topic_id
+        except KafkaException as error:
+            # While no broker answers, nothing is known.
+            known = error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART
+        if not known:
+            msg = f"the topic {self._topic} was deleted, and maybe made anew: it is read again from its start"
+            raise BrokerUnavailableError(msg)
+
+    def _describe(self) -> Future[TopicDescription]:
+        self._next_check_s = self._clock.monotonic_s() + _CHECK_EVERY_S
+        topics = TopicCollection([self._topic])
+        return self._admin.describe_topics(topics, request_timeout=self._timeout_s)[self._topic]
+
+
+def _reason(error: KafkaException | TimeoutError) -> str:
+    return error.args[0].str() if isinstance(error, KafkaException) else "it doesn't answer in time"
 
 
 def signature_in(message: Message) -> bytes | None:

@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.broker import Broker
+from harness.waiting import eventually
+from state.changelog.errors import BrokerUnavailableError
 from state.cluster.alias_topic import AliasWatch, publish_alias, read_aliases
 from state.cluster.aliases import Alias
 from state.names import aliases_topic
@@ -70,5 +72,29 @@ def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> N
         assert changed.wait(30)
         assert watch.known is not None
         assert watch.known[alias.store] == alias
+    finally:
+        watch.stop()
+
+
+def test_a_watch_hears_of_aliases_in_a_topic_that_was_made_anew(broker: Broker) -> None:
+    """Without the first alias: the new topic is shorter than what the watch has read of the old one."""
+    kafka = replace(broker.kafka, cluster="anew")
+    before, after = _alias(), _alias()
+
+    def published() -> bool:
+        try:
+            publish_alias(kafka, SECRET, after)
+        except BrokerUnavailableError:
+            return False
+        return True
+
+    publish_alias(kafka, SECRET, before)
+    watch = AliasWatch(kafka, SECRET)
+    watch.start()
+    try:
+        eventually(lambda: before.store in (watch.known or {}), 30, "the first alias is known")
+        broker.delete_topic(aliases_topic(kafka.cluster))
+        eventually(published, 30, "the second alias is published")
+        eventually(lambda: watch.known == {after.store: after}, 30, "the second alias is known")
     finally:
         watch.stop()

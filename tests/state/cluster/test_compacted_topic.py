@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigResource, TopicDescription
 
 from harness.broker import Broker
 from harness.meanwhile import repeating
@@ -12,6 +15,7 @@ from harness.topics import write_topic
 from harness.waiting import eventually
 from state.changelog.bounded_reader import bounds_of
 from state.changelog.errors import BrokerUnavailableError
+from state.clock import Clock, ManualClock
 from state.cluster.compacted_topic import WholeTopicReader, create_compacted_topic
 from state.kafka.clients import new_producer
 from state.kafka.connection import Kafka
@@ -19,9 +23,9 @@ from state.kafka.connection import Kafka
 pytestmark = pytest.mark.broker
 
 
-def reader_of(broker: Broker, topic: str) -> WholeTopicReader:
+def reader_of(broker: Broker, topic: str, clock: Clock | None = None) -> WholeTopicReader:
     create_compacted_topic(broker.kafka, topic, timeout_s=10)
-    return WholeTopicReader(broker.kafka, topic, "test", 10)
+    return WholeTopicReader(broker.kafka, topic, "test", 10, clock)
 
 
 def test_a_broker_that_makes_topics_by_itself_gets_a_compacted_one(secured_broker: SecuredBroker) -> None:
@@ -62,6 +66,56 @@ def test_all_that_was_there_is_read_although_others_never_stop_writing(broker: B
         eventually(caught_up, 30, "it has caught up")
         reader.close()
     assert read[:2] == [b"a", b"b"]
+
+
+def test_a_topic_that_is_made_anew_has_to_be_opened_again(broker: Broker) -> None:
+    """The client ignores a topic whose leader epoch is lower than the one that it knows by the topic's name."""
+    topic, clock = "whole-anew", ManualClock()
+    reader = reader_of(broker, topic, clock)
+    write_topic(broker.bootstrap, topic, [(b"a", b"1")])
+    eventually(lambda: reader.read(0.2), 30, "the record is read")
+
+    def read_on() -> None:
+        clock.advance(1000)
+        reader.read(0.2)
+
+    for _ in range(20):
+        read_on()
+    broker.delete_topic(topic)
+    create_compacted_topic(broker.kafka, topic, timeout_s=10)
+    write_topic(broker.bootstrap, topic, [(b"b", b"2")])
+    with pytest.raises(BrokerUnavailableError, match="topic whole-anew was deleted"):
+        eventually(read_on, 30, "it notices")
+    reader.close()
+    again = reader_of(broker, topic, clock)
+    assert [message.key() for message in eventually(lambda: again.read(0.2), 30, "the record is read")] == [b"b"]
+    again.close()
+
+
+class NoBroker:
+    """An admin client that no broker answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def describe_topics(self, *_: object, **__: object) -> dict[str, Future[TopicDescription]]:
+        self.asked += 1
+        answer = Future[TopicDescription]()
+        answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return {"whole-undescribed": answer}
+
+
+def test_a_reader_goes_on_and_asks_rarely_while_no_broker_describes_its_topic(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, clock = NoBroker(), ManualClock()
+    reader = reader_of(broker, "whole-undescribed", clock)
+    monkeypatch.setattr(reader, "_admin", admin)
+    for _ in range(20):
+        clock.advance(1000)
+        reader.read(0)
+    reader.close()
+    assert admin.asked == 4
 
 
 def test_without_a_broker_it_says_so() -> None:
