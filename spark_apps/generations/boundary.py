@@ -7,6 +7,8 @@ planned and never begun. This brings two generations to exactly the same input p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import orjson
 
 from spark_apps.generations.errors import GenerationRefusedError
@@ -18,26 +20,42 @@ _NO_OFFSETS = "-"
 """What Spark writes for a source that has no offsets yet."""
 
 
-def begin_behind(
-    checkpoint: SparkCheckpoint, like: SparkCheckpoint, batch_id: int, start: Position, query_id: str
-) -> None:
+@dataclass(frozen=True, slots=True)
+class BatchFiles:
+    """What Spark wrote of a finished batch: its plan, and that it is committed.
+
+    Spark keeps these files of its newest 100 batches alone.
+    """
+
+    plan: bytes
+    commit: bytes
+
+    @classmethod
+    def of(cls, checkpoint: SparkCheckpoint, batch_id: int) -> BatchFiles:
+        """Reads those of a finished batch.
+
+        Raises:
+            FileNotFoundError: Spark has deleted them.
+        """
+        folder, name = checkpoint.path, str(batch_id)
+        return cls((folder / "offsets" / name).read_bytes(), (folder / "commits" / name).read_bytes())
+
+
+def begin_behind(checkpoint: SparkCheckpoint, like: BatchFiles, start: Position, query_id: str) -> None:
     """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
 
     Batch 0 stands for the seed of the query's state.
 
     Args:
         checkpoint: of the query, which has never been started.
-        like: that of another query, whose source is the same.
-        batch_id: a finished batch of the other one.
+        like: a finished batch of another query, whose source is the same.
         start: where the query's input begins.
         query_id: the query's id.
     """
     delete_tree(checkpoint.path)
     write_in_one_step(checkpoint.path / "metadata", orjson.dumps({"id": query_id}))
-    plan = (like.path / "offsets" / str(batch_id)).read_bytes().decode()
-    write_in_one_step(checkpoint.path / "offsets" / "0", _with_end(plan, start).encode())
-    committed = (like.path / "commits" / str(batch_id)).read_bytes()
-    write_in_one_step(checkpoint.path / "commits" / "0", committed)
+    write_in_one_step(checkpoint.path / "offsets" / "0", _with_end(like.plan.decode(), start).encode())
+    write_in_one_step(checkpoint.path / "commits" / "0", like.commit)
 
 
 def is_settled(checkpoint: SparkCheckpoint) -> bool:

@@ -25,7 +25,7 @@ from spark_apps.engine.markers import Marker
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
-from spark_apps.generations.boundary import begin_behind
+from spark_apps.generations.boundary import BatchFiles, begin_behind
 from spark_apps.generations.catalog import chain_of, describe_of, settings_of, spec_of
 from spark_apps.generations.comparison import chain_between
 from spark_apps.generations.errors import (
@@ -120,7 +120,7 @@ class Seeding:
     def from_live(self, spark: SparkSession) -> Seed:
         """Copies and converts the live generation's rows as of a finished batch. Raises as `make_seed`."""
         moves = self._moves()
-        batch, before = self._pinned()
+        batch, files, before = self._pinned()
         progress = self._progress(before, moves)
         rows = reduce(DataFrame.unionAll, self._frames(spark, batch, moves)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -129,7 +129,7 @@ class Seeding:
             count = self._written(rows, batch.source)
         finally:
             rows.unpersist()
-        self._begin(batch.source, batch.batch_id, progress)
+        self._begin(batch.source, files, progress)
         return self._made(batch.source, count)
 
     def from_input(self) -> Seed:
@@ -138,6 +138,7 @@ class Seeding:
         batch = CommittedBatch.of(self._live_checkpoint, self.live.number)
         if batch is None:
             raise self._pending("it has no finished batch: let it run first")
+        files = BatchFiles.of(self._live_checkpoint, batch.batch_id)
         since, topics = self.new.since or BEGINNING, self._topics
         sources = self.spec.sources(self.settings)
         if since == BEGINNING:
@@ -145,7 +146,7 @@ class Seeding:
         else:
             start = topics.offsets_at(sources, round(datetime.fromisoformat(since).timestamp() * 1000))
         self._make_topics()
-        self._begin(start, batch.batch_id, {})
+        self._begin(start, files, {})
         return self._made(start, 0)
 
     @cached_property
@@ -244,17 +245,24 @@ class Seeding:
             moves[spec.name] = moved
         return moves
 
-    def _pinned(self) -> tuple[CommittedBatch, Mapping[str, Progress]]:
-        """A finished batch of the live generation, and the progress of its tasks after it."""
+    def _pinned(self) -> tuple[CommittedBatch, BatchFiles, Mapping[str, Progress]]:
+        """A finished batch of the live generation, its files, and the progress of the tasks after it.
+
+        All of it is read at once: the app runs on, and Spark may delete it before the rows are copied.
+        """
         checkpoint, gone = self._live_checkpoint, None
         for _ in range(_TRIES):
             batch = CommittedBatch.of(checkpoint, self.live.number)
             query_id = checkpoint.query_id()
             if batch is None or query_id is None:
                 break
+            files = BatchFiles.of(checkpoint, batch.batch_id)
+            kafka, name, layout = self.settings.kafka, self.spec.name, self._live_layout
             try:
-                return batch, live_progress(self.settings.kafka, self.spec.name, self.live.number,
-                                            self._live_layout, query_id=query_id, batch_id=batch.batch_id)  # fmt: skip
+                before = live_progress(
+                    kafka, name, self.live.number, layout, query_id=query_id, batch_id=batch.batch_id
+                )
+                return batch, files, before
             except NotesGoneError as error:
                 gone = error
                 time.sleep(_PAUSE_S)
@@ -346,14 +354,14 @@ class Seeding:
             schema_version=1 + len(chain.of(spec.name).steps),
         )
 
-    def _begin(self, start: Position, live_batch: int, progress: Mapping[str, Progress]) -> None:
+    def _begin(self, start: Position, live_batch: BatchFiles, progress: Mapping[str, Progress]) -> None:
         """Writes the tasks' progress, then the checkpoint and the claim on it."""
         query_id, number = str(uuid4()), self.new.number
         self._write_markers(query_id, progress)
         checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
         # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
         empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.topics_to_create.items()}
-        begin_behind(checkpoint, self._live_checkpoint, live_batch, start.merged(Position(empty)), query_id)
+        begin_behind(checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
         CheckpointOwner(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)

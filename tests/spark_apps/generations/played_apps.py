@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from spark_apps.apps.pos import POS
-from spark_apps.generations.boundary import begin_behind, take_back
+from spark_apps.generations.boundary import BatchFiles, begin_behind, take_back
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from spark_apps.generations.journal import Generation, JournalFile
@@ -74,7 +74,7 @@ class World:
         batch, start = of_live.last_committed_batch(), at(of_live.committed_position().offset(TOPIC, 0) or 0)
         assert batch is not None
         empty = Position({OWN.format(new.number): {0: 0}})
-        begin_behind(self.checkpoint(new), of_live, batch, start.merged(empty), "f7a3")
+        begin_behind(self.checkpoint(new), BatchFiles.of(of_live, batch), start.merged(empty), "f7a3")
         return start
 
     def written_twice(self) -> list[int]:

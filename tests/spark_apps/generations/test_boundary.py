@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.generations.boundary import begin_behind, is_settled, plan_batch, take_back
+from spark_apps.generations.boundary import BatchFiles, begin_behind, is_settled, plan_batch, take_back
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
@@ -88,7 +88,7 @@ def test_a_query_begins_behind_what_it_was_seeded_with(place: Location) -> None:
     live, path = stopped(place / "gen-1"), place / "gen-2"
     write_in_one_step(path / "offsets" / "7", b"of an earlier attempt")
     checkpoint = SparkCheckpoint(path)
-    begin_behind(checkpoint, live, 1, at(20, 5), "f7a3")
+    begin_behind(checkpoint, BatchFiles.of(live, 1), at(20, 5), "f7a3")
     assert checkpoint.query_id() == "f7a3"
     assert is_settled(checkpoint)
     assert checkpoint.committed_position() == at(20, 5)
