@@ -140,7 +140,8 @@ class Seeding:
             raise self._pending("it has no finished batch: let it run first")
         files = BatchFiles.of(self._live_checkpoint, batch.batch_id)
         since, topics = self.new.since or BEGINNING, self._topics
-        sources = self.spec.sources(self.settings)
+        # Those that Spark reads: global tables are none of them. Repartition topics begin empty.
+        sources = [topic for topic in self._new_layout.topics if topic not in self._new_layout.topics_to_create]
         if since == BEGINNING:
             start = topics.bounds(sources).start
         else:

@@ -13,9 +13,12 @@ from spark_apps.generations import seeding as seeding_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled
 from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.journal import BEGINNING
 from spark_apps.generations.seed_progress import Progress
 from spark_apps.generations.seeding import Seeding
 from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.preflight import check_bounds
+from spark_apps.runtime.topics import TopicBounds
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.changelog.position import Position
@@ -37,10 +40,17 @@ APP = topology_app("seeded", by_name, title="Reads a global table, too")
 
 
 class PlayedTopics:
-    """A broker whose topics have two partitions each."""
+    """A broker whose topics have two partitions with the offsets 0 to 9."""
 
     def __init__(self, kafka: object) -> None:
         pass
+
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        listed = list(names)
+        return TopicBounds(_position(listed, 0), _position(listed, 9))
+
+    def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
+        return _position(names, 4)
 
     def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
         return dict.fromkeys(names, 2)
@@ -68,6 +78,10 @@ class PlayedRows:
         pass
 
 
+def _position(names: Iterable[str], offset: int) -> Position:
+    return Position({name: {0: offset, 1: offset} for name in names})
+
+
 @pytest.fixture(autouse=True)
 def broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def live_progress(_: object, app: str, number: int, layout: Layout, **__: object) -> dict[str, Progress]:
@@ -78,9 +92,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seeding_module, "live_progress", live_progress)
 
 
-def seeding(run_dir: Path) -> Seeding:
+def seeding(run_dir: Path, since: str | None = None) -> Seeding:
     """That of generation 2, while generation 1 has finished its batches 0 to 2."""
-    journal = steps.planned(first_journal(APP), APP, [])
+    journal = steps.planned(first_journal(APP), APP, [], since=since)
     found = Seeding(APP, AppSettings(run_dir=run_dir), journal.generation(1), journal.generation(2))
     ends = [{SALES: {"0": end, "1": end}} for end in (2, 5, 7)]
     write_checkpoint(found._live_checkpoint.path, ends, committed=3, initial=None)
@@ -90,6 +104,17 @@ def seeding(run_dir: Path) -> Seeding:
 def made_by(found: Seeding) -> SparkCheckpoint:
     """The checkpoint of the new generation."""
     return SparkCheckpoint(settings_of(found.settings, found.new).checkpoint_dir(APP.name))
+
+
+@pytest.mark.parametrize(("since", "start"), [(BEGINNING, 0), ("2026-01-31T00:00:00Z", 4)])
+def test_a_backfill_begins_in_the_topics_that_spark_reads(tmp_path: Path, since: str, start: int) -> None:
+    found = seeding(tmp_path, since)
+    assert NAMES in APP.sources(found.settings)
+    made = found.from_input()
+    begun = made_by(found).committed_position()
+    assert made.start == begun == _position([SALES], start)
+    # The check of its first start.
+    check_bounds(APP, settings_of(found.settings, found.new), begun, PlayedTopics(None).bounds([SALES]))
 
 
 def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(
@@ -110,5 +135,5 @@ def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(
     found = seeding(tmp_path)
     made = found.from_live(NO_SESSION)
     assert made.rows == 3
-    assert made.start == made_by(found).committed_position() == Position({SALES: {0: 7, 1: 7}})
+    assert made.start == made_by(found).committed_position() == _position([SALES], 7)
     assert is_settled(made_by(found))
