@@ -64,11 +64,15 @@ def is_settled(checkpoint: SparkCheckpoint) -> bool:
     return planned is not None and planned == checkpoint.last_committed_batch()
 
 
-def take_back(checkpoint: SparkCheckpoint, batch_id: int) -> None:
-    """Deletes the plan of a batch that was never begun. The query must be stopped. Safe to repeat."""
-    folder = checkpoint.path / "offsets"
-    for name in (f".{batch_id}.crc", str(batch_id)):
-        (folder / name).unlink(missing_ok=True)
+def take_back(checkpoint: SparkCheckpoint, last: int) -> None:
+    """Deletes the plan of the batch after `last`, if there is one. It must never have begun; the query must be stopped.
+
+    Safe to repeat.
+    """
+    planned, folder = checkpoint.last_planned_batch(), checkpoint.path / "offsets"
+    if planned is not None and planned > last:
+        for name in (f".{planned}.crc", str(planned)):
+            (folder / name).unlink(missing_ok=True)
 
 
 def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> None:

@@ -65,6 +65,15 @@ class DesiredState:
         unused = checkpoint.last_planned_batch() is None
         return self.reached(checkpoint) and (unused or is_settled(checkpoint))
 
+    def last_batch(self, checkpoint: SparkCheckpoint) -> int | None:
+        """The last batch that may begin; None if it is not known beforehand.
+
+        Planned batches run first: a process that crashed may have begun them.
+        """
+        if not self.holds or self.position is not None:
+            return None
+        return checkpoint.last_planned_batch() if self.batch is None else self.batch
+
 
 def desired_state_of(journal: Journal, role: Role) -> DesiredState | None:
     """The desired state of the process in that role; None if there is no generation for it."""

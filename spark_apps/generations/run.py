@@ -139,14 +139,20 @@ class GenerationRun:
             # The previous holder of the lease may have changed the desired state.
             if self._desired() != desired:
                 return
-            self._term(desired, self._session(process_lease), lease, heartbeats)
+            checkpoint = self._checkpoint(desired.generation)
+            if desired.batch is not None:
+                # A killed process or step may have left a later plan. It was never begun: the step set the batch under
+                # this lease when no later one was planned, and no query since then has begun a later one.
+                take_back(checkpoint, desired.batch)
+            if not desired.fulfilled(checkpoint):
+                self._term(desired, self._session(process_lease), lease, heartbeats)
 
     def _term(self, desired: DesiredState, spark: SparkSession, lease: Lease, heartbeats: HeartbeatWriter) -> None:
         """Runs one query, from one change of the desired state to the next, on a session that outlives it."""
         checkpoint = self._checkpoint(desired.generation)
         planned_before = checkpoint.last_planned_batch()
         ended = threading.Event()
-        limit = BatchLimit(_last_batch(desired, checkpoint), ended.set)
+        limit = BatchLimit(desired.last_batch(checkpoint), ended.set)
         term = AppRun(
             spec_of(self.spec, desired.generation),
             settings_of(self.settings, desired.generation),
@@ -158,11 +164,9 @@ class GenerationRun:
         )
         with self._watching(desired, lambda: desired.reached(checkpoint, owed=planned_before), ended):
             term.run(lease, heartbeats)
-        planned = checkpoint.last_planned_batch()
-        never_begun = planned is not None and planned > max(limit.begun, planned_before or 0)
         # A paused generation must have no unfinished batch. A batch that was begun is finished instead.
-        if planned is not None and never_begun and not self.stop.is_set():
-            take_back(checkpoint, planned)
+        if not self.stop.is_set():
+            take_back(checkpoint, max(limit.begun, planned_before or 0))
 
     @contextmanager
     def _watching(self, desired: DesiredState, reached: Callable[[], bool], ended: threading.Event) -> Iterator[None]:
@@ -215,13 +219,3 @@ class GenerationRun:
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
-
-
-def _last_batch(desired: DesiredState, checkpoint: SparkCheckpoint) -> int | None:
-    """The last batch that may begin; None if it is not known beforehand.
-
-    Planned batches run first: a process that crashed may have begun them.
-    """
-    if not desired.holds or desired.position is not None:
-        return None
-    return checkpoint.last_planned_batch() if desired.batch is None else desired.batch

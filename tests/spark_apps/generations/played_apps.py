@@ -32,6 +32,7 @@ TOPIC = "pos"
 OWN = "own-{}"
 """The repartition topic of a generation."""
 _MOST_IN_A_BATCH = 5
+_PLANS_AT_ONCE = 0.5
 
 
 @dataclass
@@ -96,7 +97,10 @@ class World:
 
 @dataclass
 class PlayedApp:
-    """One process. `crashes` is the share of batches in which it dies after it has written a part."""
+    """One process. Like Spark, it may plan a batch that it must not begin.
+
+    `crashes` is how often it dies after it has written a part of a batch, and after it has finished one.
+    """
 
     world: World
     role: Role
@@ -105,6 +109,7 @@ class PlayedApp:
     _desired: DesiredState | None = None
     _begun: int = -1
     _found: int = -1
+    _limit: int | None = None
 
     def tick(self) -> None:
         """Does a little: takes up its desired state, or plans, writes or finishes a batch, or ends what it runs."""
@@ -118,9 +123,9 @@ class PlayedApp:
             self._work(desired)
 
     def stop(self) -> None:
-        """Ends between two batches."""
+        """Ends between two batches, as at TERM."""
         if self._lease is not None:
-            self._end()
+            self._end(stopped=True)
 
     def _begin(self, desired: DesiredState) -> None:
         lease = Lease(
@@ -130,8 +135,12 @@ class PlayedApp:
         )
         lease.acquire(0)
         self._lease, self._desired, self._begun = lease, desired, -1
-        planned = self._checkpoint(desired).last_planned_batch()
+        checkpoint = self._checkpoint(desired)
+        if desired.batch is not None:
+            take_back(checkpoint, desired.batch)
+        planned = checkpoint.last_planned_batch()
         self._found = -1 if planned is None else planned
+        self._limit = desired.last_batch(checkpoint)
 
     def _is_done(self, desired: DesiredState) -> bool:
         return desired.reached(self._checkpoint(desired)) and not self._owes(desired)
@@ -142,28 +151,30 @@ class PlayedApp:
         planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
         return planned is not None and planned != committed and planned <= max(self._begun, self._found)
 
-    def _end(self) -> None:
+    def _end(self, *, stopped: bool = False) -> None:
         assert self._lease is not None
         assert self._desired is not None
         if self._owes(self._desired) and self._begun >= 0:
             self._finish(self._desired)  # the batch that runs is let finish
         checkpoint = self._checkpoint(self._desired)
-        planned = checkpoint.last_planned_batch()
-        if planned is not None and planned > max(self._begun, self._found, 0):
-            take_back(checkpoint, planned)
+        if not stopped:
+            take_back(checkpoint, max(self._begun, self._found, 0))
         self._lease.release()
         self._lease = self._desired = None
 
     def _work(self, desired: DesiredState) -> None:
         checkpoint = self._checkpoint(desired)
         planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
-        if planned == committed:
-            if desired.batch is None or (planned or 0) < desired.batch:
-                self._plan(desired, 0 if planned is None else planned + 1)
-        elif planned is not None and self._begun < planned:
-            self._write(desired, planned)
-        else:
+        if planned is None or planned == committed:
+            self._plan(desired, 0 if planned is None else planned + 1)
+        elif self._begun >= planned:
             self._finish(desired)
+            self._may_die()
+        elif self._limit is not None and planned > self._limit:
+            self._end()  # the batch is refused
+        else:
+            self._write(desired, planned)
+            self._may_die()
 
     def _plan(self, desired: DesiredState, batch: int) -> None:
         checkpoint = self._checkpoint(desired)
@@ -191,17 +202,20 @@ class PlayedApp:
             self.world.logs[number] += [*sorted(offsets), *(arrived if self.world.restless else ())]
         seed = set(range(generation.start.offset(TOPIC, 0) or 0))
         self.world.stores.setdefault(number, set()).update(offsets | seed)
-        if self.world.rng.random() < self.crashes:
-            self._die()
 
-    def _die(self) -> None:
-        assert self._lease is not None
-        self._lease.release()
-        self._lease = self._desired = None
+    def _may_die(self) -> None:
+        if self._lease is not None and self.world.rng.random() < self.crashes:
+            self._lease.release()
+            self._lease = self._desired = None
 
     def _finish(self, desired: DesiredState) -> None:
+        """Finishes the batch that runs. The next one may be planned before anybody looks."""
         checkpoint = self._checkpoint(desired)
-        write_in_one_step(checkpoint.path / "commits" / str(checkpoint.last_planned_batch()), b"v1\n{}")
+        batch = checkpoint.last_planned_batch()
+        assert batch is not None
+        write_in_one_step(checkpoint.path / "commits" / str(batch), b"v1\n{}")
+        if self.world.rng.random() < _PLANS_AT_ONCE:
+            self._plan(desired, batch + 1)
 
     def _start(self, desired: DesiredState, batch: int, topic: str = TOPIC) -> int:
         if batch == 0:

@@ -70,7 +70,9 @@ def test_a_batch_that_never_began_is_taken_back(place: Location) -> None:
     checkpoint = stopped(place / "gen-2", planned=3, committed=2)
     assert checkpoint.last_planned_batch() == 2
     take_back(checkpoint, 2)
-    take_back(checkpoint, 2)
+    assert checkpoint.last_planned_batch() == 2
+    take_back(checkpoint, 1)
+    take_back(checkpoint, 1)
     assert is_settled(checkpoint)
     assert checkpoint.end_position(1) == at(20, 5)
     # Nor is a checksum left that belongs to no plan.

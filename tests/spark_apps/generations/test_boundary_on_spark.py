@@ -75,7 +75,7 @@ def test_a_batch_ends_exactly_where_it_was_planned_to(
     checkpoint = SparkCheckpoint(path)
     assert seen == {0: 30, 1: 60}
     assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (2, 1)
-    take_back(checkpoint, 2)
+    take_back(checkpoint, 1)
     assert is_settled(checkpoint)
     plan_batch(checkpoint, 2, Position({TOPIC: {0: 67}}))
     # Seven records and not thirty, and after it as before.

@@ -183,6 +183,30 @@ def test_a_step_killed_at_any_place_is_taken_again(
     played.check()
 
 
+def test_a_step_killed_when_it_has_planned_further_batches_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = play(tmp_path)
+    write = JournalFile.write
+
+    def write_or_die(self: JournalFile, journal: Journal) -> None:
+        if mark(journal, None) == mark(self.read() or journal, None) == "ALIGNING":
+            raise _KilledError
+        write(self, journal)
+
+    monkeypatch.setattr(JournalFile, "write", write_or_die)
+    with pytest.raises(_KilledError):
+        played.steps.hand_over()
+    monkeypatch.undo()
+    journal = played.steps.read()
+    assert journal.transfer is not None
+    planned = [played.world.checkpoint(journal.generation(number)).last_planned_batch() for number in (1, 2)]
+    assert planned != [journal.transfer.source_batch, journal.transfer.target_batch]
+    assert played.steps.hand_over()[0].live == 2
+    played.settle()
+    played.check()
+
+
 @pytest.mark.parametrize("place", [place for place in PLACES_OF_TRANSFER if place != "before:BEGUN"])
 def test_a_hand_over_can_be_called_off_at_any_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str

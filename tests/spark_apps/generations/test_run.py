@@ -67,6 +67,39 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
     assert started == ["pos-next"]
 
 
+@pytest.mark.parametrize(("role", "generation"), [(Role.LIVE, 1), (Role.NEXT, 2)])
+def test_a_plan_beyond_the_batch_at_which_a_generation_holds_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: Role, generation: int
+) -> None:
+    settings, end = AppSettings(run_dir=tmp_path), Position({"pos": {0: 7}})
+    started = steps.started(steps.planned(first_journal(POS), POS, []), 2)
+    begun = steps.waiting(steps.begun(started, 2, compares=True), end)
+    journal = steps.aligning(begun, end, source_batch=1, target_batch=1)
+    JournalFile(tmp_path, POS.name).write(journal)
+    folder = settings_of(settings, journal.generation(generation)).checkpoint_dir(POS.name)
+    write_checkpoint(folder, [{"pos": {"0": 5}}, {"pos": {"0": 7}}, {"pos": {"0": 9}}], committed=2, initial=None)
+
+    def start_session(name: str, _: AppSettings) -> None:
+        pytest.fail(f"{name} starts a query, which has nothing to do")
+
+    monkeypatch.setattr(run_module, "start_session", start_session)
+    stop, heartbeat = threading.Event(), settings.heartbeat_file(role.program(POS.name))
+    thread = threading.Thread(target=GenerationRun(POS, settings, SystemClock(), stop, role))
+    thread.start()
+
+    def holds() -> bool:
+        beat = read_heartbeat(heartbeat)
+        return beat is not None and beat.state is AppState.PAUSED
+
+    try:
+        eventually(holds, 30, "it holds")
+    finally:
+        stop.set()
+        thread.join(30)
+    checkpoint = SparkCheckpoint(folder)
+    assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (1, 1)
+
+
 def test_there_is_nothing_to_run_beside_an_app_that_never_changed(tmp_path: Path) -> None:
     settings = AppSettings(run_dir=tmp_path)
     GenerationRun(POS, settings, SystemClock(), threading.Event(), Role.NEXT)()
