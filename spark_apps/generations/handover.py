@@ -22,7 +22,7 @@ from spark_apps.generations.desired_state import Role, generation_lease
 from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.heartbeat import read_heartbeat
 from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -30,6 +30,7 @@ from state.changelog.position import Position
 from state.clock import Clock
 from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
+from state.program import NO_RESTART
 
 _POLL_S = 0.1
 _MOST_ROUNDS = 20
@@ -285,14 +286,16 @@ class GenerationController:
             self.wait(_POLL_S)
 
     def _check_alive(self, generation: Generation) -> None:
-        """Refuses to wait for a generation that has failed for good."""
-        for role in Role:
-            beat = read_heartbeat(self.settings.heartbeat_file(role.program(self.spec.name)))
-            if beat is None or beat.generation != generation.number or beat.state is not AppState.FAILED:
-                continue
-            if beat.error is not None and beat.error.startswith("UnconvertibleRowsError"):
-                msg = f"generation {generation.number} has stopped: {beat.error}"
-                raise GenerationRefusedError(msg)
+        """Refuses to wait for a generation whose process has failed, and would fail again."""
+        role = Role.LIVE if generation.number == self.read().live else Role.NEXT
+        program = role.program(self.spec.name)
+        beat = read_heartbeat(self.settings.heartbeat_file(program))
+        if beat is not None and beat.generation == generation.number and beat.exit_code in NO_RESTART:
+            msg = (
+                f"{program} has failed, and would fail again ({beat.error}): correct that and start it, "
+                "then take this step again"
+            )
+            raise GenerationRefusedError(msg)
 
     def _pending(self, generation: Generation, why: str) -> GenerationPendingError:
         msg = (

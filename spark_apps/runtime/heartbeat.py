@@ -49,7 +49,7 @@ class Heartbeat:
     tasks that have run since the start. `starts` counts the starts of the app in this run directory. `migrations` are
     the names of its stores' migrations that its code has registered; None if unknown. `dropped_total` records
     came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and in total,
-    and the seconds that are left.
+    and the seconds that are left. `exit_code` is that of the process of an app that has FAILED; None if it is unknown.
     """
 
     app: str
@@ -77,6 +77,7 @@ class Heartbeat:
     offsets: Offsets = field(default_factory=dict)
     latest_offsets: Offsets = field(default_factory=dict)
     error: str | None = None
+    exit_code: int | None = None
     migrations: Sequence[str] | None = None
 
     @property

@@ -14,6 +14,7 @@ import structlog
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import Clock
 from state.errors import StateError
+from state.program import exit_code_of
 
 INTERVAL_S = 2.0
 """Far below the time after which a heartbeat is stale, and rare enough to cost nothing."""
@@ -46,7 +47,8 @@ class HeartbeatWriter:
         try:
             yield self
         except BaseException as error:
-            self.enter(AppState.FAILED, error=described(error))
+            exit_code = exit_code_of(error) if isinstance(error, StateError) else None
+            self.enter(AppState.FAILED, error=described(error), exit_code=exit_code)
             raise
         else:
             self.enter(AppState.STOPPED)
@@ -62,11 +64,13 @@ class HeartbeatWriter:
         """Sets the function that brings later beats up to date."""
         self._refresh = refresh
 
-    def enter(self, state: AppState, *, jvm_pid: int | None = None, error: str | None = None) -> None:
+    def enter(
+        self, state: AppState, *, jvm_pid: int | None = None, error: str | None = None, exit_code: int | None = None
+    ) -> None:
         """Changes the app's state, and writes a beat at once."""
         with self._lock:
             known_jvm = self._heartbeat.jvm_pid if jvm_pid is None else jvm_pid
-            self._heartbeat = replace(self._heartbeat, state=state, jvm_pid=known_jvm, error=error)
+            self._heartbeat = replace(self._heartbeat, state=state, jvm_pid=known_jvm, error=error, exit_code=exit_code)
         self.beat()
 
     def become(self, heartbeat: Heartbeat) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.dying_step import PLACES_OF_TRANSFER, mark
 from spark_apps.apps.pos import POS
+from spark_apps.errors import UnusableCheckpointError
 from spark_apps.generations import steps
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import (
@@ -20,10 +21,13 @@ from spark_apps.generations.errors import (
 )
 from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile
-from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
 from spark_apps.settings import AppSettings
+from state.changelog.errors import BrokerUnavailableError
 from state.clock import ManualClock
 from state.cluster.aliases import Alias
+from state.errors import StateError
 from state.migration.compare import ComparisonVerdict
 from tests.integration.counted_app import COUNTED
 from tests.spark_apps.generations.played_apps import TOPIC, PlayedApp, World, at, world_in
@@ -289,13 +293,47 @@ def test_a_successor_that_does_not_run_keeps_the_old_one_running(tmp_path: Path)
     assert played.steps.read().transfer is None
 
 
-def test_a_successor_that_could_not_convert_a_record_is_refused(tmp_path: Path) -> None:
+def failed(played: Play, error: StateError, generation: int = 2) -> None:
+    """Writes what a process of the successor says when it ends with an error."""
+    path, first = (
+        played.world.settings.heartbeat_file("pos-next"),
+        Heartbeat("pos", generation, 1, AppState.STARTING, 0, 0),
+    )
+    with pytest.raises(type(error)), HeartbeatWriter(path, first, clock=played.world.clock).running():
+        raise error
+
+
+def test_a_successor_that_would_fail_again_is_not_waited_for(tmp_path: Path) -> None:
     played = play(tmp_path)
-    beat = Heartbeat("pos", 2, 1, AppState.FAILED, 0, 0, error="UnconvertibleRowsError: a record can't be converted")
-    write_heartbeat(played.world.settings.heartbeat_file("pos-next"), beat)
-    with pytest.raises(GenerationRefusedError, match="generation 2 has stopped: UnconvertibleRowsError"):
+    failed(played, UnusableCheckpointError("of other topics"))
+    says = r"pos-next has failed, and would fail again \(UnusableCheckpointError: of other topics\)"
+    with pytest.raises(GenerationRefusedError, match=says):
         played.steps.hand_over()
     assert played.steps.read().transfer is None
+
+
+def test_a_wait_ends_when_the_successor_fails_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = play(tmp_path)
+    undo = dying(monkeypatch, "after:BEGUN")
+    with pytest.raises(_KilledError):
+        played.steps.hand_over()
+    undo()
+    played.apps.pop().stop()
+    failed(played, UnusableCheckpointError("of other topics"))
+    with pytest.raises(GenerationRefusedError, match="pos-next has failed"):
+        played.steps.hand_over()
+
+
+def test_a_successor_that_a_restart_may_heal_is_waited_for(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    failed(played, BrokerUnavailableError("away"))
+    assert played.steps.hand_over()[0].live == 2
+
+
+def test_what_a_process_said_of_another_generation_does_not_count(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    failed(played, UnusableCheckpointError("of other topics"), generation=1)
+    assert played.steps.hand_over()[0].live == 2
 
 
 def test_there_must_be_something_to_hand_over_to_and_to_go_back_to(tmp_path: Path) -> None:

@@ -4,9 +4,14 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
+from state.changelog.errors import BrokerUnavailableError
 from state.clock import ManualClock
+from state.errors import ConfigurationError
+from state.program import ExitCode
 
 FIRST = Heartbeat("pos", 1, 7, AppState.STARTING, 0, 0)
 
@@ -38,6 +43,28 @@ def test_a_change_of_state_is_told_at_once(tmp_path: Path) -> None:
     assert read_heartbeat(tmp_path / "a.json") == replace(
         FIRST, state=AppState.FAILED, jvm_pid=8, error="why", updated_at_ms=5
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "exit_code"),
+    [
+        (ConfigurationError("no topic"), "ConfigurationError: no topic", ExitCode.CONFIGURATION),
+        (BrokerUnavailableError("away"), "BrokerUnavailableError: away", ExitCode.TRY_AGAIN),
+        (ValueError("a secret"), "ValueError", None),
+    ],
+)
+def test_the_last_beat_says_how_the_process_ends(
+    tmp_path: Path, error: Exception, told: str, exit_code: int | None
+) -> None:
+    path = tmp_path / "a.json"
+    heartbeats = HeartbeatWriter(path, FIRST, interval_s=3600, clock=ManualClock(5))
+    with pytest.raises(type(error)), heartbeats.running():
+        raise error
+    assert read_heartbeat(path) == replace(
+        FIRST, state=AppState.FAILED, error=told, exit_code=exit_code, updated_at_ms=5
+    )
+    heartbeats.enter(AppState.STARTING)
+    assert read_heartbeat(path) == replace(FIRST, updated_at_ms=5)
 
 
 def test_beats_go_on_when_spark_does_not_answer(tmp_path: Path) -> None:
