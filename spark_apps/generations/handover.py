@@ -20,7 +20,7 @@ from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.comparison import behind
 from spark_apps.generations.desired_state import Role, generation_lease
 from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
-from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
+from spark_apps.generations.journal import Generation, Journal, JournalFile, Transfer, TransferPhase
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import read_heartbeat
 from spark_apps.runtime.lease import Lease
@@ -162,8 +162,7 @@ class GenerationController:
             if transfer.phase is TransferPhase.ALIGNING:
                 rounds += 1
                 if rounds > _MOST_ROUNDS:
-                    self._write(steps.called_off(self.read()))
-                    raise GenerationRefusedError(_never_still(self.spec.name))
+                    raise self._never_still(self.read(), transfer)
                 comparison = self._align()
             else:
                 _PHASES[transfer.phase](self)
@@ -223,6 +222,19 @@ class GenerationController:
                     raise _differing(source, target, comparison)
             self._write(steps.aligned(journal))
         return comparison
+
+    def _never_still(self, journal: Journal, transfer: Transfer) -> GenerationRefusedError:
+        """Calls off a change whose generations never hold the same."""
+        if not transfer.compares:
+            # A roll-back has sent the readers ahead.
+            self._tell(*_both(journal))
+        self._write(steps.called_off(journal))
+        msg = (
+            f"{self.spec.name} wrote to its repartition topics in each of {_MOST_ROUNDS} batches without input, so its "
+            "generations never hold the same: does a wall-clock timer write there? "
+            f"The {'hand-over' if transfer.compares else 'roll-back'} is called off"
+        )
+        return GenerationRefusedError(msg)
 
     def _complete(self) -> None:
         journal = self.read()
@@ -369,13 +381,6 @@ def _differing(source: Generation, target: Generation, found: ComparisonVerdict)
         f"({_shown(found)}): generation {source.number} stays live and goes on; {way}"
     )
     return GenerationsDifferError(msg)
-
-
-def _never_still(app: str) -> str:
-    return (
-        f"{app} wrote to its repartition topics in each of {_MOST_ROUNDS} batches without input, so its generations "
-        "never hold the same: does a wall-clock timer write there? The hand-over is called off"
-    )
 
 
 def _shown(found: ComparisonVerdict) -> str:

@@ -252,6 +252,20 @@ def test_generations_that_are_never_still_are_not_handed_over_and_the_old_one_go
     played.settle()
 
 
+def test_a_roll_back_that_is_called_off_sends_readers_back_to_the_live_generation(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    played.steps.hand_over()
+    played.world.restless = True
+    for _ in range(30):
+        played.go_on()
+    with pytest.raises(GenerationRefusedError, match="The roll-back is called off"):
+        played.steps.roll_back()
+    journal = played.steps.read()
+    assert (journal.live, journal.transfer) == (2, None)
+    serving = [alias.serving_topic for alias in played.aliases[-2:]]
+    assert serving == ["pos-rewards-changelog", "pos-rewards-changelog-g2"]
+
+
 def test_generations_that_differ_are_not_handed_over_and_the_old_one_goes_on(tmp_path: Path) -> None:
     played = play(tmp_path)
     played.compare = lambda *_: ComparisonVerdict(6, 5, 1, 0, 0, 0, holds=False)
