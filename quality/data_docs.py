@@ -28,7 +28,7 @@ class OfflineView(DefaultJinjaPageView):
 
     def __init__(self) -> None:
         super().__init__(custom_views_directory=str(_TEMPLATES))
-        # Ours is the last one, and the first one is asked first.
+        # Our loader was added last; reversing makes it the first to be searched.
         self.env.loader.loaders.reverse()  # type: ignore[union-attr]
 
     def render_styling(self, styling: Mapping[str, Any]) -> str:

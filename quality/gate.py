@@ -42,5 +42,5 @@ PublishAs = Callable[[tuple[Outcome, ...]], Publication | None]
 
 
 def no_session() -> SparkSession:
-    """In place of what starts Spark, for a gate that is only asked what there is."""
-    raise AssertionError("looking at batches needs no Spark")
+    """Takes the place of what starts Spark in a gate that only lists batches: it must never be called."""
+    raise AssertionError("listing batches needs no Spark")

@@ -30,7 +30,7 @@ def fell_column(name: str) -> str:
 
 
 def condition_sql(condition: Condition, quote: str) -> str:
-    """1 where a row meets the condition or it is null, 0 elsewhere."""
+    """1 if the condition is true or null for a row, else 0."""
     sql = condition.sql.format_map({name: _quoted(name, quote) for name in condition.columns})
     return f"CASE WHEN NOT ({sql}) THEN 0 ELSE 1 END"
 

@@ -1,4 +1,4 @@
-"""Quarantined batches: listing them, and publishing one after all, or never.
+"""Lists, releases and discards quarantined batches.
 
 A release checks the batch again with the current rules and settings. It is refused if the batch breaks a rule that
 isn't waived; columns, masking and uniqueness can't be waived. A released batch is appended in one commit of its own,
@@ -145,7 +145,7 @@ def _check_decision(decision: Decision) -> None:
     if not decision.by.strip() or not decision.reason.strip():
         raise ReleaseRefusedError("say who decides and why")
     if unknown := set(decision.accepted) - set(WAIVABLE):
-        msg = f"{', '.join(sorted(unknown))} can't be accepted: choose of {', '.join(WAIVABLE)}"
+        msg = f"{', '.join(sorted(unknown))} can't be accepted: choose from {', '.join(WAIVABLE)}"
         raise ReleaseRefusedError(msg)
 
 

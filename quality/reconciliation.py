@@ -103,20 +103,20 @@ def compare(rule: WithTopic | WithTable, expected: Totals, found: Totals) -> lis
     groups = expected.rows.keys() | found.rows.keys()
     rows = sum(abs(expected.rows[group] - found.rows[group]) for group in groups)
     if isinstance(rule, WithTopic):
-        meaning = f"Each record of topic {rule.topic} that the batch reaches to is there, once."
+        meaning = f"Each record of topic {rule.topic} in the batch's offset range is there exactly once."
     else:
         meaning = f"There are as many rows as in table {rule.table}{_each(rule)}."
     outcomes = [_outcome(None, meaning, rows)]
     if rule.sum is not None:
         sums = sum(expected.sum(group) != found.sum(group) for group in groups)
-        meaning = f"{rule.sum} adds up to that of {_other(rule)}{_each(rule)}; failing are groups."
+        meaning = f"The sum of {rule.sum} equals that of {_other(rule)}{_each(rule)}; each failing row is a group."
         outcomes.append(_outcome(rule.sum, meaning, sums))
     return outcomes
 
 
 def other_is_gone(rule: WithTopic | WithTable) -> list[Outcome]:
-    """The failed outcome if there is nothing to compare with any more, or not yet."""
-    return [_failed(f"There is something to compare the batch with: {_other(rule)}.")]
+    """The failed outcome if the topic or table does not exist any more, or not yet."""
+    return [_failed(f"The batch can be compared with {_other(rule)}.")]
 
 
 def not_announced(rule: WithTopic) -> list[Outcome]:

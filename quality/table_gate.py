@@ -52,7 +52,7 @@ _CHANGE = "_change_type"
 """The column of a change data feed that says what happened to a row."""
 _SEARCHED_COMMITS = 50
 _MAX_AGE_S = 7200
-"""The age from which staged rows are late. The check runs each hour, so it has left them out twice by then."""
+"""The age from which staged rows are late: the hourly check must have missed them twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class TableGate:
         self.last_verdict()  # completes the archive before a verdict is added
         taken: list[Verdict] = []
         with self._measured(batch) as rows:
-            beside = (*self._beside(rows, batch), self._fresh(batch))
+            beside = (*self._checks_outside_suite(rows, batch), self._fresh(batch))
 
             def take(outcomes: tuple[Outcome, ...]) -> Verdict:
                 verdict = self._verdict(batch, rows, outcomes + beside)
@@ -156,7 +156,7 @@ class TableGate:
 
         found: list[Outcome] = []
         with self._measured(batch) as rows:
-            beside = self._beside(rows, batch)
+            beside = self._checks_outside_suite(rows, batch)
 
             def take(outcomes: tuple[Outcome, ...]) -> None:
                 found.extend(outcomes + beside)
@@ -215,8 +215,8 @@ class TableGate:
             profile=rows.profile,
         )
 
-    def _beside(self, rows: _Measured, batch: Batch) -> tuple[Outcome, ...]:
-        """The outcomes that the suite has none of."""
+    def _checks_outside_suite(self, rows: _Measured, batch: Batch) -> tuple[Outcome, ...]:
+        """The outcomes of types, reconciliation and drift, which the suite does not check."""
         return (
             *self._typed(rows),
             *self._compared(rows, batch),
@@ -227,7 +227,7 @@ class TableGate:
         types = dict(rows.frame.dtypes)
         return [
             Outcome(
-                "column_type", column.name, f"{column.name} is a {column.sql_type}. It is a {found}.", False,
+                "column_type", column.name, f"{column.name} should be {column.sql_type} and is {found}.", False,
                 rule="columns",
             )
             for column in self._table.columns
@@ -396,7 +396,7 @@ class Waiting:
 
 
 def waiting_of(table: str, settings: QualitySettings, clock: Clock) -> Waiting | None:
-    """What waits of a table that the gate publishes; None if nothing does.
+    """The staged versions of a table that have not been checked yet; None if there are none.
 
     Raises:
         StagedTableError: the staged table can't be checked as it is.

@@ -91,7 +91,7 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was not met either, but doesn't quarantine the batch."""
+        """Failed expectations that don't quarantine the batch, one sentence each."""
         return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed and outcome.is_warning)
 
     @property

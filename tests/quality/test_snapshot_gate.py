@@ -193,7 +193,7 @@ def test_what_an_app_declares_beside_its_fields_is_checked_too(
         "Points come from invoices. Failing rows: 3.",
         "Each row is there once, by TotalLoyaltyPoints. Failing rows: 4.",
         "No text decodes to a card or phone number or an address. Failing rows: 1.",
-        "There is something to compare the batch with: table cards.",
+        "The batch can be compared with table cards.",
     )
 
 
@@ -234,7 +234,10 @@ def test_a_snapshot_has_as_many_rows_and_the_same_sums_as_another_table(
     snapshot(path, 0, [row("a"), row("b")])
     assert decide(gate).reasons == (
         "There are as many rows as in table cards for each CustomerCardNo. Failing rows: 1.",
-        "InvoiceCount adds up to that of table cards for each CustomerCardNo; failing are groups. Failing rows: 1.",
+        (
+            "The sum of InvoiceCount equals that of table cards for each CustomerCardNo; each failing row is a group. "
+            "Failing rows: 1."
+        ),
     )
 
 

@@ -232,14 +232,14 @@ def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     assert decide(gate).reasons == ()
     stage(settings, line(2), line(4), metadata=reached(5))
     assert decide(gate).reasons == (
-        "Each record of topic hadoop-sink that the batch reaches to is there, once. Failing rows: 1.",
+        "Each record of topic hadoop-sink in the batch's offset range is there exactly once. Failing rows: 1.",
         (
-            "TotalValue adds up to that of topic hadoop-sink for each _partition, StoreID; failing are groups. "
-            "Failing rows: 1."
+            "The sum of TotalValue equals that of topic hadoop-sink for each _partition, StoreID; "
+            "each failing row is a group. Failing rows: 1."
         ),
     )
     stage(settings, line(5))
     assert decide(gate).reasons == ("The batch's commits say how far they reach in topic hadoop-sink.",)
     stage(settings, line(6), metadata=reached(7))
     topic.oldest = 6
-    assert decide(gate).reasons == ("There is something to compare the batch with: topic hadoop-sink.",)
+    assert decide(gate).reasons == ("The batch can be compared with topic hadoop-sink.",)
