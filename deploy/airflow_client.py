@@ -95,12 +95,12 @@ class AirflowClient:
         return bool(found["dag_runs"])
 
     def _tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        """The tasks of a run, each of a mapped one for itself."""
+        """The tasks of a run: one entry per map index of a mapped task."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return list(found["task_instances"])
 
     def _last_error(self, task: Mapping[str, Any]) -> str:
-        """The errors of the task's last try: `up` stops Airflow when a DAG fails, so its log has no address then."""
+        """The errors of the task's last try. `up` stops Airflow when a DAG fails, so the log can't be linked."""
         name, try_number = task["task_id"], task["try_number"]
         if task["map_index"] >= 0:
             name = f"{name} {task.get('rendered_map_index') or task['map_index']}"

@@ -121,7 +121,7 @@ class Difference:
 
 
 def differences(layout: RunLayout, found: Mapping[str, Effective]) -> list[Difference]:
-    """The settings that the platform in a run directory was started with other values of."""
+    """The settings whose value differs from the one that the platform in a run directory was started with."""
     started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
     return [
         Difference(one.setting, old, one.value)
@@ -131,7 +131,10 @@ def differences(layout: RunLayout, found: Mapping[str, Effective]) -> list[Diffe
 
 
 def other_programs(instance: Instance) -> list[str]:
-    """The programs that a start would give another configuration. With the same settings, another version has these."""
+    """The programs whose section of supervisor's configuration a start would change.
+
+    If no setting differs, the installed version does.
+    """
     conf = instance.layout.supervisor_conf
     credentials = SupervisorCredentials.read(instance.layout.supervisor_secret)
     found = _sections(conf.read_text("utf-8") if conf.exists() else "")

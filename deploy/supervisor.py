@@ -86,7 +86,7 @@ def supervisor_command(layout: RunLayout, *options: str) -> list[str]:
 
 
 def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
-    """Writes the configuration of a supervisor that begins anew, and its credentials."""
+    """Writes the configuration of a new supervisor, and its credentials."""
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
@@ -95,7 +95,7 @@ def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, program
 
 
 def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> bool:
-    """Stops everything and the supervisor: what begins jobs first, then the jobs, and the broker last.
+    """Stops all processes in order: those that begin jobs, the jobs, the others, the broker; then the supervisor.
 
     `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
     """

@@ -99,8 +99,8 @@ def requested_topics(
 ) -> tuple[TopicSpec, ...]:
     """All topics that apps and nodes need, with those that they would make themselves.
 
-    Without are those of migrations, and those of apps that are no topologies. Arguments and errors are those of
-    `topics_of`.
+    Leaves out those that migrations make, and those that apps make which are not topologies. Arguments and errors are
+    those of `topics_of`.
     """
     made = {topic.name: topic for topic in topics_of(settings, apps, there)}
     for app in apps:
@@ -120,8 +120,8 @@ def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str],
 
 
 def topics_there(settings: PlatformSettings) -> Mapping[str, int]:
-    """The numbers of partitions of the topics of a Kafka that is there already. None of the platform's own broker:
-    there the settings decide, and `ensure_topics` checks.
+    """The numbers of partitions of existing topics. Empty for the platform's own broker: there the settings decide, and
+    `ensure_topics` checks.
 
     Raises:
         StartError: no broker answers.

@@ -32,7 +32,7 @@ def own_token(path: Path) -> str:
 
 
 class Callers:
-    """Knows callers by the run directory's token, and by what the nodes know them by. Thread-safe."""
+    """Authenticates callers by the run directory's token, or as the nodes do. Thread-safe."""
 
     def __init__(self, token: str, others: Authenticator) -> None:
         """`others` is for every other token, and for callers whose certificate TLS has checked."""

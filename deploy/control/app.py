@@ -34,9 +34,9 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         (400, "an argument can't be used"),
         (401, "no valid token"),
         (403, "the token lacks the role"),
-        (404, "there is no such thing"),
-        (409, "the job is not as the request needs it"),
-        (503, "not now: ask again"),
+        (404, "not found"),
+        (409, "the request conflicts with the job's state"),
+        (503, "not available now: ask again"),
     )
 }
 _DATA_DOCS: dict[str, Any] = {"description": "The file.", "content": {"text/html": {}, "text/css": {}}}

@@ -53,7 +53,7 @@ class Elsewhere:
 
     def log_end(self, name: str) -> str:
         """Says where the log is."""
-        return f"the log of {name} is where systemd or the container has it"
+        return f"see the log of {name} in systemd or the container"
 
     def _refuse(self, what: str, name: str) -> NoReturn:
         msg = (

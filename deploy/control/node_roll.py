@@ -61,7 +61,7 @@ class NodeRoll:
             return f"{program} is stopping"
         view = self.views.cluster()
         if view is None:
-            return "no node tells who holds what"
+            return "no node reports the cluster's replicas"
         alone = held_alone(view, node)
         if alone:
             return f"no other node can answer for {', '.join(alone[:10])}, so {program} has to stay up"

@@ -40,8 +40,8 @@ class Process:
         detail: why it isn't healthy; empty if it is.
         needed: whether it should run.
         exits: how often it has ended by itself since the platform was started.
-        last_exit: how it last did; empty if it never did.
-        last_exit_age_ms: since then; None if it never did.
+        last_exit: how it last ended by itself; empty if it never did.
+        last_exit_age_ms: the time since that end; None if there is none.
     """
 
     name: str

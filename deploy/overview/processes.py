@@ -123,7 +123,7 @@ def processes_of(
         ended: which processes have ended by themselves.
         settings: the platform's.
         now_ms: the time.
-        probes: None to believe that whatever runs of the platform itself works.
+        probes: None to assume that each running process of the platform itself is healthy.
     """
     names, where = {info.name for info in infos}, addresses(settings)
     known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *where))

@@ -71,12 +71,12 @@ def tables(view: Overview) -> tuple[Table, ...]:
 
 
 def summary(view: Overview) -> str:
-    """How much there is, and how much of it is not well."""
-    ill = sum(1 for app in view.apps if mood(app) is Mood.BAD)
+    """How much there is, and how much of it is unhealthy."""
+    unhealthy = sum(1 for app in view.apps if mood(app) is Mood.BAD)
     silent = sum(1 for node in view.nodes if node.error is not None)
     parts = [_counted(len(view.stores), "store"), _counted(len(view.apps), "app"), _counted(len(view.nodes), "node")]
-    if ill:
-        parts.append(f"{_counted(ill, 'app')} {'is' if ill == 1 else 'are'} ill")
+    if unhealthy:
+        parts.append(f"{_counted(unhealthy, 'app')} {'is' if unhealthy == 1 else 'are'} unhealthy")
     if silent:
         parts.append(f"{_counted(silent, 'node')} {'is' if silent == 1 else 'are'} silent")
     return ", ".join(parts)

@@ -40,7 +40,7 @@ def show_dashboard(collect: Callable[[], Overview], *, interval_s: float, count:
 
 
 def picture(view: Overview, width: int, height: int | None = None) -> RenderableType:
-    """The overview for a terminal. Of rows that don't fit there is a count; rows that are not well stay longest.
+    """The overview for a terminal. Rows that don't fit are replaced by their count; unhealthy rows are left out last.
 
     Args:
         view: the overview.
