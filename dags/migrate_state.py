@@ -147,7 +147,7 @@ with DAG(
     )
     seed = GenerationOperator(
         task_id="seed",
-        task_display_name="Make what the new generation begins with",
+        task_display_name="Seed the new generation",
         arguments=["generation seed", _APP, _CHANGES, _PARTITIONS, _SINCE],
         execution_timeout=timedelta(hours=2),
     )

@@ -64,7 +64,7 @@ with DAG(
     )
     discard = GenerationOperator(
         task_id="discard",
-        task_display_name="Discard what was given up",
+        task_display_name="Discard the abandoned generation",
         arguments=["generation retire", _APP, "--delete"],
         execution_timeout=timedelta(minutes=30),
     )

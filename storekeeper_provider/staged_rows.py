@@ -76,13 +76,13 @@ class StagedRowsTrigger(BaseEventTrigger):
             await asyncio.sleep(self.ask_every_s)  # it happens in other processes: nothing could set an event
 
     async def _look(self) -> dict[str, Any] | None:
-        """What waits and has had no event. Raises nothing: Airflow would start a failed watcher anew each second."""
+        """What waits and has had no event. Raises nothing: Airflow would restart a failed watcher each second."""
         try:
             found = await self._due()
         except Exception as error:
             if not self._failed:
                 self.log.warning(
-                    "nobody knows whether rows of table %s wait to be checked (%s); asking on every %.0f s",
+                    "can't tell whether table %s has unchecked rows (%s); retrying every %.0f s",
                     self.table, error, self.ask_every_s,
                 )  # fmt: skip
             self._failed = True
@@ -111,5 +111,5 @@ def is_due(waiting: Mapping[str, Any], fired: Any) -> bool:
     """
     if waiting["rows"] == 0:
         return False
-    # A table that was made anew begins again with version 0.
+    # A recreated table begins again with version 0.
     return fired is None or waiting["first_version"] > fired or waiting["last_version"] < fired

@@ -1,4 +1,4 @@
-"""The first task of a DAG with a mapped task: it chooses what the mapped ones are for."""
+"""The first task of a DAG with a mapped task: it chooses the stores or tables of the mapped ones."""
 
 from __future__ import annotations
 

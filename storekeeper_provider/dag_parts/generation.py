@@ -82,7 +82,7 @@ class HealthyAfterwardsOperator(BaseOperator):
         del context
         status = StorekeeperHook(self.storekeeper_conn_id).generations(self.app)
         if str(status["live"]) != self.live:
-            msg = f"generation {status['live']} is live and not {self.live}: somebody has gone back meanwhile"
+            msg = f"generation {status['live']} is live and not {self.live}, which was rolled back meanwhile"
             raise AirflowFailException(msg)
         check_process(status, self.app)
         return status
@@ -132,7 +132,7 @@ class SkipUnlessOperator(BaseOperator):
         """
         del context
         if self.wanted != "True":
-            raise AirflowSkipException("the params of this run don't want it")
+            raise AirflowSkipException("switched off by the params of this run")
 
 
 def check_process(status: Mapping[str, Any], program: str) -> None:

@@ -103,7 +103,7 @@ def test_a_platform_that_is_away_is_logged_once(
 ) -> None:
     asked = Asked(AssetState(), monkeypatch)
     assert asked.events_of(5) == []
-    assert capsys.readouterr().out.count("nobody knows whether rows of table hadoop_export wait to be checked") == 1
+    assert capsys.readouterr().out.count("can't tell whether table hadoop_export has unchecked rows") == 1
     monkeypatch.setattr(StorekeeperHook, "table", lambda _, name: {"table": name, "waiting": None})
     assert asked.events_of(2) == []
     assert capsys.readouterr().out.count("the platform answers again about table hadoop_export") == 1

@@ -123,14 +123,14 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
         expect(page.locator("#nodes .bad")).to_have_text("hangs")
         expect(page.locator("#processes")).to_contain_text("terminated by SIGKILL")
         expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
-        expect(page.locator("#summary")).to_contain_text("1 app is ill")
+        expect(page.locator("#summary")).to_contain_text("1 app is unhealthy")
         assert page.title() == "Stores"
         page.get_by_role("link", name="pos", exact=True).click()
         expect(page.get_by_role("img")).to_contain_text("store rewards")
         expect(page.locator("pre").first).to_contain_text("repartition by shuffle pos-purchases.repartition")
         assert page.title() == "Topology of pos"
         page.get_by_role("link", name="Stores").click()
-        expect(page.locator("#summary")).to_contain_text("1 app is ill")
+        expect(page.locator("#summary")).to_contain_text("1 app is unhealthy")
         assert wrong == []
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
         expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): check that it runs")
