@@ -94,7 +94,7 @@ class CheckedColumn:
     def mistakes(self) -> Iterable[str]:
         """What is wrong with the declaration, one sentence's end each."""
         if not _COLUMN.fullmatch(self.name):
-            yield "can't name a column: use letters, digits and underscores, and not two of these first"
+            yield "can't name a column: use letters, digits and underscores, and don't begin with two underscores"
         if " " in self.sql_type:
             yield f"has the type {self.sql_type}: write it without blanks"
         if self.sql_type != "date":
@@ -119,15 +119,15 @@ class CheckedColumn:
         if self.allowed and not (self.is_text or self.is_whole):
             yield f"has allowed values and is a {self.sql_type}: only texts and whole numbers have them"
         elif not all(type(value) is wanted for value in self.allowed):
-            yield f"is a {self.sql_type}, and not all of its allowed values are"
+            yield f"has an allowed value that is not a {self.sql_type}"
         if self.any_case and not (self.allowed and self.is_text):
             yield "has any_case, which is about allowed texts, and has none"
 
     def _mistakes_about_leaks(self) -> Iterable[str]:
         if self.leaks in {Leaks.TEXT, Leaks.CODE} and not self.is_text:
-            yield f"is searched for leaks of a {self.leaks} and is a {self.sql_type}: that takes a string"
+            yield f"has leaks={self.leaks.name} and is a {self.sql_type}: use it for a string"
         if self.leaks is Leaks.NUMBER and (not self.is_number or self.least is None or self.most is None):
-            yield "is a number that must not leak: give it a number's type, and the least and most that it may be"
+            yield "has leaks=NUMBER, which needs a number's type and both least and most"
 
 
 @dataclass(frozen=True, slots=True)

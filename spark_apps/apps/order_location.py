@@ -37,7 +37,7 @@ from state.topology import DropReason, ProcessorContext, Store, StoreKind, Strea
 
 TOPIC = "order-events"
 MEMORY = timedelta(days=7)
-"""A delivered order is known for so long. An older event is late."""
+"""How long a delivered order is remembered. An older event is late."""
 STATUSES = frozenset({"PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED", "CANCELLED"})
 ENDED = frozenset({"DELIVERED", "CANCELLED"})
 _TIMES = "order-times"

@@ -23,11 +23,11 @@ from state.topology import Store, StreamsBuilder, sessions, with_window
 
 TOPIC = "user-events"
 GAP = timedelta(minutes=30)
-"""A session ends after so long without an event."""
+"""The inactivity after which a session ends."""
 GRACE = timedelta(minutes=10)
-"""An event is late once a session of its own would have ended so long ago."""
+"""An event is late once a session of it alone would have ended longer ago than this."""
 RETENTION = timedelta(days=7)
-"""An ended session stays in the store for so long."""
+"""How long an ended session stays in the store."""
 Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
 Events = Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})]
 

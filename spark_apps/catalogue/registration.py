@@ -40,7 +40,7 @@ def try_to_register(spark: SparkSession, entry: Entry) -> None:
     """Registers a table for a job whose own work is done: a failure is logged, and its next run tries again."""
     try:
         register(spark, entry)
-    except Exception as error:  # ours, Spark's, or what py4j makes of one of a catalogue's own
+    except Exception as error:  # our error, Spark's, or a catalogue's Java error, wrapped by py4j
         reason = str(error).partition("\n")[0]
         _log.warning("table_not_in_catalogue", table=entry.name, reason=reason, retry="storekeeper register, or wait")
 

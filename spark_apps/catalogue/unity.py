@@ -52,7 +52,7 @@ def register_in_unity(
         The names, in `tables`, and those whose entries were new or were written anew, in `changed`.
 
     Raises:
-        InvalidArgumentError: this is no address, no name of a schema, or an address that no token may go to.
+        InvalidArgumentError: the address or schema is invalid, or a token would be sent unencrypted.
         ConfigurationError: the server refuses an entry or the token, or has another table of a name.
         CatalogueUnavailableError: the server doesn't answer.
         AppRunningError: the command is running already.
@@ -121,7 +121,7 @@ class UnitySchema:
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, missing_is_fine: bool = False
     ) -> dict[str, Any] | None:
-        """The answer; None if it has none, or if there is no such table and that is fine."""
+        """The body of the answer to a GET, else None; None also for 404 if `missing_is_fine`."""
         try:
             answer = self._http.request(method, path, json=body)
         except httpx2.HTTPError as error:

@@ -16,7 +16,8 @@ def check_known(app: str, migrations: Sequence[str], settings: AppSettings) -> N
     Passes if that process isn't running. A migration that is named by its variable is imported when it is needed.
 
     Raises:
-        GenerationRefusedError: it hasn't: it would end at the hand-over, and its store would get no more updates.
+        GenerationRefusedError: the process lacks the code: it would stop at the hand-over, and its store would get no
+            more updates.
     """
     program = Role.LIVE.program(app)
     beat = read_heartbeat(settings.heartbeat_file(program))

@@ -34,7 +34,7 @@ def plan_new_app(name: str) -> list[NewFile]:
     """
     package = package_of(name)
     if package in {*POS_APPS, *ON_DEMAND_APPS, SHARED_DRIVER, *sys.stdlib_module_names, *packages_distributions()}:
-        msg = f"{name!r} can't name an app: one of the platform's, or a package of Python's, is called so"
+        msg = f"{name!r} can't name an app: an app of the platform or a Python package already has this name"
         raise InvalidNameError(msg)
     if not _NAME.fullmatch(package) or len(package) > 40 or keyword.iskeyword(package) or package in _OURS:
         msg = (

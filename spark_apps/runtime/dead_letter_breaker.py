@@ -1,4 +1,4 @@
-"""Stops an app when so much of its input can't be processed that more than single records must be wrong.
+"""Stops an app when too large a share of its input can't be processed.
 
 Dead letters are for single sources of invalid records, such as a broken till. A producer with a new format, or the
 wrong topic, would turn a day's input into dead letters, and the app would seem to make progress.

@@ -1,4 +1,4 @@
-"""The health of a process of apps over HTTP, for a keeper that asks by HTTP. On loopback alone: it knows no callers.
+"""The health of a process of apps, for a supervisor that asks by HTTP. Loopback only: there is no authentication.
 
 `/livez` answers 200 while the process answers. `/readyz` answers 200 if each app has a fresh heartbeat of this process
 that says that it runs, else 503 with the reason.
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
             problem = self._problem()
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK, problem or "ready")
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "there are /livez and /readyz")
+            self._answer(HTTPStatus.NOT_FOUND, "unknown path: use /livez or /readyz")
 
     def _answer(self, status: HTTPStatus, text: str) -> None:
         body = f"{text}\n".encode()

@@ -44,7 +44,7 @@ def store_properties(place: Location, environment: Mapping[str, str]) -> dict[st
 
 
 def close_to_others(spark: SparkSession, durable: Location) -> None:
-    """Takes from a folder in a store, made if it is not there, the rights that Spark's umask takes from new files.
+    """Takes from others their rights to a folder in a store, as Spark's umask does for new files. Makes it if needed.
 
     `deltalake` writes files that all users of HDFS may read. The folder above them keeps others away. S3 has no such
     rights: its policies decide.

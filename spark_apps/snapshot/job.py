@@ -96,7 +96,7 @@ def each_taken(stores: Sequence[StoreSpec], take: Callable[[StoreSpec], Snapshot
     """Takes the snapshot of each store, also after one that fails.
 
     Raises:
-        StateError: one of them failed. If several did, it is an error that a retry can't mend, if there is one.
+        StateError: one of them failed. If several did, an error that a retry can't mend is raised in preference.
     """
     summaries: list[SnapshotSummary] = []
     errors: list[StateError] = []

@@ -60,7 +60,7 @@ def export_row(key: bytes | None, value: bytes | None, *, max_record_bytes: int)
 
 
 _ON_THE_WAY = {"decimal(18,4)": "bigint", "date": "int"}
-"""The types of `ExportRow` for those of the table."""
+"""The types of `ExportRow` until the write, by those of the table."""
 _POISON = {
     "_timestamp_ms": "bigint",
     "_key": "binary",
@@ -137,7 +137,7 @@ class Exporter:
 
 
 def _is_exported(progress: Position, topic: str) -> Column:
-    """Whether a record is below the position that the table reaches to."""
+    """Whether the table already has a record: it is below the table's position."""
     reached = progress.offsets.get(topic, {})
     below = [(F.col("partition") == partition) & (F.col("offset") < offset) for partition, offset in reached.items()]
     return reduce(or_, below, F.lit(False))
