@@ -138,7 +138,7 @@ class Settings(BaseSettings):
 
 
 def counted(default: int, unit: str, description: str, *, least: int = 1, most: int | None = None) -> Any:
-    """A setting that is a number of things which its name doesn't tell: `unit`, in the plural."""
+    """A setting that is a count whose unit is not part of its name; `unit` is plural."""
     return Field(default, ge=least, le=most, description=description, json_schema_extra={"unit": unit})
 
 

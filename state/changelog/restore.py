@@ -63,7 +63,7 @@ class RestorePlan:
         action: whether the rows are kept.
         reason: why.
         offset: the first offset to read.
-        end_offset: the offset whose reaching completes the restore.
+        end_offset: the restore is complete once the reader reaches this offset.
     """
 
     action: RestoreAction

@@ -139,7 +139,7 @@ class StateClient(Stores):
             return self._core.finish(query, step.reply)
 
     def _begin(self, exchange: Exchange, ask: Ask, body: bytes | None, running: _Running) -> None:
-        """Asks from this thread as long as there is nothing else to do, otherwise from another one."""
+        """Asks from this thread while no other attempt runs or is due, else from a thread of the pool."""
         sent = None if running else self._connections.send_kept(ask, body)
         if sent is not None and sent.answers_within(ask.alone_until_s - self._now_s()):
             outcome = sent.outcome()

@@ -71,7 +71,10 @@ class _Attempt:
 
 
 class Exchange:
-    """See the module. Times are seconds of one monotonic clock. Not thread-safe: the client calls it under its lock."""
+    """One query until its answer. Times are seconds of one monotonic clock.
+
+    Not thread-safe: the client calls it under its lock.
+    """
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class Exchange:
         return Wait(min(self._next_s, ends_s, self._deadline_s))
 
     def on_outcome(self, attempt: int, outcome: Outcome, now_s: float) -> None:
-        """Takes how an attempt ended; also a final answer that arrives after its attempt has timed out."""
+        """Records the outcome of an attempt, even a final answer after its time-out."""
         if isinstance(outcome, Reply):
             self._replied(attempt, outcome, now_s)
         else:

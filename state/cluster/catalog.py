@@ -34,11 +34,12 @@ class NotHeldError(StoreMigratedError):
 
 
 class Catalog:
-    """Methods also take a variant as store, `store@topic`: the store's rows from another topic than the configured one.
+    """The stores, partitions and replicas that this node knows of. Any thread may read.
 
+    Stores are known at once; partitions, nodes and replicas come from the broker and heartbeats.
+
+    Methods also take a variant as store, `store@topic`: the store's rows from another topic than the configured one.
     Callers ask for a store; `serving` maps it to the variant that answers. A plain name means the configured topic.
-
-    Stores are known at once; partitions, nodes and replicas come from the broker and heartbeats. Any thread may read.
 
     Attributes:
         node: this node's name.

@@ -48,7 +48,7 @@ class ReconcilerSettings:
 
 
 class ReplicaReconciler:
-    """See the module. `update` belongs to one thread, the other methods to any.
+    """Opens and drops this node's replicas as assigned. `update` belongs to one thread, the other methods to any.
 
     `counts` returns the partition counts known so far, `aliases` None until they are known: nothing is opened before
     that. `sweep` deletes the rows of replicas that aren't held, if they are old enough.

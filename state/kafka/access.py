@@ -53,7 +53,7 @@ def check_certificate(kafka: Kafka) -> None:
     """Checks that the client's own certificate, if it has one, is valid now.
 
     Raises:
-        ConfigurationError: it is missing, or its time is over or has not come.
+        ConfigurationError: it is missing, has expired or is not valid yet.
     """
     certificate = _certificate(kafka)
     if certificate is None:

@@ -1,8 +1,8 @@
 """Makes every client of Kafka, with settings that hold for all of them.
 
 No client logs to standard error: what goes wrong is raised, or reported to a callback. A lost connection is tried again
-at least every half second. Consumers join no group: their callers keep the positions. To ask about a missing topic
-doesn't make it, as brokers do by default, with other settings than the work of the topic needs.
+at least every half second. Consumers join no group: their callers keep the positions. Asking for a missing topic does
+not make it. Brokers make it by default, with unsuitable settings.
 """
 
 from __future__ import annotations

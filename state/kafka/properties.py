@@ -2,7 +2,7 @@
 
 Lines are `name=value` with librdkafka's names; `#` begins a comment. Lines that begin with `schema.registry.` are for
 clients of a schema registry: see `state.schemas.registry_properties`. The file is private (mode 0600), since it may
-hold passwords. Relative paths begin at its folder. It has no escapes and no lines that go on, so that Kafka's own
+hold passwords. Relative paths begin at its folder. It has neither escapes nor continuation lines, so that Kafka's own
 `FileConfigProvider` reads the same values: the JVM gets references to them, never a secret itself.
 """
 
@@ -48,8 +48,8 @@ def _read(path: Path) -> dict[str, str]:
     """All properties in a file, with absolute paths.
 
     Raises:
-        ConfigurationError: it is missing or not private; a line is none; a property is one that each client has its own
-            value of.
+        ConfigurationError: it is missing or not private; a line is not `name=value`; or it has a property that
+            Storekeeper sets itself.
     """
     try:
         text = read_secret(path, "the properties of Kafka's clients in").decode("utf-8")

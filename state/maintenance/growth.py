@@ -37,7 +37,7 @@ class GrowthLimits:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth a day since about a day before, the usual one (None: too few sizes), and what is wrong."""
+    """The growth per day over the last day, the usual growth (None: too few sizes), and the exceeded limits."""
 
     rows_per_day: float
     bytes_per_day: float

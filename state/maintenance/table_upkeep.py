@@ -50,8 +50,8 @@ def kept_versions(
     now_ms: int,
     history_ms: int,
 ) -> list[int]:
-    """The versions that must stay readable: those of the last `history_ms`, the newest before them, that of the newest
-    `snapshot`, and the promised ones that are in the history.
+    """The versions to keep: all of the last `history_ms`, the newest before these, the newest `snapshot`, and the
+    promised ones that are in the history.
     """
     commits = {int(commit["version"]): commit for commit in history}
     recent = {version for version, commit in commits.items() if commit.get("timestamp", 0) >= now_ms - history_ms}

@@ -97,7 +97,7 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
 
 
 def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes, where those of one app are triggered at once: by the `conf` of the first of its stores.
+    """Merges the changes of each app: only its first store keeps a `conf`, which triggers all of them.
 
     All of an app's stores get the same number of partitions, if any does.
     """
@@ -179,7 +179,8 @@ def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
 def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
     known = {step.name: step for step in wanted.steps}
     details = [
-        f"Migration {name} made the running generation, and is not there any more: the app couldn't start. Keep it."
+        f"Migration {name} was applied to the running generation and is missing from the code: restore it, or the app "
+        "can't start."
         for name in found.migrations
         if name not in known
     ]

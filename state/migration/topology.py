@@ -40,13 +40,13 @@ def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
             yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
         elif declared is None:
             details = (
-                f"{found.app} doesn't repartition by it any more: the tasks behind it would begin without their times, "
-                f"and what is on its way would be lost. {_KEEP}"
+                f"{found.app} no longer has this repartition: the tasks behind it would lose their stream times, "
+                f"and records in flight would be lost. {_KEEP}"
             )
             yield Change(name, Verdict.BREAKS, (details,))
         elif (there, declared) == ("topic", "shuffle"):
             details = (
-                "It would be a shuffle instead of a topic: what is on its way in the topic would be lost. "
+                "It would be a shuffle instead of a topic: records in flight in the topic would be lost. "
                 "Ask for the topic by `repartition(topic=...)`."
             )
             yield Change(name, Verdict.BREAKS, (details,))

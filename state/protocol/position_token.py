@@ -61,7 +61,7 @@ class PositionToken:
         """Reads either form.
 
         Raises:
-            InvalidArgumentError: if it is neither, is too long, or was changed on its way.
+            InvalidArgumentError: if it is neither, is too long, or is not canonical.
         """
         if len(text) > MAX_TOKEN_CHARS:
             msg = f"the position has {len(text)} characters, over the limit of {MAX_TOKEN_CHARS}"
@@ -104,7 +104,7 @@ class PositionToken:
             raise InvalidArgumentError(msg) from error
         _check_size(found.changelog, found.source)
         if found.encode() != text:
-            raise InvalidArgumentError("the position was changed on its way: give it as an answer's header bore it")
+            raise InvalidArgumentError("the position is not canonical: pass the header storekeeper-position unchanged")
         return found
 
 

@@ -275,7 +275,7 @@ def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, Topic
 
 def _check_known(replica: Replica, facts: TopicFacts) -> None:
     if replica.known_topic_id not in {None, facts.topic_id}:
-        msg = f"{replica.topic} was made anew: queries use its number of partitions within seconds"
+        msg = f"{replica.topic} was recreated: queries use its new number of partitions within seconds"
         raise ChangelogError(msg)
 
 

@@ -128,7 +128,7 @@ def as_it_is(value: bytes) -> bytes:
 
 
 class RankedIndex:
-    """See the module. One thread applies and clears, any thread reads.
+    """The order by score of one replica's rows. One thread applies and clears, any thread reads.
 
     Args:
         score_field: the field of the rows' JSON that holds the score.
@@ -253,7 +253,7 @@ class RankedIndex:
         return True
 
     def _read(self, stored: bytes | None) -> tuple[bytes | None, bool]:
-        """A value as JSON, or as it is stored and that it waits for its schema."""
+        """The value as JSON and False; or the stored bytes and True if its schema isn't known yet."""
         try:
             return None if stored is None else self._shown(stored), False
         except RetriableError:

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class Replica(ReplicaRows):
-    """See the module.
+    """One store partition that follows its changelog.
 
     Attributes:
         known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:

@@ -61,7 +61,7 @@ class SchemaRows:
         return ReplicaRow(row.schema_version, row.timestamp_ms, self.shown(row.value))
 
     def shown(self, value: bytes) -> bytes:
-        """A value as JSON; as it is where it can't be shown so, because it is by no schema that there is.
+        """A value as JSON; unchanged if it is not by an existing schema.
 
         Raises:
             SchemaPendingError: its schema isn't known yet.

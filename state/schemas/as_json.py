@@ -1,4 +1,4 @@
-"""Shows a value of any schema of the registry: as JSON, as msgspec writes the same fields, or as these fields.
+"""Shows a value of any schema of the registry as JSON, in msgspec's format, or as a dict of fields.
 
 Decimals are numbers with all their digits, times are in ISO 8601, bytes in base64. Protobuf follows its own mapping to
 JSON, with the names of the file.

@@ -1,4 +1,4 @@
-"""Asks a schema registry by Confluent's API. What an id or a subject's schema is never changes, so it is asked once."""
+"""Asks a schema registry by Confluent's API. Ids and schemas are immutable, so each is requested once."""
 
 from __future__ import annotations
 
@@ -261,7 +261,8 @@ def _refused(error: Any, what: str, missing: Exception | None) -> Exception:
             f"the schema registry refuses these credentials ({status}): correct Kafka's properties"
         )
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return SchemaRegistryUnavailableError(f"the schema registry can't tell {what} now ({status}): {message}")
+        message = f"the schema registry can't answer about {what} now ({status}): {message}"
+        return SchemaRegistryUnavailableError(message)
     return ConfigurationError(f"the schema registry refuses {what} ({status}): {message}")
 
 

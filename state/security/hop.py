@@ -132,7 +132,7 @@ class HopVerifier:
         expected = hmac.digest(self._key, signed, "sha256")
         if not hmac.compare_digest(expected.hex().encode(), mac):
             raise HopRefusedError(
-                "the request is not signed by a node of this cluster, for this one: all nodes need the same secret"
+                "the request is not signed for this node by a member of its cluster: all nodes need the same secret"
             )
         session, number, timestamp_ms, digest = stamp.split(b".")  # signed, so written by a signer
         name = node.decode("latin-1")

@@ -23,7 +23,7 @@ class RecordContext:
         timestamp_ms: the record's timestamp, epoch milliseconds; -1 if unknown. Changelog records get it.
         headers: headers for changelog records.
         trace: the `traceparent` of the record; `untraced` if it has none.
-        untraced: None, or empty if a record of the batch had a trace: then it takes the place of that one.
+        untraced: the `trace` of a record without one: None, or empty once a record of the batch has had one.
         moves: how often `move_to` was called, so that a store sees that its position is out of date.
     """
 

@@ -210,7 +210,7 @@ def _upstream(sink: RepartitionSink) -> set[str]:
 
 
 def _may_be_counted(sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int]) -> bool:
-    """Whether a topic of its group has its number already, or all topics above the group's repartitions have theirs."""
+    """Whether the count can be decided now: a topic of its group has one, or all topics above its repartitions have."""
     group = _group_of(sink, groups)
     if any(source.topic in known for source in group):
         return True
@@ -221,7 +221,9 @@ def _may_be_counted(sink: RepartitionSink, groups: list[set[Source]], known: Map
 def _count(
     sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int], repartitioned: int | None
 ) -> int:
-    """That of the plain topics joined with it, else of fixed ones, else `repartitioned`, else the largest above."""
+    """The number of partitions: that of joined source topics, else a fixed one, else `repartitioned`, else the largest
+    of the topics above.
+    """
     group = _group_of(sink, groups)
     plain = [known[source.topic] for source in group if not isinstance(source, RepartitionSource)]
     fixed = [known[source.topic] for source in group if source.topic in known]

@@ -254,7 +254,7 @@ class AppProtocol(HttpToolsProtocol):
 
 
 class Connection(asyncio.Protocol):
-    """See the module."""
+    """One connection: answers plain requests for hot paths itself, and hands all others to uvicorn's parser."""
 
     __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_proven", "_server", "_since_s", "_transport")
 

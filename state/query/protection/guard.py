@@ -246,7 +246,8 @@ class Guard:
                     raise ForbiddenError("the Host header names another host: STOREKEEPER_ALLOWED_HOSTS can name it")
             elif name in _WATCHED:
                 if name in watched:
-                    raise InvalidArgumentError("a header is there twice that may be there once")
+                    msg = f"the header {name.decode('latin-1')} is given twice: send it once"
+                    raise InvalidArgumentError(msg)
                 watched[name] = value
         if size > limits.max_header_bytes or len(headers) > limits.max_headers:
             msg = f"the headers are over the limit of {limits.max_headers} and {limits.max_header_bytes} bytes"

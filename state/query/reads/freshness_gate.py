@@ -1,4 +1,4 @@
-"""Waits, within limits, until a replica meets a requirement of freshness."""
+"""Waits, within limits, until a replica is fresh enough."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class Asked:
 
 
 class FreshnessGate:
-    """Belongs to one event loop. `ask_soon` has the end offsets requested at once."""
+    """Waits until a replica is fresh enough. Belongs to one event loop.
+
+    `ask_soon` has the end offsets requested at once.
+    """
 
     def __init__(self, clock: Clock, ask_soon: Callable[[], None]) -> None:
         self._clock = clock
@@ -45,9 +48,9 @@ class FreshnessGate:
         The rest of the wait is left to another node, which may be fresh enough sooner.
         """
         until_s = min(asked.deadline_s, asked.arrived_s + asked.requirement.wait_ms / 1000 * share)
-        return await self.admit(replica, asked.requirement, asked.arrived_s, until_s) is not None
+        return await self.wait_until_met(replica, asked.requirement, asked.arrived_s, until_s) is not None
 
-    async def admit(
+    async def wait_until_met(
         self, replica: Replica, requirement: FreshnessRequirement, arrived_s: float, wait_until_s: float
     ) -> ReplicaFreshness | None:
         """The replica's freshness once it meets the requirement; None if it doesn't by `wait_until_s`.

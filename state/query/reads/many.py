@@ -86,7 +86,7 @@ class KeysQuery:
             found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
             at += length or 0
         if at != len(rows):
-            raise ValueError("the rows don't have the lengths that were said")
+            raise ValueError("the lengths of the rows don't match the head")
         return found, [Origin.of_json(origin) for origin in fields["origins"]]
 
 

@@ -180,16 +180,16 @@ class PointQueries:
         return await self._elsewhere(replica, query)
 
     async def _fresher(self, replica: Replica, query: _Query) -> Answer | None:
-        """Another node's answer, where it is likely to be fresher than this node's own; None if this node's will do.
+        """Asks another node if its replica is probably fresher. None as soon as this node's replica has caught up.
 
-        This node's own will do as soon as it has caught up. After a pause of the process that takes only a moment.
+        After a pause of the process, catching up takes only a moment.
         """
         if self._catalog.answers_best(replica, query.arrived_s):
             return None
         until_s = min(query.deadline_s, query.arrived_s + _FRESHER_S)
         acceptable = FreshnessRequirement(max_staleness_ms=self._catalog.acceptable_staleness_ms)
         elsewhere = asyncio.ensure_future(self._forwarded(query, until_s))
-        here = asyncio.ensure_future(self._gate.admit(replica, acceptable, query.arrived_s, until_s))
+        here = asyncio.ensure_future(self._gate.wait_until_met(replica, acceptable, query.arrived_s, until_s))
         try:
             await asyncio.wait((elsewhere, here), return_when=asyncio.FIRST_COMPLETED)
             if here.done() and here.result() is not None:

@@ -47,7 +47,7 @@ class StreamEnd:
 
 
 class NdjsonFormat:
-    """See the module."""
+    """Writes a scan as NDJSON: a line for each row, and one for the end."""
 
     media_type = NDJSON
 
@@ -64,7 +64,7 @@ class NdjsonFormat:
 
 
 class ArrowFormat:
-    """See the module. `partition_of` gives the partition of a key."""
+    """Writes a scan as Arrow's IPC stream. `partition_of` gives the partition of a key."""
 
     media_type = ARROW
 

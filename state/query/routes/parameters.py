@@ -150,6 +150,6 @@ def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, f
     """
     parts = [unquote_to_bytes(part) for part in raw_tail(scope, segments).split(b"/")]
     if len(parts) < at_least or not parts[0]:
-        msg = f"the path has not the form {form}"
+        msg = f"the path must have the form {form}"
         raise InvalidArgumentError(msg)
     return parts

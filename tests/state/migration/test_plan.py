@@ -99,7 +99,7 @@ def test_what_would_orphan_or_break_state_is_refused(declared: DeclaredStore | N
 
 def test_a_migration_that_runs_must_stay() -> None:
     at_two = replace(RUNNING, migrations=("tier",), generation=2, fields=TIERED)
-    assert "is not there any more" in _change(DECLARED, at_two).details[0]
+    assert "is missing from the code" in _change(DECLARED, at_two).details[0]
     swapped = replace(DECLARED, steps=(replace(REGION, to_version=2), replace(TIER, to_version=3)))
     assert "is declared to make version 3" in _change(swapped, at_two).details[0]
     changed = replace(DECLARED, steps=(replace(TIER, fields=FIELDS),))

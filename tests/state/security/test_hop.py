@@ -72,7 +72,7 @@ def test_an_unsigned_one_and_one_of_another_cluster_are_refused() -> None:
 def test_what_one_node_was_asked_no_other_node_takes() -> None:
     clock = ManualClock(1_000_000)
     headers = signed(clock)
-    with pytest.raises(HopRefusedError, match="for this one"):
+    with pytest.raises(HopRefusedError, match="not signed for this node"):
         HopVerifier("c", SECRET, clock).verify("GET", TARGET.encode(), headers)
     assert HopVerifier("b", SECRET, clock).verify("GET", TARGET.encode(), headers).node == "a"
 

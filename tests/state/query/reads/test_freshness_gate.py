@@ -31,7 +31,8 @@ async def admitted(replica: Replica, query: str, wait_s: float, ask_soon: object
     clock = SystemClock()
     now_s = clock.monotonic_s()
     gate = FreshnessGate(clock, ask_soon if callable(ask_soon) else lambda: None)
-    return await gate.admit(replica, FreshnessRequirement.parse(query), now_s, now_s + wait_s) is not None
+    requirement = FreshnessRequirement.parse(query)
+    return await gate.wait_until_met(replica, requirement, now_s, now_s + wait_s) is not None
 
 
 def test_the_follower_wakes_who_waits_for_a_position() -> None:
@@ -84,7 +85,7 @@ def test_a_replica_that_is_fresh_by_the_time_of_its_refusal_answers(forwarded: b
     class LateGate(FreshnessGate):
         """The end of the log is told just after the wait is over."""
 
-        async def admit(self, replica: Replica, *_: object) -> None:
+        async def wait_until_met(self, replica: Replica, *_: object) -> None:
             tracker = replica.tracker
             assert not requirement.met_by(replica.freshness(node.clock.monotonic_s()))
             tracker.saw_end(tracker.request(node.clock.monotonic_s()), 1, 1)
