@@ -80,7 +80,7 @@ test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `
 test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
 	@$(BIN)/python -m tests.bare_path $(PYTEST) -m "not spark and not airflow and not broker"
 
-test-durations: setup ## write tests/durations.json anew, or the entries of FILES="tests/..." alone
+test-durations: setup ## write tests/durations.json again, or the entries of FILES="tests/..." alone
 	@if test -n "$(FILES)"; then $(PYTEST) --record-durations $(FILES); \
 	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(PARTS) OPTIONS=--record-durations; fi
 
@@ -178,7 +178,7 @@ clients: ## generate the clients for Java and TypeScript into .clients/
 	@mvn -q -B -ntp -f client/generate/pom.xml generate-sources -Dclients.dir=$(abspath $(CLIENTS))
 	@echo "clients: $(CLIENTS)/java and $(CLIENTS)/typescript; docs/how-to/other-languages.md says how to use them"
 
-lock: ## write the lock files anew from pyproject.toml and the requirements.in (needs uv)
+lock: ## write the lock files again from pyproject.toml and the requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/feast/requirements.lock harness/feast/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/storage/moto/requirements.lock harness/storage/moto/requirements.in

@@ -39,7 +39,7 @@ def write(broker: Broker, topic: str, rows: Iterable[tuple[bytes, bytes | None]]
 
 @dataclass(slots=True)
 class NodeProcess:
-    """One node. `kill` and `stop` keep its state; `start` begins anew on it.
+    """One node. `kill` and `stop` keep its state; `start` begins again with it.
 
     `prepare` has a process import everything ahead of its start, for nodes that are to come and go quickly.
     """

@@ -14,7 +14,7 @@ _FIRST, _LAST, _BLOCK = 20_000, 32_000, 400  # below the ephemeral range: no out
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on, ascending until the block begins anew. Belongs to one thread."""
+    """Ports of 127.0.0.1 that nobody listens on, ascending until the block begins again. Belongs to one thread."""
     ports = _block()
     return [next(port for port in ports if _bound(port, keep=False)) for _ in range(count)]
 

@@ -81,7 +81,7 @@ class ResolutionArchive:
         write_whole(self._path(resolution.first_version, resolution.last_version), resolution.to_json())
 
     def forget(self) -> None:
-        """Removes all decisions: the table began anew."""
+        """Removes all decisions: the table was recreated."""
         for path in self._folder.glob("*-*.json"):
             path.unlink()
 

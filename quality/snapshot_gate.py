@@ -45,7 +45,7 @@ class SnapshotGate:
         self._resolutions = ResolutionArchive(settings.resolution_dir(store.name))
 
     def pending(self) -> Batch | None:
-        """The newest snapshot, unless it was decided on; None if there is none. A table that began anew is judged anew.
+        """The newest snapshot, unless it was decided on; None if there is none. A recreated table is checked again.
 
         Raises:
             SnapshotDamagedError: the table isn't as its newest snapshot left it.

@@ -153,7 +153,7 @@ class VerdictArchive:
         return path
 
     def forget(self) -> None:
-        """Removes all verdicts: the table began anew."""
+        """Removes all verdicts: the table was recreated."""
         for path in self._folder.glob("*-*.json"):
             path.unlink()
 

@@ -115,7 +115,7 @@ class Campaign:
         # Small batches were for the kills: there are many of them to be met.
         shared = self.apps.start_module(first, "deploy.entry", "run", *SOURCES, **_LARGE_BATCHES)
         running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
-        # What a dead attempt had committed is not applied anew: with a further batch the local stores are whole.
+        # What a dead attempt had committed is not applied again: with a further batch the local stores are whole.
         for more in (0, _FINAL_INVOICES):
             self.feed.add(more)
             for app, source in SOURCES.items():

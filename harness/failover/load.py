@@ -169,7 +169,7 @@ class BareLoad:
         self.asked = self.answered = self.incomplete = 0
 
     def forget(self) -> None:
-        """Begins to count anew."""
+        """Begins to count from 0 again."""
         self.longest_refusal_s, self.refusals, self.wrong = 0.0, [], []
         self.asked = self.answered = self.incomplete = 0
 

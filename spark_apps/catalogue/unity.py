@@ -1,6 +1,6 @@
 """Entries of the Delta tables in a schema of Unity Catalog, by its REST API. It needs no Spark.
 
-An entry has a table's name, place, columns and comments, and is written anew when one of these differs. The API can't
+An entry has a table's name, place, columns and comments, and is replaced when one of these differs. The API can't
 change an entry. So it is dropped and made again: no file is touched, and rights that were granted on it are gone.
 """
 
@@ -49,7 +49,7 @@ def register_in_unity(
         clock: measures time-outs.
 
     Returns:
-        The names, in `tables`, and those whose entries were new or were written anew, in `changed`.
+        The names, in `tables`, and those whose entries were new or were replaced, in `changed`.
 
     Raises:
         InvalidArgumentError: the address or schema is invalid, or a token would be sent unencrypted.
@@ -93,7 +93,7 @@ class UnitySchema:
         self._names = {"catalog_name": catalogue, "schema_name": name}
 
     def register(self, entry: Entry) -> bool:
-        """Enters a table. Returns whether its entry is new or was written anew.
+        """Enters a table. Returns whether its entry is new or was replaced.
 
         Raises:
             ConfigurationError: the server refuses it, or has another table of that name.

@@ -28,7 +28,7 @@ def with_schemas(plan: Plan, running: Description, apps: Collection[str]) -> Pla
 
     Args:
         plan: the plan.
-        running: what runs; an app that doesn't is taken as one that starts anew.
+        running: what runs; an app that doesn't is taken as one that starts from the beginning.
         apps: the apps to look at.
 
     Raises:

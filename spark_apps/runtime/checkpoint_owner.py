@@ -109,7 +109,7 @@ def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Col
     for topic, topic_id in earlier.topic_ids.items():
         if mine.topic_ids.get(topic, topic_id) != topic_id:
             msg = (
-                f"topic {topic} was deleted and made anew since generation {mine.generation} of {mine.app} began, "
+                f"topic {topic} was deleted and recreated since generation {mine.generation} of {mine.app} began, "
                 "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
             )
             raise UnusableCheckpointError(msg)

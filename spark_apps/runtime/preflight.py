@@ -108,6 +108,6 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
             held = "nothing" if start is None else f"offsets {start} to {end}"
             msg = (
                 f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
-                "records are lost or the topic was made anew: start a new generation (STOREKEEPER_GENERATION)"
+                "records are lost or the topic was recreated: start a new generation (STOREKEEPER_GENERATION)"
             )
             raise UnusableCheckpointError(msg)

@@ -69,7 +69,7 @@ def range_to_fold(topic: str, earlier: SnapshotManifest | None, bounds: TopicBou
         if not start.get(partition, 0) <= reached <= end.get(partition, -1):
             msg = (
                 f"the snapshot of {earlier.store} ends at offset {reached} of {topic} partition {partition}, which "
-                f"holds {start.get(partition)} to {end.get(partition)}: the topic was made anew or is cut off; "
+                f"holds {start.get(partition)} to {end.get(partition)}: the topic was recreated or is cut off; "
                 f"move the table {earlier.store} away, then take a snapshot from the beginning"
             )
             raise ChangelogError(msg)

@@ -184,7 +184,7 @@ class Snapshot:
     ) -> tuple[SnapshotManifest, int]:
         """Merges the changes into the snapshot `before`; None: they replace all rows of `version`.
 
-        Where the columns change, all rows are written anew: an old row may have the new field already.
+        Where the columns change, all rows are written again: an old row may have the new field already.
         """
         if self._values.registry is not None:  # Spark's workers need it, and their errors are hard to read
             self._values.registry.ids(value_subject(self._store.changelog_topic))

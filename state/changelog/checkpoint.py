@@ -104,7 +104,7 @@ class Checkpoint:
         try:
             fields = orjson.loads(data)
             if fields.pop("version") != _VERSION:
-                msg = "the store was written by a later release: upgrade this node or let it restore anew"
+                msg = "the store was written by a later release: upgrade this node or let it restore again"
                 raise StoreCorruptedError(msg)
             return cls(
                 topic=str(fields["topic"]),

@@ -113,7 +113,7 @@ def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s:
     else:
         if not any(_is_stale(one.error) for one in answers):
             return answers
-    # The client takes minutes to notice new partitions, or a topic that was deleted and made anew, by itself.
+    # The client takes minutes to notice new partitions, or a topic that was deleted and recreated, by itself.
     for topic in {topic for topic, _ in wanted}:
         client.list_topics(topic, timeout=timeout_s)
     return client.offsets_for_times(asked, timeout=timeout_s)

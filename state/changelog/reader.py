@@ -148,11 +148,11 @@ class ChangelogReader:
         """Frees the consumer. Safe to call twice."""
         self._consumer.close()
 
-    def _renew(self, made_anew: str) -> None:
+    def _renew(self, recreated: str) -> None:
         """Replaces the consumer: at the same positions, with all topics but one."""
         self._consumer.close()
         self._consumer = _consumer(self._settings)
-        self._positions = {where: offset for where, offset in self._positions.items() if where[0] != made_anew}
+        self._positions = {where: offset for where, offset in self._positions.items() if where[0] != recreated}
         if self._positions:
             self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in self._positions.items()])
 

@@ -37,7 +37,7 @@ class RestoreReason(StrEnum):
     EMPTY = "the store is empty"
     NO_CHECKPOINT = "rows without a checkpoint: the last stop was not clean"
     FOREIGN_CHECKPOINT = "the rows belong to another changelog partition"
-    TOPIC_RECREATED = "the changelog topic was deleted and made anew"
+    TOPIC_RECREATED = "the changelog topic was deleted and recreated"
     AHEAD_OF_LOG = "the rows are ahead of the log: the log has lost records"
     BELOW_LOG_START = "the log begins after the checkpoint: records in between are gone"
     TOMBSTONES_EXPIRED = "deletions since the last stop may have been removed from the log"

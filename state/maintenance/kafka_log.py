@@ -66,7 +66,7 @@ class Changelog:
         """
         first, _ = self.bounds(partition)
         if start < first:
-            msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was made anew or is cut off"
+            msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was recreated or is cut off"
             raise ChangelogError(msg)
         yield from _records(read_range(self._kafka, self.topic, partition, start, end))
 

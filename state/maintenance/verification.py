@@ -158,8 +158,8 @@ def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> 
     """Which keys differ. The copy may have moved on, so the changelog is folded again up to its current offset."""
     offset, entries, is_told = copy.entries(fold)
     start, end = changelog.bounds(partition)
-    anew = Fold()
-    anew.take(changelog.scan(partition, start, offset) if offset > start else ())
-    anew.hashes = {key: entry for key, entry in anew.hashes.items() if is_told(key)}
+    folded = Fold()
+    folded.take(changelog.scan(partition, start, offset) if offset > start else ())
+    folded.hashes = {key: entry for key, entry in folded.hashes.items() if is_told(key)}
     later = {record.key for record in changelog.scan(partition, offset, end) if record.key is not None}
-    return differences(copy, partition, entries, anew, later)
+    return differences(copy, partition, entries, folded, later)

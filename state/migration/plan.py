@@ -152,7 +152,7 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
         return _migration(wanted, found, pending, partitions)
     if wanted.score_field != found.score_field:
         details = (
-            f"It is ranked by {wanted.score_field} instead of {found.score_field}: nodes rank anew when they start."
+            f"It is ranked by {wanted.score_field} instead of {found.score_field}: nodes rank again when they start."
         )
         return Change(wanted.store, Verdict.REBUILD, (details,), found.keys, found.size_bytes)
     return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)

@@ -93,7 +93,7 @@ def check_no_links(root: Path) -> None:
 
 
 class MemoryStorage:
-    """Rows in the process's memory: restored anew after each start."""
+    """Rows in the process's memory: restored again after each start."""
 
     def open(self, replica: ReplicaId) -> BytesStore:
         """A new, empty store."""

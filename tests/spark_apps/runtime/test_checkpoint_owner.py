@@ -49,7 +49,7 @@ def test_a_crash_between_claim_and_first_start_does_no_harm(used: SparkCheckpoin
         (replace(MINE, app="ticks", query_id=QUERY), "claimed by ticks"),
         (replace(MINE, generation=2, query_id=QUERY), "generation 2"),
         (replace(MINE, query_id="another"), "another query wrote it"),
-        (replace(MINE, query_id=QUERY, topic_ids={"pos": "BBB"}), "pos was deleted and made anew"),
+        (replace(MINE, query_id=QUERY, topic_ids={"pos": "BBB"}), "pos was deleted and recreated"),
     ],
 )
 def test_a_foreign_checkpoint_is_refused(used: SparkCheckpoint, earlier: CheckpointOwner | None, why: str) -> None:

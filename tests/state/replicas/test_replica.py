@@ -260,7 +260,7 @@ def test_looking_at_the_log_notices_a_topic_made_anew(make: Callable[[], Replica
     replica = make()
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
-    with pytest.raises(ChangelogMovedError, match="made anew"):
+    with pytest.raises(ChangelogMovedError, match="recreated"):
         replica.check(log_of(0, 1, topic_id="id-2"))
     assert not replica.serving
     with pytest.raises(StoreRestoringError):
