@@ -164,7 +164,7 @@ class Migration:
         self.took_s[name] = time.monotonic() - began_s
         time.sleep(self.sizes.seconds)
         lasted_s = time.monotonic() - began_s
-        self.reader.reads = Reads()  # what follows is no part of the step
+        self.reader.reads = Reads()  # what follows is not part of the step
         reads.per_second, reads.written_per_second = (
             len(reads.latencies_s) / lasted_s,
             (len(self.tills.sold) - sold) / lasted_s,

@@ -2,7 +2,7 @@
 
 An encoded leak is a leak too. The gate looks for the same patterns in a text's decodings, two layers deep, as a link in
 a description may be percent-encoded base64. A decoding counts only if it is readable text: so a product code that
-happens to be valid base64 is no decoding.
+happens to be valid base64 is not a decoding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STANDARD_ALPHABET = str.maketrans("-_", "+/")
 def decodings(text: str) -> list[str]:
     """The readable decodings of `text` that differ from it, without duplicates; usually none.
 
-    Only the first 4,096 characters are decoded, to at most 32 decodings: longer texts are no descriptions.
+    Only the first 4,096 characters are decoded, to at most 32 decodings: longer texts are not descriptions.
     """
     found: dict[str, None] = {}
     layer = [text[:_MAX_CHARS]]

@@ -125,7 +125,7 @@ def said_in_disguise(text: str) -> tuple[str, ...]:
 
 
 def disguised_leak(texts: list[str | None]) -> bool:
-    """Whether one of the texts decodes to a card or phone number, an email or a postal address. None is no text."""
+    """Whether one of the texts decodes to a card or phone number, an email or a postal address. None is not text."""
     decoded = (said for text in texts if text for said in said_in_disguise(text))
     return any(leak.search(said) for said in decoded for leak in _LEAKS)
 

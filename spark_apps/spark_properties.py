@@ -53,10 +53,10 @@ def checked_properties(given: object) -> SparkProperties:
     """The properties of a table.
 
     Raises:
-        ValueError: it is no table of properties, or one of them can't be set there.
+        ValueError: it is not a table of properties, or one of them can't be set there.
     """
     if not isinstance(given, Mapping):
-        raise ValueError("it is no table of Spark's properties")
+        raise ValueError("it is not a table of Spark's properties")
     properties = dict(_flat("", given))
     for name in sorted(properties):
         if name in OWNED:
@@ -151,7 +151,7 @@ def _text(name: str, value: object) -> str:
         return ",".join(_text(name, item) for item in value)
     if isinstance(value, str | int | float):
         return str(value)
-    msg = f"the value of {name} is no text, number, truth value or list"
+    msg = f"the value of {name} is not text, a number, a truth value or a list"
     raise ValueError(msg)
 
 

@@ -97,7 +97,7 @@ class AppSpec:
     migrations: str | None = None
     tables: tuple[CheckedTable, ...] = ()
     resources: Resources = field(default_factory=Resources)
-    why_no_generations: str | None = "it is no topology"
+    why_no_generations: str | None = "it is not a topology"
 
     def __post_init__(self) -> None:
         checked_name(self.name)

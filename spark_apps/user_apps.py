@@ -48,7 +48,7 @@ def user_apps() -> tuple[AppSpec, ...]:
     """The apps that the environment names.
 
     Raises:
-        ConfigurationError: one can't be imported, or is no app.
+        ConfigurationError: one can't be imported, or is not an app.
     """
     make_importable()
     return tuple(map(imported_app, dict.fromkeys(OwnAppsSettings().own_apps)))
@@ -58,7 +58,7 @@ def imported_app(name: str) -> AppSpec:
     """The app whose spec is `<module>:<variable>`.
 
     Raises:
-        ConfigurationError: it can't be imported, or is no app.
+        ConfigurationError: it can't be imported, or is not an app.
     """
     module, _, variable = name.partition(":")
     try:
@@ -70,7 +70,7 @@ def imported_app(name: str) -> AppSpec:
         )
         raise ConfigurationError(msg) from error
     if not isinstance(spec, AppSpec):
-        msg = f"{name[:140]!r} is no AppSpec: name the variable that holds the app's spec"
+        msg = f"{name[:140]!r} is not an AppSpec: name the variable that holds the app's spec"
         raise ConfigurationError(msg)
     return spec
 

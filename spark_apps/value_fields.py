@@ -50,11 +50,11 @@ def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
         rows: the type of the store's values.
 
     Raises:
-        ConfigurationError: rows are no JSON objects, or a field has no SQL type.
+        ConfigurationError: rows are not JSON objects, or a field has no SQL type.
     """
     shape = inspect.type_info(rows)
     if not isinstance(shape, inspect.StructType) or shape.array_like:
-        msg = f"rows of type {rows.__name__} are no JSON objects: use a msgspec.Struct that is not array_like"
+        msg = f"rows of type {rows.__name__} are not JSON objects: use a msgspec.Struct that is not array_like"
         raise ConfigurationError(msg)
     return tuple(_field(rows.__name__, field.encode_name, _unwrapped(field.type)) for field in shape.fields)
 

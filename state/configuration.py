@@ -92,7 +92,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """The settings in a file.
 
     Raises:
-        ConfigurationError: it can't be read, is no TOML, or has a key that is no setting.
+        ConfigurationError: it can't be read, is not TOML, or has a key that is not a setting.
     """
     try:
         found = tomllib.loads(path.read_text("utf-8"))

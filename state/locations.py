@@ -140,14 +140,14 @@ def location(text: str) -> Location:
     """
     if "://" not in text:
         if not text.startswith("/"):
-            msg = f"{text!r} is no absolute path and no URI, such as hdfs://namenode:8020/tables"
+            msg = f"{text!r} is neither an absolute path nor a URI, such as hdfs://namenode:8020/tables"
             raise ConfigurationError(msg)
         return Path(text)
     parts = urlsplit(text)
     if parts.scheme == "file":
         return Path(parts.path)
     if parts.scheme not in SCHEMES:
-        msg = f"{parts.scheme}:// is no store of files: use file, {', '.join(SCHEMES)}"
+        msg = f"{parts.scheme}:// is not a store of files: use file, {', '.join(SCHEMES)}"
         raise ConfigurationError(msg)
     if parts.password is not None or parts.query:
         msg = "a URI can't hold credentials: put them into the environment or a file"

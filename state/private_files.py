@@ -68,7 +68,7 @@ def check_regular(path: Path, what: str) -> None:
 
     Raises:
         FileNotFoundError: there is no file.
-        ConfigurationError: it is no regular file, or it can't be read.
+        ConfigurationError: it is not a regular file, or it can't be read.
     """
     with _opened(path, f"{what} {path}", 0) as descriptor:
         _check_regular(os.fstat(descriptor), f"{what} {path}")
@@ -94,7 +94,7 @@ def _opened(path: Path, what: str, flags: int) -> Iterator[int]:
 
 def _check_regular(found: os.stat_result, what: str) -> None:
     if not stat.S_ISREG(found.st_mode):
-        msg = f"{what} is no regular file: name one"
+        msg = f"{what} is not a regular file: name one"
         raise ConfigurationError(msg)
 
 

@@ -71,7 +71,7 @@ def _ip_address(host: str) -> str:
     try:
         ipaddress.ip_address(host)
     except ValueError as error:
-        msg = f"{host!r} is no IP address: use 127.0.0.1"
+        msg = f"{host!r} is not an IP address: use 127.0.0.1"
         raise ValueError(msg) from error
     return host
 

@@ -78,7 +78,7 @@ def collect_status(settings: PlatformSettings) -> Overview:
 
 
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
-    """Collects what the dashboard and Airflow's page show, from the nodes of the process's settings, again at each call.
+    """Collects at each call what the dashboard and Airflow's page show, from the nodes of the process's settings.
 
     Args:
         settings: the platform's.

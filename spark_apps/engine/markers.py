@@ -57,7 +57,7 @@ class Marker:
             content = orjson.loads(value)
             return cls(int(content["batch"]), int(content["rows"]), orjson.dumps(content["progress"]))
         except (ValueError, TypeError, KeyError) as error:
-            msg = "a record of a markers topic is no marker: is something else writing to it?"
+            msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error
 
 

@@ -33,7 +33,7 @@ def registered_migrations() -> Mapping[str, StoreMigration]:
     """The migrations that the registered apps name in their specs, by name.
 
     Raises:
-        ConfigurationError: an app names something that is no migration, or two migrations have the same name.
+        ConfigurationError: an app names something that is not a migration, or two migrations have the same name.
     """
     found: dict[str, StoreMigration] = {}
     for app in APPS.values():
@@ -117,7 +117,7 @@ def check_not_fixed(settings: AppSettings) -> None:
 
 
 def check_since(since: str | None) -> None:
-    """Refuses a `since` that is no valid start of the input.
+    """Refuses a `since` that is not a valid start of the input.
 
     Raises:
         GenerationRefusedError: it is neither `beginning` nor a time with its zone.
@@ -129,7 +129,7 @@ def check_since(since: str | None) -> None:
     except ValueError:
         is_time = False
     if not is_time:
-        msg = f"{since[:40]!r} is no place to begin: say `beginning`, or a time with its zone: 2026-01-31T00:00:00Z"
+        msg = f"{since[:40]!r} is not a place to begin: say `beginning`, or a time with its zone: 2026-01-31T00:00:00Z"
         raise GenerationRefusedError(msg)
 
 
@@ -245,7 +245,7 @@ def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
 def _imported(name: str) -> StoreMigration:
     found: object = function_named(name)
     if not isinstance(found, StoreMigration):
-        msg = f"{name[:140]!r} is no migration: name the variable that holds one"
+        msg = f"{name[:140]!r} is not a migration: name the variable that holds one"
         raise GenerationRefusedError(msg)
     return found
 
@@ -253,6 +253,6 @@ def _imported(name: str) -> StoreMigration:
 def _imported_all(name: str) -> tuple[StoreMigration, ...]:
     found: object = function_named(name)
     if not isinstance(found, tuple) or not all(isinstance(item, StoreMigration) for item in found):
-        msg = f"{name[:140]!r} is no tuple of migrations: name the variable that holds one"
+        msg = f"{name[:140]!r} is not a tuple of migrations: name the variable that holds one"
         raise ConfigurationError(msg)
     return found

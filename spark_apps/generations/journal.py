@@ -184,7 +184,7 @@ class Journal:
         """Reads the JSON of `to_json`.
 
         Raises:
-            GenerationRefusedError: the JSON is no journal.
+            GenerationRefusedError: the JSON is not a journal.
         """
         try:
             content = orjson.loads(data)

@@ -36,7 +36,7 @@ def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
     """The topology of an app's live generation.
 
     Raises:
-        ConfigurationError: the app is no topology.
+        ConfigurationError: the app is not a topology.
         GenerationRefusedError: one of the generation's migrations doesn't exist any more.
     """
     if spec.describe is None:

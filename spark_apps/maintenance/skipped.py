@@ -1,4 +1,4 @@
-"""`storekeeper skipped`: the records of a store's changelog that are no rows, and what removes them."""
+"""`storekeeper skipped`: the records of a store's changelog that are not rows, and what removes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic r
 def skipped(
     store: Annotated[str, typer.Argument(help="The store's name.")], output: ListOption = ListOutput.TABLE
 ) -> None:
-    """List the changelog records that are no rows.
+    """List the changelog records that are not rows.
 
     Standard error says how to remove them.
 
@@ -35,7 +35,7 @@ def skipped(
     reasons: set[str] = set()
     rows = _rows(Changelog(settings.kafka, spec.changelog_topic), reasons)
     count = write_rows(rows, output, _COLUMNS)
-    say(f"{count} records of {spec.changelog_topic} are no rows.")
+    say(f"{count} records of {spec.changelog_topic} are not rows.")
     if reasons - {SkipReason.NULL_KEY}:
         say(_WITH_KEY)
     if SkipReason.NULL_KEY in reasons:

@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 def read_changelog(spark: SparkSession, settings: AppSettings, changelog: ChangelogRange) -> DataFrame:
     """The records of a range: _partition, _offset, _timestamp_ms, _key, _value, generation, batch_id, skipped.
 
-    A record that is no row has the reason in `skipped`, and is a tombstone without a batch, as for every reader.
+    A record that is not a row has the reason in `skipped`, and is a tombstone without a batch, as for every reader.
     """
     return (
         spark.read.format("kafka")

@@ -232,7 +232,7 @@ class Snapshot:
             return
         if first and odd == rows:
             msg = (
-                f"{self._store.changelog_topic} partition {where[0]} offset {where[1]} is no value of store "
+                f"{self._store.changelog_topic} partition {where[0]} offset {where[1]} is not a value of store "
                 f"{self._store.name} as declared, and neither is any other: correct the store's value fields"
             )
             raise ChangelogError(msg)

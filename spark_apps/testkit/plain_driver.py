@@ -18,7 +18,7 @@ def plain_driver(spec: AppSpec, settings: AppSettings | None = None) -> Topology
     """A driver for an app, in this process.
 
     Raises:
-        ConfigurationError: the app is no topology.
+        ConfigurationError: the app is not a topology.
     """
     topology = topology_of(spec, settings or AppSettings())
     return TopologyTestDriver(topology, partitions_of(topology))
@@ -28,10 +28,10 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
     """The topology of an app. Without a schema registry in the settings, it has one in memory.
 
     Raises:
-        ConfigurationError: the app is no topology.
+        ConfigurationError: the app is not a topology.
     """
     if spec.describe is None:
-        msg = f"{spec.name} is no topology: make its spec with topology_app"
+        msg = f"{spec.name} is not a topology: make its spec with topology_app"
         raise ConfigurationError(msg)
     own = spec.settings(settings)
     if settings.kafka_properties is not None:

@@ -69,7 +69,7 @@ class FoldedBatch:
 
     Attributes:
         entries: one entry per key, rows encoded, sorted by key for ordered stores.
-        skipped: the records that are no rows, in log order.
+        skipped: the records that are not rows, in log order.
         source: the input range of the newest record that has one: clean-up records have none.
     """
 

@@ -39,7 +39,7 @@ class Checkpoint:
             reached the end of the log: when it began. Deletions since then may be removed from the log for good once
             the topic's `delete.retention.ms` has passed.
         source: by source topic and partition the newest input range, end exclusive, of the records below `offset`.
-        skipped: the records below `offset` that were no rows, of those that the log had when they were read.
+        skipped: the records below `offset` that were not rows, of those that the log had when they were read.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class Checkpoint:
             offset: the next offset to apply.
             whole_at_ms: now, if that is the end of the log.
             source: the input range of the newest record that was applied, None if it has none.
-            skipped: the records that were no rows; those below this checkpoint are counted already.
+            skipped: the records that were not rows; those below this checkpoint are counted already.
         """
         return replace(
             self,

@@ -64,7 +64,7 @@ def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int
     """The schema version alone, which a replica needs for every record that it applies.
 
     Raises:
-        ChangelogError: if there is none, or it is no positive number.
+        ChangelogError: if there is none, or it is not a positive number.
     """
     for name, value in headers or ():
         if name == SCHEMA_VERSION:

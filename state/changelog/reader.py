@@ -183,7 +183,7 @@ class ChangelogReader:
         ends: dict[TopicAndPartition, int],
         moved: dict[TopicAndPartition, str],
     ) -> None:
-        """Handles an event that is no record: the end of the log, a transient error, or an error that ends the read."""
+        """Handles an event that is not a record: the end of the log, a transient error, or one that ends the read."""
         if error.code() == _END_OF_PARTITION:
             ends[where] = offset
         elif error.retriable() or error.code() in _PASSING:

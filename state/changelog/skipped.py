@@ -1,10 +1,10 @@
-"""Decides which changelog records are no rows. Every reader of a changelog uses the one function here.
+"""Decides which changelog records are not rows. Every reader of a changelog uses the one function here.
 
 A changelog record has a key, a timestamp that is a time, and headers as `headers` describes them. Of these only
 `schema-version` must be there; the others must be well-formed if they are. A tombstone needs a key and nothing else, so
 that any client can write one. Every other record is skipped:
 
-- It is no row, and readers go on. Each reader counts it and reports its place and the reason.
+- It is not a row, and readers go on. Each reader counts it and reports its place and the reason.
 - It still is the newest record of its key. Compaction may remove the older ones at any time, so a reader that kept
   the older row would differ from one that reads the log later. So the key has no row until
   the next record that isn't skipped, as after a tombstone.

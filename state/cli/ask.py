@@ -213,7 +213,7 @@ def parse_time(text: str, now_ms: int) -> int:
     """The epoch milliseconds that a text means. A time without a zone is UTC.
 
     Raises:
-        ValueError: if it is no time; the message is a sentence that names the forms.
+        ValueError: if it is not a time; the message is a sentence that names the forms.
     """
     if text == "now":
         return now_ms
@@ -226,7 +226,7 @@ def parse_time(text: str, now_ms: int) -> int:
         at = datetime.fromisoformat(text)
         return max(0, round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000))
     except (ValueError, OverflowError) as error:
-        msg = f"{text!r} is no time: write epoch milliseconds, 2026-01-31T18:00:00Z, now, or -15m, -1h, -2d"
+        msg = f"{text!r} is not a time: write epoch milliseconds, 2026-01-31T18:00:00Z, now, or -15m, -1h, -2d"
         raise ValueError(msg) from error
 
 
@@ -234,7 +234,7 @@ def time_option(text: str | None, option: str, default: str) -> int:
     """The value of a time option.
 
     Raises:
-        typer.BadParameter: if it is no time.
+        typer.BadParameter: if it is not a time.
     """
     try:
         return parse_time(default if text is None else text, SystemClock().now_ms())

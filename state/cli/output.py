@@ -42,7 +42,7 @@ class ListOutput(StrEnum):
 
 
 class AnswerOutput(StrEnum):
-    """The forms of an answer that is no list."""
+    """The forms of an answer that is not a list."""
 
     TABLE = "table"
     JSON = "json"

@@ -79,5 +79,5 @@ def _read(path: Path) -> str:
 
 def _checked(token: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigurationError("the token is no bearer token: one line of printable ASCII without blanks")
+        raise ConfigurationError("the token is not a bearer token: one line of printable ASCII without blanks")
     return token

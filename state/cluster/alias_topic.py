@@ -61,7 +61,7 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias) -> None:
 
 
 def read_aliases(kafka: Kafka, secret: bytes) -> Mapping[str, Alias]:
-    """The current aliases by store; none if there is no such topic. Records that are no aliases are skipped.
+    """The current aliases by store; none if there is no such topic. Records that are not aliases are skipped.
 
     Raises:
         BrokerUnavailableError: no broker answers.

@@ -31,7 +31,7 @@ _LONGEST_NAMES = 200
 
 
 class AliasError(InvalidArgumentError):
-    """A record is no alias of this cluster. Nodes ignore and log it."""
+    """A record is not an alias of this cluster. Nodes ignore and log it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Alias:
         """Reads what `encode` wrote.
 
         Raises:
-            AliasError: if it is no alias.
+            AliasError: if it is not an alias.
         """
         if len(value) > _LONGEST_BYTES:
             msg = f"an alias is longer than {_LONGEST_BYTES} bytes"
@@ -135,7 +135,7 @@ def opened_alias(secret: bytes, key: bytes | None, value: bytes, signature: byte
     """The alias in a record.
 
     Raises:
-        AliasError: the signature is not the cluster's, the value is no alias, or the key is another store's.
+        AliasError: the signature is not the cluster's, the value is not an alias, or the key is another store's.
     """
     if signature is None or not verified(secret, _PURPOSE, value, signature):
         raise AliasError("an alias's signature is not this cluster's: it was made with another cluster secret")

@@ -19,7 +19,7 @@ _MOST_REPLICAS = 100_000
 
 
 class HeartbeatError(InvalidArgumentError):
-    """A record is no heartbeat of this cluster. It is ignored and counted."""
+    """A record is not a heartbeat of this cluster. It is ignored and counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Heartbeat:
         incarnation: grows with each start of a node of this name.
         sequence: grows with each heartbeat of an incarnation.
         sent_at_ms: wall-clock time, epoch milliseconds.
-        leaving: a goodbye: the node is no member any more.
+        leaving: a goodbye: the node is no longer a member.
         settling: it has only just joined, and may soon leave again; see `state.cluster.rebalance_policy`.
         replicas: the replicas that it holds.
     """
@@ -116,7 +116,7 @@ class Heartbeat:
         """Reads what `encode` wrote.
 
         Raises:
-            HeartbeatError: if it is no heartbeat.
+            HeartbeatError: if it is not a heartbeat.
         """
         if len(value) > _LONGEST_BYTES:
             raise HeartbeatError("a heartbeat is longer than 1 MiB")
@@ -161,7 +161,7 @@ def opened(secret: bytes, key: bytes | None, value: bytes, signature: bytes | No
     """The heartbeat in a record.
 
     Raises:
-        HeartbeatError: the signature is not the cluster's, the value is no heartbeat, or the key is another node's.
+        HeartbeatError: the signature is not the cluster's, the value is not a heartbeat, or the key is another node's.
     """
     if signature is None or not verified(secret, _PURPOSE, value, signature):
         raise HeartbeatError("a heartbeat's signature is not this cluster's: its node has another cluster secret")

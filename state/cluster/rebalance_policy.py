@@ -94,7 +94,7 @@ class RebuildTurns:
     - has just dropped its rows, or has none to serve while this replica serves.
 
     Heartbeats are the records of one partition, so all nodes read them in the same order, and only one node comes
-    first. If a node stops between its turn and the rebuild for so long that it is no member any more, it loses its
+    first. If a node stops between its turn and the rebuild for so long that it is no longer a member, it loses its
     turn. If it then goes on, two replicas are rebuilt at once.
 
     `update` belongs to one thread, `has` to any.

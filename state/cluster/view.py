@@ -20,7 +20,7 @@ class ViewSettings:
     Attributes:
         interval_s: time between two heartbeats of a node.
         suspect_after_s: a node that is silent for longer is asked last.
-        expire_after_s: a node that is silent for longer is no member any more: others take over its replicas.
+        expire_after_s: a node that is silent for longer is no longer a member: others take over its replicas.
     """
 
     interval_s: float = 0.25
@@ -113,7 +113,7 @@ class Members:
         return (0, 0) if known is None else known.heartbeat.order
 
     def was_member(self, name: str) -> bool:
-        """Whether a node's last heartbeat was no goodbye and hasn't expired."""
+        """Whether a node's last heartbeat was not a goodbye and hasn't expired."""
         known = self._heard.get(name)
         return known is not None and not known.heartbeat.leaving and not self._expired(known)
 

@@ -57,7 +57,7 @@ def _read(path: Path) -> dict[str, str]:
         msg = f"there is no file {path}: correct STOREKEEPER_KAFKA_PROPERTIES"
         raise ConfigurationError(msg) from error
     except UnicodeDecodeError as error:
-        msg = f"{path} is no text in UTF-8"
+        msg = f"{path} is not text in UTF-8"
         raise ConfigurationError(msg) from error
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -104,7 +104,7 @@ def _property(line: str, place: str) -> tuple[str, str]:
     name, separator, value = (part.lstrip() for part in line.partition("="))
     name = name.rstrip()
     if not separator or not _NAME.fullmatch(name) or not value:
-        msg = f"{place} is no line of the form name=value"
+        msg = f"{place} is not a line of the form name=value"
     elif value != value.rstrip() or "\\" in value:
         msg = f"{place}: the value of {name} has a backslash or ends with a space, which not every client reads alike"
     elif name in _ADDRESSES:
@@ -141,7 +141,7 @@ def _identity(path: Path, properties: Mapping[str, str]) -> dict[str, str]:
     elif "ssl.certificate.location" in properties and "ssl.key.location" in properties:
         key = Path(properties["ssl.key.location"])
         if not _PKCS8.search(_content(key)):
-            msg = f"{key} is no key in PKCS#8, which Spark needs: convert it with `openssl pkcs8 -topk8`"
+            msg = f"{key} is not a key in PKCS#8, which Spark needs: convert it with `openssl pkcs8 -topk8`"
             raise ConfigurationError(msg)
         jvm = {
             "ssl.keystore.type": "PEM",

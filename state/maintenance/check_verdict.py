@@ -68,7 +68,7 @@ def last_verdict(folder: Path) -> CheckVerdict | None:
     """The newest verdict in a `verdict_folder`; None if there is none.
 
     Raises:
-        ValueError: the newest file is no verdict.
+        ValueError: the newest file is not a verdict.
     """
     files = sorted(folder.glob("*.json"))
     if not files:
@@ -77,7 +77,7 @@ def last_verdict(folder: Path) -> CheckVerdict | None:
         fields = orjson.loads(files[-1].read_bytes())
         return CheckVerdict(**{**fields, "reasons": tuple(fields["reasons"])})
     except (TypeError, KeyError) as error:
-        msg = f"{files[-1]} is no verdict of a check"
+        msg = f"{files[-1]} is not a verdict of a check"
         raise ValueError(msg) from error
 
 

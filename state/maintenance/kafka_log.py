@@ -59,7 +59,7 @@ class Changelog:
     def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """The committed records with `start <= offset < end`, in their order.
 
-        One that is no row is a tombstone, as for every reader of a changelog; one without a key is left out.
+        One that is not a row is a tombstone, as for every reader of a changelog; one without a key is left out.
 
         Raises:
             ChangelogError: the log begins behind `start`: it was cut off or recreated.
@@ -71,7 +71,7 @@ class Changelog:
         yield from _records(read_range(self._kafka, self.topic, partition, start, end))
 
     def skipped(self, partition: int, start: int, end: int) -> Iterator[SkippedRecord]:
-        """The committed records with `start <= offset < end` that are no rows."""
+        """The committed records with `start <= offset < end` that are not rows."""
         for message in read_range(self._kafka, self.topic, partition, start, end):
             timestamp_ms = message.timestamp()[1]
             reason = skip_reason(message.key(), message.value(), timestamp_ms, headers_of(message))

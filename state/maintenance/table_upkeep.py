@@ -75,7 +75,7 @@ def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
             if promise["until_ms"] is None or promise["until_ms"] > now_ms:
                 found.append(int(promise["version"]))
         except (ValueError, KeyError, TypeError) as error:
-            msg = f"{path} is no promise of a table's version: correct or remove it"
+            msg = f"{path} is not a promise of a table's version: correct or remove it"
             raise SerializationError(msg) from error
     return found
 

@@ -66,7 +66,7 @@ STANDBY_LAG = Metric(
     "update-rate and the standby's lag",
 )  # fmt: skip
 SKIPPED_RECORDS = Metric(
-    "state_skipped_records_total", Kind.COUNTER, "Changelog records that a replica skipped because they are no rows.",
+    "state_skipped_records_total", Kind.COUNTER, "Changelog records that a replica skipped because they are not rows.",
     ("store", "partition"), "dropped-records-total",
 )  # fmt: skip
 LAST_SKIPPED_OFFSET = Metric(

@@ -149,7 +149,7 @@ class Description:
         """Reads what `encode` wrote.
 
         Raises:
-            InvalidArgumentError: if it is no description.
+            InvalidArgumentError: if it is not a description.
         """
         try:
             content = msgspec.json.decode(data, type=_File)

@@ -102,7 +102,7 @@ class FreshnessRequirement:
             text = query.decode("ascii") if isinstance(query, bytes) else query
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except ValueError as error:
-            raise InvalidArgumentError("the query string is no percent-encoded text") from error
+            raise InvalidArgumentError("the query string is not percent-encoded text") from error
         found: dict[str, str] = {}
         for name, value in pairs:
             if name in PARAMETERS:

@@ -99,7 +99,8 @@ class PositionToken:
             found = cls(_position(fields["c"]), _position(fields["s"]))
         except (ValueError, binascii.Error, InvalidArgumentError) as error:
             msg = (
-                "the position is no token: give the header storekeeper-position of an answer, or topic:partition:offset"
+                "the position is not a token: give the header storekeeper-position of an answer, or "
+                "topic:partition:offset"
             )
             raise InvalidArgumentError(msg) from error
         _check_size(found.changelog, found.source)

@@ -231,7 +231,7 @@ class Peers:
 
 
 async def _bounded(found: httpx2.Response, max_bytes: int) -> bytes:
-    """The body, up to the limit: something that is no node must not fill this node's memory."""
+    """The body, up to the limit: something that is not a node must not fill this node's memory."""
     body = bytearray()
     async for part in found.aiter_bytes():
         body += part

@@ -41,7 +41,7 @@ Place = tuple[Score] | tuple[Score, bytes]
 _BLOCK_ROWS = 256
 _ROW_BYTES = 400
 _LONGEST_SCORE = 400
-"""A number with more digits before or behind its point is no score."""
+"""A number with more digits before or behind its point is not a score."""
 _READS_WITHOUT_LOCK = 4
 _DEEPEST = 100
 """A value that is nested deeper has no score, unless the score is a whole number."""

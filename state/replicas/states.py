@@ -68,7 +68,7 @@ class ReplicaStatus:
         offset: next changelog offset to apply, None before it was opened.
         end_offset: the end of the log as last seen, None if it was never seen.
         restored_records: records read by the restore under way or the last one.
-        skipped: the records below `offset` that were no rows.
+        skipped: the records below `offset` that were not rows.
         unranked_rows: rows that its ranking leaves out, None if it keeps no ranking.
         error: why it is suspended or failed, None otherwise.
         trouble: why its ranking can't answer, None if it can or there is none.

@@ -51,7 +51,7 @@ class JsonView:
         return _encoded(_plain(self._of_protobuf(data))) if kind == "PROTOBUF" else _of_json(body)
 
     def fields_of(self, data: bytes) -> dict[str, Any]:
-        """The fields of a topic's value by name; none if it is no record. Numbers and times are no text.
+        """The fields of a topic's value by name; none if it is not a record. Numbers and times are not text.
 
         Raises as `json_of`.
         """
@@ -76,7 +76,7 @@ class JsonView:
         try:
             return GetMessageClass(protobuf.message_at(file, indexes)).FromString(body)
         except (DecodeError, ValueError, TypeError) as error:
-            raise SerializationError("a value is no message of its schema") from error
+            raise SerializationError("a value is not a message of its schema") from error
 
 
 def _encoded(content: Any) -> bytes:
@@ -92,12 +92,12 @@ def _plain(message: Message) -> dict[str, Any]:
             message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
     except (json_format.Error, ValueError, TypeError) as error:
-        raise SerializationError("a value is no message of its schema") from error
+        raise SerializationError("a value is not a message of its schema") from error
 
 
 def _of_json(body: bytes) -> bytes:
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise SerializationError("a value of a JSON Schema is no JSON") from error
+        raise SerializationError("a value of a JSON Schema is not JSON") from error
     return body

@@ -46,7 +46,7 @@ class AvroSerde(Generic[T]):
         type_: the type of the values, such as a `msgspec.Struct`. None: values are as fastavro has them, records dicts.
 
     Raises:
-        ConfigurationError: the schema is no Avro schema.
+        ConfigurationError: the schema is not an Avro schema.
     """
 
     @overload
@@ -132,7 +132,7 @@ class AvroSerde(Generic[T]):
         try:
             return msgspec.convert(record, self.type, builtin_types=_OWN_TYPES)
         except msgspec.ValidationError as error:
-            msg = f"an Avro record is no {getattr(self.type, '__name__', self.type)}: {error}"
+            msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {error}"
             raise SerializationError(msg) from error
 
     def _misfits(self, record: Any) -> str:
@@ -150,7 +150,7 @@ def parsed(schema: Schema, registry: SchemaRegistry) -> Any:
     """A schema of the registry, as fastavro takes it, with the schemas that it refers to.
 
     Raises:
-        SerializationError: it is no Avro schema.
+        SerializationError: it is not an Avro schema.
     """
     if schema.schema_type != "AVRO":
         msg = f"the value's schema is of type {schema.schema_type}, not AVRO"
@@ -161,7 +161,7 @@ def parsed(schema: Schema, registry: SchemaRegistry) -> Any:
             fastavro.parse_schema(json.loads(other.schema_str or ""), named_schemas=named)
         return fastavro.parse_schema(json.loads(schema.schema_str or ""), named_schemas=named)
     except (ValueError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-        raise SerializationError("the value's schema is no Avro schema") from error
+        raise SerializationError("the value's schema is not an Avro schema") from error
 
 
 def read(body: bytes, writer: Any, reader: Any) -> Any:

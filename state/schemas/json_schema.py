@@ -39,7 +39,7 @@ class JsonSchemaSerde(Generic[T]):
         type_: the type of the values, such as a `msgspec.Struct`. None: values are as JSON has them.
 
     Raises:
-        ConfigurationError: the schema is no JSON Schema.
+        ConfigurationError: the schema is not a JSON Schema.
     """
 
     @overload
@@ -95,7 +95,7 @@ class JsonSchemaSerde(Generic[T]):
         """A topic's value. This serde's own schema decides, whichever schema it was written with.
 
         Raises:
-            SerializationError: it is no JSON, not valid by the schema, or not of this serde's type.
+            SerializationError: it is not JSON, not valid by the schema, or not of this serde's type.
         """
         del registry
         return self.deserialize(framed(data)[1])
@@ -114,7 +114,7 @@ class JsonSchemaSerde(Generic[T]):
         try:
             error = next(self._first_error(orjson.loads(data)), None)
         except orjson.JSONDecodeError as problem:
-            msg = f"{len(data)} bytes are no JSON document: {problem}"
+            msg = f"{len(data)} bytes are not a JSON document: {problem}"
             raise SerializationError(msg) from None
         except Exception as problem:  # such as a reference to a schema elsewhere
             msg = f"a JSON Schema can't be used on a value ({type(problem).__name__})"

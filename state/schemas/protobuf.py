@@ -41,7 +41,7 @@ class ProtobufSerde(Generic[T]):
             the registry gets the file's descriptor.
 
     Raises:
-        ConfigurationError: the class is no message, or its file imports another one that is not Google's own.
+        ConfigurationError: the class is not a message, or its file imports another one that is not Google's own.
     """
 
     @overload
@@ -124,7 +124,7 @@ class ProtobufSerde(Generic[T]):
         try:
             message = self._message.FromString(data)
         except DecodeError as error:
-            msg = f"{len(data)} bytes are no message {self._descriptor.full_name}"
+            msg = f"{len(data)} bytes are not a message {self._descriptor.full_name}"
             raise SerializationError(msg) from error
         return cast("T", message) if self.type is None else self._typed(message, self.type)
 
@@ -138,7 +138,7 @@ class ProtobufSerde(Generic[T]):
         try:
             return msgspec.convert(plain, type_, strict=False)  # Protobuf's JSON has int64 as text
         except msgspec.ValidationError as error:
-            msg = f"a message {self._descriptor.full_name} is no {getattr(type_, '__name__', type_)}: {error}"
+            msg = f"a message {self._descriptor.full_name} is not a {getattr(type_, '__name__', type_)}: {error}"
             raise SerializationError(msg) from error
 
     def _check_message(self, indexes: Sequence[int], schema_id: int, registry: SchemaRegistry) -> None:
@@ -185,7 +185,7 @@ def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
     """A schema of the registry as a file; None if the registry gives only its text.
 
     Raises:
-        SerializationError: it is no Protobuf schema.
+        SerializationError: it is not a Protobuf schema.
     """
     if schema.schema_type != "PROTOBUF":
         msg = f"the value's schema is of type {schema.schema_type}, not PROTOBUF"
@@ -208,7 +208,7 @@ def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
         pool.Add(proto)
         return pool.FindFileByName(proto.name)
     except (TypeError, KeyError, ImportError) as error:
-        raise SerializationError("the value's schema is no whole Protobuf file") from error
+        raise SerializationError("the value's schema is not a whole Protobuf file") from error
 
 
 def message_at(file: FileDescriptor, indexes: Sequence[int]) -> Descriptor:

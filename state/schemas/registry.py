@@ -232,7 +232,7 @@ def _no_schema(schema_id: int) -> str:
 
 
 def _translated(error: Exception, what: str, missing: Exception | None) -> Exception | None:
-    """The error of this module for one of the client's; None if it is no error of the client."""
+    """The error of this module for one of the client's; None if it is not an error of the client."""
     if isinstance(error, _library().SchemaRegistryError):
         return _refused(error, what, missing)
     no_token = importlib.import_module("confluent_kafka.schema_registry.error").OAuthTokenError

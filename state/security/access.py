@@ -227,7 +227,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
     """The tokens of a file.
 
     Raises:
-        ConfigurationError: if it can't be read, others can read or write it, or a line is no token.
+        ConfigurationError: if it can't be read, others can read or write it, or a line is not a token.
     """
     try:
         text = read_secret(path, "the tokens in")
@@ -328,5 +328,5 @@ def _record(line: bytes, path: Path, number: int) -> TokenRecord:
         allowed = None if stores is None else frozenset(checked_name(store) for store in stores)
         return TokenRecord(Caller(checked_name(fields["name"]), roles, allowed), digest)
     except (ValueError, TypeError, KeyError, InvalidNameError) as error:
-        msg = f"line {number} of {path} is no token: write it with `storekeeper token add`"
+        msg = f"line {number} of {path} is not a token: write it with `storekeeper token add`"
         raise ConfigurationError(msg) from error

@@ -86,7 +86,9 @@ class PeerRules:
                     raise ConfigurationError(msg) from error
                 hosts.add(part)
         if any(network.prefixlen == 0 for network in networks):
-            raise ConfigurationError("a network of every address is no rule: name the networks that the nodes are in")
+            raise ConfigurationError(
+                "a network of every address is not a rule: name the networks that the nodes are in"
+            )
         return cls(tuple(networks), frozenset(hosts))
 
 
@@ -163,7 +165,7 @@ def _check_ip(ip: IPAddress, rules: PeerRules, shown: str) -> None:
     if inner is not None:
         raise _refused(shown, f"it hides {inner} in an IPv6 address")
     if ip.is_unspecified or ip.is_multicast or ip.is_link_local or (ip.is_reserved and not ip.is_loopback):
-        raise _refused(shown, f"{ip} is no address of a single node")
+        raise _refused(shown, f"{ip} is not an address of a single node")
     if not any(ip in network for network in rules.networks if network.version == ip.version):
         raise _refused(shown, f"{ip} is in no network of STOREKEEPER_PEER_NETWORKS")
 

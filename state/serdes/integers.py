@@ -18,12 +18,12 @@ class Int64Serde:
         """The number, moved up by 2^63, big-endian.
 
         Raises:
-            SerializationError: it is no integer in -2^63 to 2^63 - 1.
+            SerializationError: it is not an integer in -2^63 to 2^63 - 1.
         """
         try:
             return (value + self._OFFSET).to_bytes(8, "big")
         except (OverflowError, TypeError, AttributeError) as error:
-            msg = f"{value!r} is no signed 64-bit integer"
+            msg = f"{value!r} is not a signed 64-bit integer"
             raise SerializationError(msg) from error
 
     def deserialize(self, data: bytes) -> int:

@@ -44,10 +44,10 @@ class JsonSerde:
         """The document.
 
         Raises:
-            SerializationError: the bytes are no JSON.
+            SerializationError: the bytes are not JSON.
         """
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError as error:
-            msg = f"{len(data)} bytes are no JSON document: {error}"
+            msg = f"{len(data)} bytes are not a JSON document: {error}"
             raise SerializationError(msg) from error

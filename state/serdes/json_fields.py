@@ -11,7 +11,7 @@ _NOT_A_NUMBER = float("nan")
 
 
 def json_fields(value: bytes) -> dict[str, Any]:
-    """The fields by name; none if the value is no JSON object. A number with a point or an exponent is a `Decimal`."""
+    """The fields by name; none if the value is not a JSON object. Numbers with a point or an exponent are `Decimal`."""
     try:
         content = _decode(value)
     except (ValueError, RecursionError):

@@ -58,7 +58,7 @@ class Utf8Serde:
         """The text's UTF-8 bytes.
 
         Raises:
-            SerializationError: it is no text, or has a lone surrogate, which UTF-8 has no bytes for.
+            SerializationError: it is not text, or has a lone surrogate, which UTF-8 has no bytes for.
         """
         try:
             return value.encode()
@@ -70,10 +70,10 @@ class Utf8Serde:
         """The text.
 
         Raises:
-            SerializationError: the bytes are no UTF-8.
+            SerializationError: the bytes are not UTF-8.
         """
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            msg = f"{len(data)} bytes are no UTF-8 text"
+            msg = f"{len(data)} bytes are not UTF-8 text"
             raise SerializationError(msg) from error

@@ -42,7 +42,7 @@ class StructSerde(Generic[T]):
         """
         try:
             data = self._encode(value)
-            # The encoder writes a decimal that is no number as it is. To look for a letter takes a tenth of the time.
+            # The encoder writes NaN and infinities as they are. Looking for a letter takes a tenth of the time.
             if (_N in data and b"NaN" in data) or (_I in data and b"Infinity" in data):
                 self._decode(data)
             return data
@@ -54,12 +54,12 @@ class StructSerde(Generic[T]):
         """The value.
 
         Raises:
-            SerializationError: the bytes are no JSON of this type.
+            SerializationError: the bytes are not JSON of this type.
         """
         try:
             return self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"{len(data)} bytes are no {getattr(self.type, '__name__', self.type)}: {error}"
+            msg = f"{len(data)} bytes are not a {getattr(self.type, '__name__', self.type)}: {error}"
             raise SerializationError(msg) from error
 
 

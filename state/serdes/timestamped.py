@@ -43,8 +43,8 @@ class TimestampedSerde(Generic[T]):
         """Timestamp, then value.
 
         Raises:
-            InvalidTimestampError: the timestamp is no integer, below -1, or doesn't fit 64 bits.
-            SerializationError: it is no pair of a value and a timestamp, or the value's serde refuses it.
+            InvalidTimestampError: the timestamp is not an integer, below -1, or doesn't fit 64 bits.
+            SerializationError: it is not a pair of a value and a timestamp, or the value's serde refuses it.
         """
         pair: object = value
         if not isinstance(pair, ValueAndTimestamp):
@@ -52,7 +52,7 @@ class TimestampedSerde(Generic[T]):
             raise SerializationError(msg)
         plain, timestamp_ms = value.value, value.timestamp_ms
         if not isinstance(timestamp_ms, int) or not UNKNOWN_TIMESTAMP_MS <= timestamp_ms < 1 << 63:
-            msg = f"timestamp {timestamp_ms!r} is no epoch milliseconds; pass 0 or more, or -1 for unknown"
+            msg = f"timestamp {timestamp_ms!r} is not a time in epoch milliseconds; pass 0 or more, or -1 for unknown"
             raise InvalidTimestampError(msg)
         return _STAMP.pack(timestamp_ms) + self._serialize(plain)
 

@@ -88,7 +88,7 @@ def derived_columns(values: Iterable[bytes | None], columns: Mapping[str, str], 
     """The columns of these names and SQL types, from the fields of values.
 
     A column is null where the value is None, and where its field is missing or isn't of its type. Decimals are exact,
-    and rounded half up to the column's scale. A column of text has what is no text as JSON.
+    and rounded half up to the column's scale. A column of text has what is not text as JSON.
 
     Raises:
         ConfigurationError: no column can have that type.

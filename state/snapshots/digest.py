@@ -47,6 +47,6 @@ def from_hex(text: str) -> int:
     """The digest that `to_hex` wrote.
 
     Raises:
-        ValueError: the text is no hexadecimal number.
+        ValueError: the text is not a hexadecimal number.
     """
     return int(text, 16)

@@ -77,7 +77,7 @@ class SnapshotManifest:
         """The manifest in such JSON; keys of later versions are ignored.
 
         Raises:
-            SerializationError: it is no manifest.
+            SerializationError: it is not a manifest.
         """
         try:
             content = orjson.loads(text)
@@ -97,5 +97,5 @@ class SnapshotManifest:
                 by_schema=content["by_schema"],
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            msg = "this is no snapshot manifest: was the table written by something else?"
+            msg = "this is not a snapshot manifest: was the table written by something else?"
             raise SerializationError(msg) from error

@@ -54,7 +54,7 @@ def open_redis(url: str, name: str, *, prefix: str = "storekeeper") -> RedisStor
 class RedisStore(Backend):
     """A `BytesStore` on a Redis server. Make it with `open_redis`.
 
-    A scan reads in chunks of 500 and is no snapshot: a row deleted during it is skipped. One writer, many readers.
+    A scan reads in chunks of 500 and is not a snapshot: a row deleted during it is skipped. One writer, many readers.
     """
 
     persistent = True

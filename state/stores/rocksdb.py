@@ -343,7 +343,7 @@ def _expected_mark(path: Path) -> DurableMark | None:
     if mark is not None:
         check_whole(path, mark)
     elif any(not name.startswith(FILE_NAME) for name in present):
-        msg = f"{path} holds files but no durable mark, so it is no whole store; set it aside and restore it"
+        msg = f"{path} holds files but no durable mark, so it is not a whole store; set it aside and restore it"
         raise StoreCorruptedError(msg)
     return mark
 

@@ -35,7 +35,7 @@ class SessionStore(TimedStore[K, V]):
 
         Raises:
             NullKeyError: the key is None.
-            InvalidTimestampError: a time is no integer in 0 to 2^63 - 1.
+            InvalidTimestampError: a time is not an integer in 0 to 2^63 - 1.
             InvalidWindowError: the session ends before it starts.
         """
         check_key_and_time(key, start_ms, end_ms)

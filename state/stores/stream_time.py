@@ -105,17 +105,17 @@ class TimedStore(StateStore[K, V], ABC):
 
 
 def check_key_and_time(key: object, *times_ms: object) -> None:
-    """Refuses None keys and times that are no epoch milliseconds.
+    """Refuses None keys and times that are not in epoch milliseconds.
 
     Raises:
         NullKeyError: the key is None.
-        InvalidTimestampError: a time is no integer in 0 to 2^63 - 1.
+        InvalidTimestampError: a time is not an integer in 0 to 2^63 - 1.
     """
     if key is None:
         raise NullKeyError("a key can't be None; only a value can, which deletes")
     for time_ms in times_ms:
         if not isinstance(time_ms, int) or not 0 <= time_ms <= MAX_TIMESTAMP_MS:
-            msg = f"{time_ms!r} is no epoch milliseconds; pass 0 to {MAX_TIMESTAMP_MS}"
+            msg = f"{time_ms!r} is not a time in epoch milliseconds; pass 0 to {MAX_TIMESTAMP_MS}"
             raise InvalidTimestampError(msg)
 
 

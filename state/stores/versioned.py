@@ -66,7 +66,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
 
         Raises:
             NullKeyError: the key is None.
-            InvalidTimestampError: `timestamp_ms` is no integer in 0 to 2^63 - 1.
+            InvalidTimestampError: `timestamp_ms` is not an integer in 0 to 2^63 - 1.
         """
         check_key_and_time(key, timestamp_ms)
         if timestamp_ms < self._horizon_ms:

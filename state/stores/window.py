@@ -60,7 +60,7 @@ class WindowStore(TimedStore[K, V]):
 
         Raises:
             NullKeyError: the key is None.
-            InvalidTimestampError: `start_ms` is no integer in 0 to 2^63 - 1.
+            InvalidTimestampError: `start_ms` is not an integer in 0 to 2^63 - 1.
         """
         check_key_and_time(key, start_ms)
         if value is None and self._retain_duplicates:

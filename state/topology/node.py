@@ -69,7 +69,7 @@ class TopologyStore:
         if isinstance(serde, SchemaSerde):
             _check_number(self.name, field_name, serde)
         elif field_name not in encoded_names(serde):
-            msg = f"store {self.name}: ranked_by={field_name!r} is no field of its values as they are encoded"
+            msg = f"store {self.name}: ranked_by={field_name!r} is not a field of its values as they are encoded"
             raise ConfigurationError(msg)
 
 
@@ -77,7 +77,7 @@ def _check_number(store: str, field_name: str, serde: SchemaSerde[Any]) -> None:
     """Refuses a ranking in which no row would have a score."""
     if field_name not in serde.numbers():
         msg = (
-            f"store {store}: ranked_by={field_name!r} is no field that is a number in JSON by its schema: choose "
+            f"store {store}: ranked_by={field_name!r} is not a field that is a number in JSON by its schema: choose "
             f"{' or '.join(sorted(serde.numbers())) or 'another schema'}. Times, and 64-bit integers of Protobuf, are "
             "text there"
         )

@@ -19,7 +19,7 @@ _BOX, _STEP, _GAP, _MARGIN = 26, 34, 44, 10
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A box of the picture. `dashed` ones are no topic or store of their own: shuffles, and tables looked up."""
+    """A box of the picture. `dashed` ones are not topics or stores of their own: shuffles, and tables looked up."""
 
     text: str
     dashed: bool = False

@@ -152,7 +152,7 @@ class TypedStore:
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row; then tombstones of the rows that expire with this batch.
 
-        A row that the batch has written and that expires with it is no change: it must not outlive the batch.
+        A row that the batch has written and that expires with it is not a change: it must not outlive the batch.
         """
         name, is_stamped, traces = self.spec.name, self.spec.timestamped, self._transaction.traces
         changed = self._transaction.changes()

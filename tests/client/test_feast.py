@@ -171,7 +171,7 @@ def test_what_can_not_be_answered_is_an_error_and_never_a_missing_feature(reposi
             asked(["cards:points"], [{"card": "42"}], token_file="token"),
         )
     assert text["error"] == fraction["error"] == "SerializationError"
-    assert "field TotalLoyaltyPoints of store rewards can't be feature points: a str is no DECIMAL" in text["text"]
+    assert "field TotalLoyaltyPoints of store rewards can't be feature points: a str is not a DECIMAL" in text["text"]
     assert "many" not in text["text"]
     assert stale["error"] == "TooStaleError"
     assert waiting["error"] == "StoreRestoringError"

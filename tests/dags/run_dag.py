@@ -70,7 +70,7 @@ def main(file: Path, conf: dict[str, Any]) -> None:
 def serve() -> None:
     """Carries out the orders until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever Airflow has to say is no answer
+    os.dup2(2, 1)  # whatever Airflow has to say is not an answer
     _prepare()
     for line in sys.stdin:
         order = json.loads(line)

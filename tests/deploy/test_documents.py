@@ -60,11 +60,11 @@ def wrong_in(words: list[str]) -> str | None:
     if words[0] == "storekeeper":
         return _wrong(typer.main.get_command(app), words[1:])
     ours = words[2:] and words[2].partition(".")[0] in _OURS and words[2] not in _TOOLS
-    return f"{words[2]} is no program: its commands are those of storekeeper" if ours else None
+    return f"{words[2]} is not a program: its commands are those of storekeeper" if ours else None
 
 
 def commands_of(command: Any) -> dict[str, Any]:
-    """The commands of a group by name, in its order; none if it is no group."""
+    """The commands of a group by name, in its order; none if it is not a group."""
     names = command.list_commands(None) if hasattr(command, "list_commands") else []
     return {name: command.get_command(None, name) for name in names}
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_noticed() -> None:
     page = "`storekeeper sql --at-version x=1`, `python -m state.node`\n\n    storekeeper nothing here | jq\n"
     assert [wrong_in(words) for words in commands_in(page)] == [
         "sql has no option --at-version",
-        "state.node is no program: its commands are those of storekeeper",
+        "state.node is not a program: its commands are those of storekeeper",
         "there is no command 'nothing'",
     ]
     assert wrong_in(["storekeeper", "token", "add", "NAME", "--role", "monitor"]) is None

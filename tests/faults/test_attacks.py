@@ -348,7 +348,7 @@ def test_a_request_between_nodes_is_taken_once(nodes: Nodes, run_dir: Path) -> N
         ({"tokens_file": "/nowhere"}, "storekeeper token add"),
         ({"tls_certificate": "/nowhere", "tls_key": "/nowhere"}, "can't be used"),
         ({"peers": "a=http://10.1.2.3:18101"}, "must be https"),
-        ({"peer_networks": "0.0.0.0/0"}, "no rule"),
+        ({"peer_networks": "0.0.0.0/0"}, "not a rule"),
     ],
 )
 def test_a_node_that_must_not_listen_like_that_does_not_start(

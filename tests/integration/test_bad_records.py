@@ -1,4 +1,4 @@
-"""A changelog with every kind of record that is no row: what a node, the checks and the commands make of it."""
+"""A changelog with every kind of record that is not a row: what a node, the checks and the commands make of it."""
 
 from __future__ import annotations
 

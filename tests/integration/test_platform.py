@@ -70,7 +70,7 @@ def _check_readers(root: Path, report: Path) -> None:
     tables = root / "demo" / "delta"
     assert reached_by(root / "demo", some_group().gr_gid) == {tables, *tables.rglob("*")}
     assert {path.name for path in tables.iterdir()} >= {"rewards", "hadoop_export"}
-    assert reached_by(root / "demo", os.getegid()) == set(), "the platform's own group is no reader"
+    assert reached_by(root / "demo", os.getegid()) == set(), "the platform's own group is not a reader"
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     assert open_to_others(report) == set()
 

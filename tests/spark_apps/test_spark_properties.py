@@ -81,7 +81,7 @@ def test_what_only_sounds_like_a_secret_is_none(name: str) -> None:
 
 @pytest.mark.parametrize("given", ["a=b", {"spark.a": None}, {"spark.a": [{"b": 1}]}])
 def test_what_is_no_table_of_properties_is_refused(given: object) -> None:
-    with pytest.raises(ValueError, match=r"is no table|is no text"):
+    with pytest.raises(ValueError, match=r"is not a table|is not text"):
         checked_properties(given)
 
 

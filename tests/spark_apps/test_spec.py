@@ -33,7 +33,7 @@ def through_a_named_topic(streams: StreamsBuilder, _: AppSettings) -> None:
 
 
 def test_another_app_says_why_it_cannot() -> None:
-    assert HADOOP_EXPORT.why_no_generations == "it is no topology"
+    assert HADOOP_EXPORT.why_no_generations == "it is not a topology"
     assert topology_app("copied", copied, title="Copies").why_no_generations == "it keeps no store"
     why = topology_app("shared", through_a_named_topic, title="Counts").why_no_generations
     assert why == "it repartitions through topic by-value, which two generations would share"

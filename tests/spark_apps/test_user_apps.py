@@ -30,7 +30,7 @@ REFUSED = (
     ("broken:APP", "SyntaxError"),
     ("page_views.app:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
     ("page_views", "named <module>:<variable>"),
-    ("odd:A_TEXT", "is no AppSpec"),
+    ("odd:A_TEXT", "is not an AppSpec"),
     ("odd:TAKEN", "an app pos, and there is another"),
     ("odd:A_PROCESS", "an app shared_driver, and there is another"),
     ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),

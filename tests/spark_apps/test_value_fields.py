@@ -85,5 +85,5 @@ def test_rows_that_are_no_objects_are_refused() -> None:
     array: Any = msgspec.defstruct("Array", [("one", int)], array_like=True)
     number: Any = int
     for rows in (array, number):
-        with pytest.raises(ConfigurationError, match="no JSON objects"):
+        with pytest.raises(ConfigurationError, match="not JSON objects"):
             value_fields(rows)

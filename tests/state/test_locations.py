@@ -34,8 +34,8 @@ def test_a_path_is_local_and_a_uri_is_a_store(text: str, found: object) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("tables", "no absolute path and no URI"),
-        ("ftp://host/tables", "ftp:// is no store of files: use file, abfss, gs, hdfs, s3, s3a"),
+        ("tables", "neither an absolute path nor a URI"),
+        ("ftp://host/tables", "ftp:// is not a store of files: use file, abfss, gs, hdfs, s3, s3a"),
         ("s3://key:secret@lake/tables", "can't hold credentials"),
         ("abfss://box@account/tables?sig=secret", "can't hold credentials"),
     ],
@@ -65,7 +65,7 @@ def test_tables_are_in_the_run_directory_unless_a_setting_names_another_place(
     monkeypatch.setenv("STOREKEEPER_TABLES_URI", "s3://lake/tables/")
     assert AppSettings(run_dir=tmp_path).delta_table("rewards") == LAKE / "rewards"
     monkeypatch.setenv("STOREKEEPER_TABLES_URI", "tables")
-    with pytest.raises(ValueError, match="no absolute path and no URI"):
+    with pytest.raises(ValueError, match="neither an absolute path nor a URI"):
         RunDirSettings(run_dir=tmp_path)
 
 

@@ -44,7 +44,7 @@ def _pipe(path: Path) -> None:
         ("state/a", _link, "state/a is a symbolic link"),
         ("state/a/rewards", _link, "state/a/rewards is a symbolic link"),
         ("state/a/rewards/0", _link, "state/a/rewards/0 is a symbolic link"),
-        ("secrets/cluster.key", _pipe, "secrets/cluster.key is no regular file"),
+        ("secrets/cluster.key", _pipe, "secrets/cluster.key is not a regular file"),
         ("secrets/cluster.key", _link, "secrets/cluster.key is a symbolic link"),
     ],
 )

@@ -39,7 +39,7 @@ READERS: list[Callable[[Path], object]] = [
 @pytest.mark.parametrize("read", READERS)
 def test_a_fifo_is_refused_at_once(tmp_path: Path, read: Callable[[Path], object]) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(ConfigurationError, match="is no regular file"):
+    with pytest.raises(ConfigurationError, match="is not a regular file"):
         read(tmp_path / "pipe")
 
 
@@ -47,7 +47,7 @@ def test_a_fifo_is_refused_at_once(tmp_path: Path, read: Callable[[Path], object
 def test_a_fifo_in_place_of_a_certificate_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for use in (lambda path: Credentials(ca_file=path).ssl_context(), lambda path: check_regular(path, "the CA")):
-        with pytest.raises(ConfigurationError, match="is no regular file"):
+        with pytest.raises(ConfigurationError, match="is not a regular file"):
             use(tmp_path / "pipe")
 
 

@@ -36,8 +36,8 @@ def test_a_port_of_its_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("PEER_NETWORKS", "0.0.0.0/0", "no rule"),
-        ("LISTEN_HOST", "localhost", "no IP address"),
+        ("PEER_NETWORKS", "0.0.0.0/0", "not a rule"),
+        ("LISTEN_HOST", "localhost", "not an IP address"),
         ("LISTEN_PORT", "70000", "65535"),
         ("REPLICAS", "-1", "STOREKEEPER_REPLICAS"),
         ("BACKEND", "oracle", "STOREKEEPER_BACKEND"),

@@ -52,7 +52,7 @@ def export_row(key: bytes | None, value: bytes | None, *, max_record_bytes: int)
     """The row of a record.
 
     Raises:
-        PoisonRecordError: the record is no masked line item.
+        PoisonRecordError: the record is not a masked line item.
     """
     record = parse_hadoop_record(key, value, max_record_bytes=max_record_bytes)
     day = record.created_time_ms // _DAY_MS

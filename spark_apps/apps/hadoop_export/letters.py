@@ -21,7 +21,7 @@ from state.names import dead_letter_topic
 from state.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")
-"""The columns that a `LetterWriter` reads. `_error` is null in rows that are no dead letters."""
+"""The columns that a `LetterWriter` reads. `_error` is null in rows that are not dead letters."""
 WRITTEN_DDL = "rows bigint, letters bigint, replayed bigint"
 """The result of each task: how many rows it read, how many were dead letters, 1 if these were written before."""
 _WRITTEN = pa.schema([("rows", pa.int64()), ("letters", pa.int64()), ("replayed", pa.int64())])

@@ -60,13 +60,13 @@ class ServedView:
         """The time of the row's event, and the features that the value has; (None, None) if there is no row.
 
         Raises:
-            SerializationError: the value is no JSON object, or a field isn't of its feature's type.
+            SerializationError: the value is not a JSON object, or a field isn't of its feature's type.
             InvalidArgumentError: the view has no such feature.
         """
         if value is None:
             return None, None
         if not isinstance(value, dict):
-            msg = f"a value of store {self.store} is no JSON object, so view {self.name} has no features there"
+            msg = f"a value of store {self.store} is not a JSON object, so view {self.name} has no features there"
             raise SerializationError(msg)
         at = value.get(self.event_time) if self.event_time else None
         found = {feature: self._feature(feature, value) for feature in features if self._field(feature) in value}
@@ -165,7 +165,7 @@ def content(kind: str, found: Any) -> dict[str, Any]:
         convert = _SCALARS[kind.removesuffix(_LIST)]
         return {f"{kind.lower()}_val": {"val": [convert(each) for each in _of(list, found)]}}
     except (ValueError, TypeError, ArithmeticError):  # their texts may have parts of the value
-        msg = f"a {type(found).__name__} is no {kind}, or has more digits than that can hold"
+        msg = f"a {type(found).__name__} is not a {kind}, or has more digits than that can hold"
         raise SerializationError(msg) from None
 
 

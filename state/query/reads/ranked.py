@@ -232,11 +232,11 @@ def score_in(text: str) -> Score:
     """Reads a score from text.
 
     Raises:
-        InvalidArgumentError: if it is no number that a row could be ranked by.
+        InvalidArgumentError: if it is not a number that a row could be ranked by.
     """
     found = _NUMBER.fullmatch(text)
     if found is None:
-        msg = f"{text[:40]!r} is no score: give a decimal number"
+        msg = f"{text[:40]!r} is not a score: give a decimal number"
         raise InvalidArgumentError(msg)
     score: Score = int(text) if found[1] is None and found[2] is None else Decimal(text)
     if not is_score(score):

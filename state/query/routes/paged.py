@@ -134,7 +134,7 @@ async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
 
 
 class AnyRow(BaseModel):
-    """`key_format` and `value_format` are there if a key is no UTF-8 or a value no JSON: then they are base64url."""
+    """`key_format` and `value_format` are there if a key is not UTF-8 or a value is not JSON: then it is base64url."""
 
     key: str
     key_format: Literal["base64url"] | None = None

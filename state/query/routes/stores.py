@@ -50,7 +50,7 @@ class StoreDetails(StoreView):
 class ReplicaView(BaseModel):
     """One replica of this node. Offsets are those of its changelog partition, `offset` being the next to apply.
 
-    `skipped_records` counts the records below `offset` that were no rows, `skipped_reasons` by reason, and
+    `skipped_records` counts the records below `offset` that were not rows, `skipped_reasons` by reason, and
     `last_skipped_offset` is that of the last one. `unranked_rows` have no score; None if there is no ranking.
     """
 

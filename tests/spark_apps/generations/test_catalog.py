@@ -58,7 +58,7 @@ def test_an_app_names_the_migrations_of_its_stores(monkeypatch: pytest.MonkeyPat
     ("named", "told"),
     [
         ("SAME", "ticks names a second migration 'rewards-tier'"),
-        ("LEVEL", "is no tuple of migrations"),
+        ("LEVEL", "is not a tuple of migrations"),
         ("GONE", "there is no function"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_store_that_a_generation_was_made_with_must_be_there() -> None:
 
 
 def test_an_app_without_a_topology_has_no_generations() -> None:
-    with pytest.raises(GenerationRefusedError, match="hadoop_export can't have generations: it is no topology"):
+    with pytest.raises(GenerationRefusedError, match="hadoop_export can't have generations: it is not a topology"):
         check_changeable(HADOOP_EXPORT)
 
 
@@ -125,5 +125,5 @@ def test_a_backfill_begins_at_the_beginning_or_at_a_time(since: str | None) -> N
 
 @pytest.mark.parametrize("since", ["", "end", "2026-01-31", "2026-01-31T00:00:00"])
 def test_a_backfill_begins_at_no_other_place(since: str) -> None:
-    with pytest.raises(GenerationRefusedError, match="is no place to begin"):
+    with pytest.raises(GenerationRefusedError, match="is not a place to begin"):
         check_since(since)

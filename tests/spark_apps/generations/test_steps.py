@@ -83,7 +83,7 @@ def test_a_backfill_is_another_generation_than_a_seeded_one() -> None:
         (["rewards-tier", "rewards-tier"], "makes version 2"),
         (["nonsense"], "there is no migration 'nonsense': choose one of rewards-tier"),
         (["tests.spark_apps.generations.test_migration:TIER"], None),
-        (["tests.spark_apps.generations.test_migration:with_tier"], "is no migration"),
+        (["tests.spark_apps.generations.test_migration:with_tier"], "is not a migration"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused(names: list[str], says: str | None) -> None:

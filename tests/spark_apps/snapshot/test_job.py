@@ -133,7 +133,7 @@ def test_a_store_without_a_value_as_declared_has_no_snapshot(app: App) -> None:
     app.store = replace(app.store, value_fields=(*app.store.value_fields, ValueField("Missing", "bigint")))
     app.write(0, {"a": "apple"})
     app.commit(0)
-    with pytest.raises(ChangelogError, match="is no value of store words as declared"):
+    with pytest.raises(ChangelogError, match="is not a value of store words as declared"):
         app.snapshot()
 
 

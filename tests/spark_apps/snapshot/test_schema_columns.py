@@ -191,4 +191,4 @@ def test_a_column_that_changed_in_the_table_is_found_and_undone(
     )
     with pytest.raises(SchemaRegistryUnavailableError):
         shop.snapshot()
-    assert newest_snapshot(shop.path) == before, "a registry that is away is no damage"
+    assert newest_snapshot(shop.path) == before, "a registry that is away is not damage"

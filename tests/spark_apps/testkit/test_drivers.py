@@ -25,7 +25,7 @@ def idle_driver(broker: Broker, folder: Path) -> SparkDriver:
 
 
 def test_an_app_that_is_no_topology_has_no_driver() -> None:
-    with pytest.raises(ConfigurationError, match="hadoop_export is no topology"):
+    with pytest.raises(ConfigurationError, match="hadoop_export is not a topology"):
         plain_driver(HADOOP_EXPORT)
 
 

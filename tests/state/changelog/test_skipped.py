@@ -50,7 +50,7 @@ def test_a_run_of_equal_headers_does_not_hide_a_bad_record_in_it() -> None:
 
 
 class Undecodable:
-    """The client's message with a header name that is no UTF-8. Asking it twice may end the process."""
+    """The client's message with a header name that is not UTF-8. Asking it twice may end the process."""
 
     def __init__(self) -> None:
         self.asked = 0

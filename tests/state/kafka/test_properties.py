@@ -42,8 +42,8 @@ def test_lines_are_names_and_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("security.protocol", "is no line of the form name=value"),
-        ("security.protocol=", "is no line of the form name=value"),
+        ("security.protocol", "is not a line of the form name=value"),
+        ("security.protocol=", "is not a line of the form name=value"),
         ("sasl.password=a\\tb", "has a backslash"),
         ("sasl.password=a ", "ends with a space"),
         ("bootstrap.servers=a:9092", "set bootstrap.servers in the setting kafka_bootstrap"),

@@ -97,5 +97,5 @@ def test_the_newest_verdict_is_found_and_old_ones_are_forgotten(tmp_path: Path) 
     assert last_verdict(folder) == CheckVerdict("verify", "s", False, ("why",), 204, {"rows": 1})
     assert len(list(folder.iterdir())) == 200
     (folder / "999999999999999.json").write_text("[]")
-    with pytest.raises(ValueError, match="no verdict"):
+    with pytest.raises(ValueError, match="not a verdict"):
         last_verdict(folder)

@@ -84,7 +84,7 @@ def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_
     assert promised_versions(tmp_path, now_ms=100) == [3]
     assert promised_versions(tmp_path / "none", now_ms=0) == []
     (tmp_path / "z.json").write_text("{}")
-    with pytest.raises(SerializationError, match="no promise"):
+    with pytest.raises(SerializationError, match="not a promise"):
         promised_versions(tmp_path, now_ms=0)
 
 

@@ -42,7 +42,11 @@ def test_what_an_operator_more_brings_is_new() -> None:
     [
         (replace(RUNNING, stores={"pairs-left": "window"}), "pairs-right", "would belong to nobody"),
         (replace(RUNNING, stores={**RUNNING.stores, "pairs-left": "session"}), "pairs-left", "those of kind window"),
-        (replace(RUNNING, repartitions={"pos-by-city-repartition": "topic"}), "pos-by-card-repartition", "stream times"),
+        (
+            replace(RUNNING, repartitions={"pos-by-city-repartition": "topic"}),
+            "pos-by-card-repartition",
+            "stream times",
+        ),
         (
             replace(RUNNING, repartitions=dict.fromkeys(RUNNING.repartitions, "shuffle")),
             "pos-by-city-repartition",

@@ -108,5 +108,5 @@ def test_a_schema_may_import_a_file_of_google_that_no_module_has_loaded() -> Non
     assert found is not None
     assert [field.name for field in found.message_types_by_name["Rare"].fields] == ["api"]
     unknown = descriptor_pb2.FileDescriptorProto(name="odd.proto", dependency=["google/protobuf/odd.proto"])
-    with pytest.raises(SerializationError, match="no whole Protobuf file"):
+    with pytest.raises(SerializationError, match="not a whole Protobuf file"):
         file_of(Schema(base64.b64encode(unknown.SerializeToString()).decode(), "PROTOBUF"), MemoryRegistry())

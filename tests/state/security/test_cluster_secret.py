@@ -44,7 +44,7 @@ def test_one_that_is_too_short_or_no_file_is_refused(tmp_path: Path) -> None:
     path.touch(0o600)
     with pytest.raises(ConfigurationError, match="fewer than 32"):
         load_cluster_secret(path)
-    with pytest.raises(ConfigurationError, match="is no regular file"):
+    with pytest.raises(ConfigurationError, match="is not a regular file"):
         load_cluster_secret(tmp_path)
     with pytest.raises(ConfigurationError):
         load_cluster_secret(path / "below")

@@ -149,5 +149,5 @@ def test_a_store_by_a_schema_is_ranked_by_a_number_of_the_schema() -> None:
     driver.pipe("purchases", None, Purchase("7", Decimal(1)))
     assert driver.rows("last") == [("7", Purchase("7", Decimal("1.0000")))]
     for wrong in ("card", "price"):
-        with pytest.raises(ConfigurationError, match="no field that is a number in JSON by its schema"):
+        with pytest.raises(ConfigurationError, match="not a field that is a number in JSON by its schema"):
             ranked_by(wrong)

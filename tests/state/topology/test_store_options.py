@@ -38,7 +38,7 @@ def test_a_store_is_ranked_by_a_field_that_it_has() -> None:
         streams.stream("in", int).group_by_key().aggregate(
             Score, high, store=Store("scores", Score, ranked_by="high_score")
         )
-    with pytest.raises(ConfigurationError, match="no field"):
+    with pytest.raises(ConfigurationError, match="not a field"):
         streams.stream("in", int).group_by_key().count(store=Store("counts", int, ranked_by="HighScore"))
 
 

@@ -122,7 +122,7 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
         expect(opened_page.value.locator("h1")).to_have_css("color", "rgb(1, 2, 3)")
         expect(page.locator("#nodes .bad")).to_have_text("hangs")
         expect(page.locator("#processes")).to_contain_text("terminated by SIGKILL")
-        expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
+        expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is not a link
         expect(page.locator("#summary")).to_contain_text("1 app is unhealthy")
         assert page.title() == "Stores"
         page.get_by_role("link", name="pos", exact=True).click()

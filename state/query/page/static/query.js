@@ -54,7 +54,7 @@ export function time(text, nowMs = Date.now()) {
   if (/^\d{5,}$/.test(text)) return Number(text);
   const ago = /^-(\d+)([smhd])$/.exec(text);
   const at = ago ? nowMs - Number(ago[1]) * UNITS_MS[ago[2]] : Date.parse(text);
-  if (Number.isNaN(at)) throw new Error(`“${text}” is no time: write now, -15m, -1h, 2026-01-31T18:00Z or epoch milliseconds`);
+  if (Number.isNaN(at)) throw new Error(`“${text}” is not a time: write now, -15m, -1h, 2026-01-31T18:00Z or epoch milliseconds`);
   return Math.max(0, Math.round(at));
 }
 

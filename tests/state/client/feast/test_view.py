@@ -38,7 +38,7 @@ def test_a_missing_field_is_left_out_and_null_is_a_value_without_content() -> No
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (7, "a value of store rewards is no JSON object"),
+        (7, "a value of store rewards is not a JSON object"),
         ({"TotalLoyaltyPoints": "7"}, "field TotalLoyaltyPoints of store rewards can't be feature points: a str is no"),
         ({"At": "noon"}, "field At of store rewards can't be the time of view cards"),
     ],
@@ -144,7 +144,7 @@ def test_a_value_is_exactly_what_json_has(kind: str, found: Any, made: dict[str,
     ],
 )
 def test_what_a_type_can_not_hold_is_refused_without_its_content(kind: str, found: Any) -> None:
-    with pytest.raises(SerializationError, match=f"is no {kind}") as refused:
+    with pytest.raises(SerializationError, match=f"is not a {kind}") as refused:
         content(kind, found)
     assert repr(found) not in str(refused.value)
 

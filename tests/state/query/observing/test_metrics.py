@@ -61,7 +61,7 @@ def test_the_time_of_a_restore_holds_what_another_process_did_of_it() -> None:
     replica.apply(batch([Record(0, b"k", b"v0"), Record(1, b"j", b"v1")]))
     assert (replica.restores.count, replica.restores.total_ns) == (1, 61_000_000_000)
     replica.apply(batch([Record(2, b"k", b"v2")], end=True))
-    assert replica.restores.count == 1, "following is no restore"
+    assert replica.restores.count == 1, "following is not a restore"
 
 
 def test_skipped_records_and_the_last_of_them_are_exported() -> None:
