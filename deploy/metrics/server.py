@@ -12,8 +12,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from state.clock import Clock
-from state.security.access import LIVE_PATH, Authenticator, TokenBook, UnauthenticatedError
-from state.security.exposure import checked_exposure, is_loopback
+from state.loopback import is_loopback
+from state.security.access import LIVE_PATH, Authenticator, UnauthenticatedError
+from state.security.exposure import protection
 from state.settings import load_node_settings
 
 _SILENT_S = 10
@@ -47,9 +48,7 @@ def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clo
     if is_loopback(host):
         return make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
     settings = load_node_settings({"listen_host": host})
-    tls = checked_exposure(settings)
-    tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
-    authenticator = Authenticator(tokens, certificates=tls is not None and tls.client_ca is not None)
+    tls, authenticator = protection(settings, clock)
     server = make_server(host, port, guarded(make_wsgi_app(registry), authenticator), _Server, _Handler)
     if tls is not None:
         # The handshake runs in the connection's own thread, so that a stalled client doesn't block the others.

@@ -7,7 +7,6 @@ With `schema.registry.auto.register.schemas=true` apps register the schemas that
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from state.errors import ConfigurationError
 from state.kafka.properties import registry_properties
+from state.loopback import is_loopback
 
 _REGISTERS = "auto.register.schemas"
 _SIGNS_IN = ("basic.auth.", "bearer.auth.")
@@ -62,13 +62,6 @@ def _check(path: Path, found: dict[str, str]) -> None:
         if url.scheme not in {"http", "https"} or not url.hostname or url.username:
             msg = f"{path}: schema.registry.url must be http(s)://host:port; credentials are properties of their own"
             raise ConfigurationError(msg)
-        if signs_in and url.scheme == "http" and not _is_loopback(url.hostname):
+        if signs_in and url.scheme == "http" and not is_loopback(url.hostname):
             msg = f"{path}: the registry's credentials would cross the network unencrypted: use an https address"
             raise ConfigurationError(msg)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import structlog
 
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidNameError, StateError
+from state.loopback import is_loopback
 from state.names import checked_name, store_of
 from state.private_files import read_secret
 from state.security.hop import CERTIFICATE, FOR_ITSELF, Hop
@@ -136,10 +136,7 @@ class HostRule:
             return False
         if name.lower() in self._names:
             return True
-        try:
-            return ipaddress.ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(name[1:-1] if name.startswith("[") and name.endswith("]") else name)
 
 
 class Authenticator:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from state.clock import Clock
 from state.errors import ConfigurationError
+from state.loopback import is_loopback
 from state.private_files import check_regular, check_secret
+from state.security.access import Authenticator, TokenBook
 from state.settings import NodeSettings
 
 
@@ -40,11 +42,6 @@ class Tls:
         return context
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an IP address can be reached from this machine only."""
-    return ipaddress.ip_address(host).is_loopback
-
-
 def checked_exposure(settings: NodeSettings) -> Tls | None:
     """The files for TLS, None for plain HTTP on loopback.
 
@@ -68,17 +65,21 @@ def checked_exposure(settings: NodeSettings) -> Tls | None:
             raise ConfigurationError(msg)
     for name, address in settings.peer_addresses.items():
         parts = urlsplit(address)
-        if parts.scheme != "https" and not _is_local_name(parts.hostname or ""):
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             msg = f"the address of peer {name!r} is beyond loopback, so it must be https://, not {address}"
             raise ConfigurationError(msg)
     return tls
 
 
-def _is_local_name(host: str) -> bool:
-    try:
-        return is_loopback(host)
-    except ValueError:
-        return host == "localhost"
+def protection(settings: NodeSettings, clock: Clock) -> tuple[Tls | None, Authenticator]:
+    """What `checked_exposure` returns, and what knows callers by tokens and certificates.
+
+    Raises:
+        ConfigurationError: as `checked_exposure`; or the tokens can't be read.
+    """
+    tls = checked_exposure(settings)
+    tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
+    return tls, Authenticator(tokens, certificates=tls is not None and tls.client_ca is not None)
 
 
 def _tls(settings: NodeSettings) -> Tls | None:

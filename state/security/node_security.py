@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import httpx2
 
 from state.clock import Clock
-from state.security.access import Authenticator, HostRule, TokenBook
+from state.loopback import is_loopback
+from state.security.access import Authenticator, HostRule
 from state.security.cluster_secret import load_cluster_secret
-from state.security.exposure import Tls, checked_exposure, is_loopback
+from state.security.exposure import Tls, protection
 from state.security.hop import HopSigner, HopVerifier
 from state.security.peer_address import PeerRules, PinnedTransport
 from state.settings import NodeSettings
@@ -38,9 +39,7 @@ class NodeSecurity:
         Raises:
             ConfigurationError: if the node must not listen with these settings.
         """
-        tls = checked_exposure(settings)
-        tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
-        authenticator = Authenticator(tokens, certificates=tls is not None and tls.client_ca is not None)
+        tls, authenticator = protection(settings, clock)
         secret = load_cluster_secret(settings.cluster_secret_path)
         return cls(
             secret=secret,
