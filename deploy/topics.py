@@ -13,7 +13,7 @@ from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
 from spark_apps.engine.layout import Layout
-from spark_apps.engine.own_topics import OwnTopic, own_topics_of
+from spark_apps.engine.own_topics import CHANGELOG_CONFIG, OwnTopic, own_topics_of
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import described
@@ -23,11 +23,6 @@ from state.kafka.access import denial
 from state.kafka.clients import new_admin, new_topic
 from state.kafka.connection import Kafka
 from state.names import aliases_topic, members_topic
-
-POS = "pos"
-SHIPMENT = "shipment"
-LOYALTY = "loyalty"
-HADOOP_SINK = "hadoop-sink"
 
 _HOUR_MS = 3_600_000
 _WEEK_MS = 7 * 24 * _HOUR_MS
@@ -39,14 +34,9 @@ _DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
 
 
 _COMPACTED = {
-    "cleanup.policy": "compact",
+    **CHANGELOG_CONFIG,
     "segment.bytes": str(16 * _MIB),
     "segment.ms": str(6 * _HOUR_MS),
-    # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
-    # still be there when it reads.
-    "min.compaction.lag.ms": str(_HOUR_MS // 6),
-    # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
-    "delete.retention.ms": str(_WEEK_MS),
     "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 NONE_THERE: Mapping[str, int] = MappingProxyType({})

@@ -29,10 +29,10 @@ from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, stop_everything
-from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps
 from quality.verdict import VerdictArchive
+from spark_apps.apps.records.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from spark_apps.registry import POS_APPS
 from state.errors import ConfigurationError
 from state.run_dir import make_private

@@ -19,7 +19,7 @@ from deploy.demo.screen import Screen
 from deploy.demo.systems.events import HOUR_MS, system_records
 from deploy.demo.systems.oracle import GAP_MS, Expected, compare_systems, expect, of_the_last_days
 from deploy.settings import PlatformSettings
-from deploy.topics import POS
+from spark_apps.apps.records.topics import POS
 from state.client import StateClient
 from state.client.readings import Row
 
