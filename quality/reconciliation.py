@@ -109,23 +109,19 @@ def compare(rule: WithTopic | WithTable, expected: Totals, found: Totals) -> lis
     outcomes = [_outcome(None, meaning, rows)]
     if rule.sum is not None:
         sums = sum(expected.sum(group) != found.sum(group) for group in groups)
-        meaning = f"The sum of {rule.sum} equals that of {_other(rule)}{_each(rule)}; each failing row is a group."
+        meaning = f"The sum of {rule.sum} equals that of {rule.other}{_each(rule)}; each failing row is a group."
         outcomes.append(_outcome(rule.sum, meaning, sums))
     return outcomes
 
 
 def other_is_gone(rule: WithTopic | WithTable) -> list[Outcome]:
     """The failed outcome if the topic or table does not exist any more, or not yet."""
-    return [_failed(f"The batch can be compared with {_other(rule)}.")]
+    return [_failed(f"The batch can be compared with {rule.other}.")]
 
 
 def not_announced(rule: WithTopic) -> list[Outcome]:
     """The failed outcome if a batch has rows and no commit says which offsets they came from."""
     return [_failed(f"The batch's commits say how far they reach in topic {rule.topic}.")]
-
-
-def _other(rule: WithTopic | WithTable) -> str:
-    return f"topic {rule.topic}" if isinstance(rule, WithTopic) else f"table {rule.table}"
 
 
 def _each(rule: WithTopic | WithTable) -> str:

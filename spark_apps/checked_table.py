@@ -178,6 +178,11 @@ class WithTopic:
     group_by: tuple[str, ...] = ()
     sum: str | None = None
 
+    @property
+    def other(self) -> str:
+        """What rows are compared with, in words."""
+        return f"topic {self.topic}"
+
 
 @dataclass(frozen=True, slots=True)
 class WithTable:
@@ -194,6 +199,11 @@ class WithTable:
     table: str
     group_by: tuple[str, ...] = ()
     sum: str | None = None
+
+    @property
+    def other(self) -> str:
+        """What rows are compared with, in words."""
+        return f"table {self.table}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +269,7 @@ class CheckedTable:
         yield from (("partition_by", name) for name in self.partition_by)
         yield from ((f"condition {each.sql!r}", name) for each in self.conditions for name in each.columns)
         for each in self.reconcile:
-            where = f"reconcile with {_other(each)}"
+            where = f"reconcile with {each.other}"
             yield from ((where, name) for name in (*each.group_by, *filter(None, [each.sum])))
 
     def _unknown(self) -> list[tuple[str, str]]:
@@ -269,11 +279,7 @@ class CheckedTable:
     def _wrong_sums(self) -> list[str]:
         sums = ((each, self.column(each.sum)) for each in self.reconcile if each.sum is not None)
         return [
-            f"reconcile with {_other(each)} sums up {column.name}, a {column.sql_type}: use a whole number or a decimal"
+            f"reconcile with {each.other} sums up {column.name}, a {column.sql_type}: use a whole number or a decimal"
             for each, column in sums
             if column is not None and not (column.is_whole or column.is_decimal)
         ]
-
-
-def _other(each: WithTopic | WithTable) -> str:
-    return f"topic {each.topic}" if isinstance(each, WithTopic) else f"table {each.table}"
