@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import orjson
 
-from quality.verdict import Outcome, VerdictArchive
+from quality.verdict import BatchArchive, Outcome, VerdictArchive
 from spark_apps.registry import gated_tables, store_named
 from state.errors import InvalidArgumentError
 from state.whole_files import write_whole
@@ -63,30 +63,19 @@ class Resolution:
         return cls(**fields, action=action, accepted=accepted, outcomes=outcomes)
 
 
-class ResolutionArchive:
-    """The resolutions on one table's batches, in a folder. One writer at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+class ResolutionArchive(BatchArchive):
+    """The resolutions on one table's batches."""
 
     def get(self, first_version: int, last_version: int) -> Resolution | None:
         """The decision on a batch; None if there is none yet."""
         try:
-            return Resolution.from_json(self._path(first_version, last_version).read_bytes())
+            return Resolution.from_json(self._file(first_version, last_version).read_bytes())
         except FileNotFoundError:
             return None
 
     def put(self, resolution: Resolution) -> None:
         """Keeps a decision, replacing an equal one in one step."""
-        write_whole(self._path(resolution.first_version, resolution.last_version), resolution.to_json())
-
-    def forget(self) -> None:
-        """Removes all decisions: the table was recreated."""
-        for path in self._folder.glob("*-*.json"):
-            path.unlink()
-
-    def _path(self, first_version: int, last_version: int) -> Path:
-        return self._folder / f"{first_version:012d}-{last_version:012d}.json"
+        write_whole(self._file(resolution.first_version, resolution.last_version), resolution.to_json())
 
 
 def last_good_version(run_dir: Path, name: str) -> int | None:

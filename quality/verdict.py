@@ -121,15 +121,31 @@ class Verdict:
             raise ValueError(msg) from error
 
 
-class VerdictArchive:
-    """The verdicts on one table, in a folder. One writer at a time."""
+class BatchArchive:
+    """A file for each batch of one table, in a folder. One writer at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def forget(self) -> None:
+        """Removes all files: the table was recreated."""
+        for path in self._files():
+            path.unlink()
+
+    def _files(self) -> list[Path]:
+        """All files, that of the oldest batch first."""
+        return sorted(self._folder.glob("*-*.json"))
+
+    def _file(self, first_version: int, last_version: int) -> Path:
+        return self._folder / f"{first_version:012d}-{last_version:012d}.json"
+
+
+class VerdictArchive(BatchArchive):
+    """The verdicts on one table's batches."""
+
     def quarantined(self) -> list[Verdict]:
         """The verdicts on all quarantined batches, the oldest first."""
-        verdicts = (Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json")))
+        verdicts = (Verdict.from_json(path.read_bytes()) for path in self._files())
         return [verdict for verdict in verdicts if not verdict.passed]
 
     def published_before(self, version: int, most: int) -> list[Verdict]:
@@ -143,27 +159,22 @@ class VerdictArchive:
 
     def last_version(self) -> int:
         """The newest staged version that a verdict is kept of; -1 if there is none."""
-        return max(map(_last_version, self._folder.glob("*-*.json")), default=-1)
+        return max(map(_last_version, self._files()), default=-1)
 
     def put(self, verdict: Verdict) -> Path:
         """Keeps a verdict, replacing an equal one in one step; removes the oldest published ones if there are many."""
-        path = self._folder / f"{verdict.first_version:012d}-{verdict.last_version:012d}.json"
+        path = self._file(verdict.first_version, verdict.last_version)
         write_whole(path, verdict.to_json())
         self._prune()
         return path
 
-    def forget(self) -> None:
-        """Removes all verdicts: the table was recreated."""
-        for path in self._folder.glob("*-*.json"):
-            path.unlink()
-
     def newest_first(self) -> Iterator[Verdict]:
         """All verdicts, that on the newest version first."""
-        for path in sorted(self._folder.glob("*-*.json"), key=_last_version, reverse=True):
+        for path in sorted(self._files(), key=_last_version, reverse=True):
             yield Verdict.from_json(path.read_bytes())
 
     def _prune(self) -> None:
-        for path in sorted(self._folder.glob("*-*.json"))[:-_KEPT_PUBLISHED]:
+        for path in self._files()[:-_KEPT_PUBLISHED]:
             if Verdict.from_json(path.read_bytes()).passed:
                 path.unlink()
 
