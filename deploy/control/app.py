@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import structlog
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
-from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
 from deploy.control.access import caller_of
 from deploy.control.allowed import check_allowed
@@ -20,14 +17,13 @@ from deploy.control.lineage import Dataset
 from deploy.control.views import NothingToShowError, PlatformViews, UnknownAppError, UnknownTableError
 from quality.errors import StagedTableError
 from state.clock import Clock
-from state.errors import ConfigurationError, InvalidArgumentError, StateError
+from state.errors import ConfigurationError, InvalidArgumentError
 from state.query.answers.answer import MEDIA_TYPE, Problem, problem_of
 from state.query.routes.parameters import refuse_unknown_parameters
+from state.query.routes.problems import answer_errors
 from state.security.access import Caller, ForbiddenError, Role
 
-_log = structlog.get_logger(__name__)
 _LONGEST_JOB_S = 7 * 24 * 3600
-_HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": why, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
     for status, why in (
@@ -109,7 +105,7 @@ def make_app(jobs: Jobs, views: PlatformViews, clock: Clock) -> FastAPI:
     app.include_router(_views(views), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
     app.include_router(_jobs(jobs, views, clock), dependencies=[token, Depends(_may(Role.OPERATOR))])
     refuse_unknown_parameters(app)
-    _answer_errors(app)
+    answer_errors(app, _problem, _response)
     return app
 
 
@@ -242,31 +238,6 @@ def _whole_view(folder: JobFolder, log_from: int | None, views: PlatformViews) -
     about, (log, position) = views.lineage(view.arguments), folder.log_from(log_from)
     more = {"output": folder.output_end(), "log": log, "log_position": position}
     return view.model_copy(update={**more, "inputs": list(about.inputs), "outputs": list(about.outputs)})
-
-
-def _answer_errors(app: FastAPI) -> None:
-    async def on_error(request: Request, error: Exception) -> Response:
-        problem = _problem(error)
-        if problem.status == 500:
-            _log.error("request_failed", path=request.url.path, exc_info=error)
-        return _response(problem)
-
-    async def on_http_error(_request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        detail = str(error.detail) if isinstance(error, HTTPException) else "internal"
-        response = _response(Problem(_HTTP_KINDS.get(status, "invalid-argument"), status, detail))
-        response.headers.update(getattr(error, "headers", None) or {})
-        return response
-
-    async def on_invalid(_request: Request, error: Exception) -> Response:
-        problems = error.errors() if isinstance(error, RequestValidationError) else []
-        details = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
-        return _response(Problem("invalid-argument", 400, details))
-
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(StateError, on_error)
-    app.add_exception_handler(Exception, on_error)
 
 
 def _problem(error: Exception) -> Problem:
