@@ -37,7 +37,6 @@ class StoreMigration:
         convert: `module:function`, a `Convert`.
         describe: `module:function`, which describes the topology after the change. None: the topology stays.
         changes_key: whether `convert` makes other keys.
-        offered: whether a plan proposes the change by itself. Otherwise it is made only if somebody names it.
     """
 
     name: str
@@ -47,7 +46,6 @@ class StoreMigration:
     convert: str
     describe: str | None = None
     changes_key: bool = False
-    offered: bool = True
 
     def __post_init__(self) -> None:
         for name in (self.name, self.store):

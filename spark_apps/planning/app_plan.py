@@ -87,7 +87,7 @@ def plan_of_app(
 
 
 def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence[str]) -> DeclaredStore:
-    """The store with only its made or named migrations, all of them offered.
+    """The store with only its made or named migrations.
 
     Raises:
         ConfigurationError: one is made already, or one in between is left out.
@@ -105,7 +105,7 @@ def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence
         msg = f"migrations build on one another: name them in the order {_chain(pending)}, and leave none out"
         raise ConfigurationError(msg)
     kept = {*running.migrations, *named}
-    return replace(store, steps=tuple(replace(step, offered=True) for step in store.steps if step.name in kept))
+    return replace(store, steps=tuple(step for step in store.steps if step.name in kept))
 
 
 def _pending(store: DeclaredStore, running: RunningStore) -> list[str]:

@@ -107,7 +107,6 @@ def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
             migration.to_version,
             {} if changed is None else _fields_of(changed),
             changes_key=migration.changes_key,
-            offered=migration.offered,
         )
 
 

@@ -33,7 +33,6 @@ class Step:
         to_version: the version that it makes.
         fields: of the new values.
         changes_key: whether it changes the keys.
-        offered: whether a plan proposes it by itself.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Step:
     to_version: int
     fields: Fields
     changes_key: bool = False
-    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

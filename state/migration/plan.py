@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from itertools import takewhile
 from typing import Any
 
 from state.migration.contract import BY_SCHEMA, DeclaredStore, Description, Fields, RunningStore, Step
@@ -146,7 +145,7 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
     broken = [*_moved(wanted, found), *_broken_schema(wanted, found)]
     if broken:
         return _broken(found, broken)
-    pending = [*takewhile(lambda step: step.offered, (s for s in wanted.steps if s.to_version > found.version))]
+    pending = [step for step in wanted.steps if step.to_version > found.version]
     partitions = _other_partitions(wanted, found)
     if pending or partitions is not None:
         return _migration(wanted, found, pending, partitions)

@@ -133,12 +133,6 @@ def test_a_description_is_read_back() -> None:
             Description.decode(data)
 
 
-def test_what_is_only_made_when_it_is_named_is_not_proposed() -> None:
-    steps = (TIER, replace(REGION, offered=False), Step("more", "More.", 4, TIERED))
-    assert _change(replace(DECLARED, steps=steps)).conf["migrations"] == ["tier"]
-    assert _change(replace(DECLARED, steps=steps[1:]), replace(RUNNING, migrations=())).verdict is Verdict.UNCHANGED
-
-
 def test_the_first_store_of_an_app_triggers_the_changes_of_all_of_them() -> None:
     tiered = replace(DECLARED, steps=(TIER,), partitions=8)
     other = replace(DECLARED, store="visits", topic="visits-log", partitions=8)
