@@ -189,17 +189,16 @@ def keyed_by(name: str, key_of: Callable[[T], str]) -> Check:
     return check
 
 
-def not_ahead(time_of: Callable[[T], int], max_ahead_ms: int = MAX_AHEAD_MS) -> Check:
-    """Refuses an event that lies too far ahead of its record: it would make every later event late.
+def not_ahead(time_of: Callable[[T], int]) -> Check:
+    """Refuses an event more than `MAX_AHEAD_MS` ahead of its record: it would make every later event late.
 
     Args:
         time_of: the time of an event, epoch ms.
-        max_ahead_ms: how far ahead is accepted.
     """
 
     def check(_key: Any, value: Any, timestamp_ms: int) -> None:
-        if time_of(value) > timestamp_ms + max_ahead_ms:
-            msg = f"the event's time is more than {max_ahead_ms} ms ahead of the record's own"
+        if time_of(value) > timestamp_ms + MAX_AHEAD_MS:
+            msg = f"the event's time is more than {MAX_AHEAD_MS} ms ahead of the record's own"
             raise PoisonRecordError(msg)
 
     return check

@@ -141,10 +141,10 @@ def size(workload: Workload) -> Sizing:
     )
 
 
-def kafka_streams_memory_bytes(partitions: int, stores: int, *, block_cache_bytes: int = 512 * MIB) -> int:
+def kafka_streams_memory_bytes(partitions: int, stores: int) -> int:
     """The rule of thumb for a Kafka Streams instance, for comparison.
 
     8 partitions and 3 stores: 2.8 GiB heap + 512 MiB cache + 576 MiB write buffers + 20 % = about 4.8 GiB.
     """
-    fixed = 2 * GIB + 100 * MIB * partitions + block_cache_bytes + 64 * MIB * stores * 3
+    fixed = 2 * GIB + 100 * MIB * partitions + 512 * MIB + 64 * MIB * stores * 3
     return round(fixed / (1 - PAGE_CACHE_SHARE))

@@ -35,13 +35,12 @@ from state.store_definitions import ServedKind
 _log = structlog.get_logger(__name__)
 
 
-def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) -> Description:
+def describe(settings: AppSettings, clock: Clock) -> Description:
     """The running stores of a run directory: those with a snapshot, and those whose apps have started.
 
     Args:
-        settings: run directory and broker.
+        settings: run directory and broker. If the broker doesn't answer, the partitions of the snapshots stay.
         clock: for the time of the description.
-        ask_broker: whether to ask the broker for partitions; if it doesn't answer, those of the snapshots stay.
     """
     specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
@@ -53,9 +52,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
     for store in specs.values():
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
             found[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
-    if ask_broker:
-        found = _with_partitions(found, settings)
-    return Description(clock.now_ms(), found, dict(_topologies(settings)))
+    return Description(clock.now_ms(), _with_partitions(found, settings), dict(_topologies(settings)))
 
 
 def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:

@@ -15,6 +15,9 @@ from state.replicas.states import ReplicaId
 
 log = structlog.get_logger(__name__)
 
+_MARGIN_S = 0.5
+"""Added to the age of other nodes' reports, for delays that the age does not include."""
+
 
 class AliasSwitch:
     """Belongs to one thread.
@@ -26,12 +29,10 @@ class AliasSwitch:
 
     Args:
         configured: topic by store, as the node was configured.
-        margin_s: added to the age of other nodes' reports, for delays that the age does not include.
     """
 
-    def __init__(self, configured: Mapping[str, str], *, margin_s: float = 0.5) -> None:
+    def __init__(self, configured: Mapping[str, str]) -> None:
         self._configured = configured
-        self._margin_s = margin_s
         self._answering: dict[str, str] = {}
         self._heard: dict[str, tuple[Alias, float]] = {}
 
@@ -99,7 +100,7 @@ class AliasSwitch:
         report = next((found for found in member.replicas if found.replica == replica), None)
         if report is None or not _is_whole(report, tolerance) or report.staleness_ms is None:
             return False
-        return member.silent_s + report.staleness_ms / 1000 + self._margin_s <= since_s
+        return member.silent_s + report.staleness_ms / 1000 + _MARGIN_S <= since_s
 
     def _variant(self, store: str, topic: str) -> str:
         return store if topic == self._configured.get(store) else variant_name(store, topic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
@@ -130,21 +130,11 @@ class AliasReader:
 
 
 class AliasWatch:
-    """One thread that keeps reading. `known` may be read from any thread.
+    """One thread that keeps reading. `known` may be read from any thread."""
 
-    `on_change` is called on that thread after an alias has changed, and once when all were read.
-    """
-
-    def __init__(
-        self,
-        kafka: Kafka,
-        secret: bytes,
-        *,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, kafka: Kafka, secret: bytes) -> None:
         self._kafka = kafka
         self._secret = secret
-        self._on_change = on_change
         self._known: Mapping[str, Alias] | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="aliases", daemon=True)
@@ -182,6 +172,5 @@ class AliasWatch:
                 if reader.caught_up and reader.aliases is not self._known:
                     self._known = reader.aliases
                     log.info("aliases_known", topics={name: found.topic for name, found in self._known.items()})
-                    self._on_change()
         finally:
             reader.close()

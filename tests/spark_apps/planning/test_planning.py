@@ -41,8 +41,9 @@ ROWS = rows_of(
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> AppSettings:
-    """Those of a run directory in which `rewards` was snapshot."""
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppSettings:
+    """Those of a run directory in which `rewards` was snapshot. Its broker, which tells partitions, doesn't answer."""
+    monkeypatch.setattr("spark_apps.planning.describe._with_partitions", lambda found, _settings: found)
     found = AppSettings(run_dir=tmp_path)
     write_snapshot(
         found.delta_table("rewards"),
@@ -57,7 +58,7 @@ def settings(tmp_path: Path) -> AppSettings:
 
 
 def _running(settings: AppSettings) -> Description:
-    return describe(settings, SystemClock(), ask_broker=False)
+    return describe(settings, SystemClock())
 
 
 def _rewards() -> DeclaredStore:

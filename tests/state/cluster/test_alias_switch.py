@@ -46,7 +46,7 @@ READY = _table([_whole("a"), _whole("b")])
 
 def _running() -> AliasSwitch:
     """One that has served the old topic since before there was an alias."""
-    switch = AliasSwitch({"s": OLD}, margin_s=0.5)
+    switch = AliasSwitch({"s": OLD})
     switch.hear({}, 0.0)
     return switch
 
