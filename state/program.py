@@ -46,8 +46,6 @@ _MEANINGS = {
 
 NO_RESTART = frozenset({ExitCode.REFUSED, ExitCode.CONFIGURATION})
 """A process that ended so would end so again: the supervisor doesn't restart it before something is changed."""
-NO_RETRY = NO_RESTART | {ExitCode.USAGE, ExitCode.NOT_FOUND, ExitCode.FINDING}
-"""A command that ended so would end so again: Airflow's task fails for good."""
 
 
 def exit_code_of(error: StateError) -> ExitCode:

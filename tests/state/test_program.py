@@ -22,7 +22,7 @@ from state.errors import (
     UnknownStoreError,
 )
 from state.maintenance.cleanup import CleanupRefusedError
-from state.program import NO_RESTART, NO_RETRY, ExitCode, exit_code_of
+from state.program import NO_RESTART, ExitCode, exit_code_of
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
 
@@ -52,9 +52,8 @@ def test_the_exit_code_says_what_helps(error: StateError, code: int) -> None:
     assert exit_code_of(error) == code
 
 
-def test_the_supervisor_and_airflow_stop_where_trying_again_is_of_no_use() -> None:
+def test_the_supervisor_stops_where_trying_again_is_of_no_use() -> None:
     assert {int(code) for code in NO_RESTART} == {5, 78}
-    assert {int(code) for code in NO_RETRY} == {2, 3, 4, 5, 78}
 
 
 def test_the_documents_have_every_code_with_its_meaning() -> None:
