@@ -219,10 +219,13 @@ class Transaction:
         """
         for topic in self._plan.partitions:
             try:
-                found = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic].partitions
+                found = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic]
             except KafkaException as error:
                 raise self._error(self._cause(error)) from error
-            check_partitions(self._plan.app, self._plan.partitions, {topic: len(found)})
+            if found.error is not None:  # it was deleted, or is forbidden now
+                reason = f"Kafka says {found.error.name()}: {found.error.str()} (topic {topic})"
+                raise BrokerRefusedError(self._described(reason))
+            check_partitions(self._plan.app, self._plan.partitions, {topic: len(found.partitions)})
 
     def _until_done(self, step: object) -> None:
         """Retries a transaction call after retriable errors, until `timeout_s` has passed."""

@@ -136,7 +136,7 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
         journal = JournalFile(settings.durable, store.app).read()
         topic = store.topic if journal is None else journal.live_generation.topics[name]
         try:
-            partitions = len(topics.partitions(topic)) or store.partitions
+            partitions = store.partitions if topics.missing([topic]) else len(topics.partitions(topic))
         except (BrokerUnavailableError, StateError) as error:
             _log.warning("partitions_not_told", store=name, error=str(error))
             return found

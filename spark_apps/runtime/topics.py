@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType, TopicMetadata
 
 from spark_apps.engine.topic_rules import TopicRule
 from state.changelog.errors import BrokerUnavailableError
@@ -45,7 +45,8 @@ class TopicBounds:
 class Topics:
     """Requests to the broker about topics. Thread-safe.
 
-    Methods raise `BrokerUnavailableError` when it doesn't answer, and `ConfigurationError` when ACLs don't allow it.
+    Methods raise `BrokerUnavailableError` when it doesn't answer or doesn't know a topic that must exist, and
+    `ConfigurationError` when ACLs don't allow it.
     """
 
     def __init__(self, kafka: Kafka, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
@@ -69,8 +70,7 @@ class Topics:
 
     def partitions(self, name: str) -> list[int]:
         """The partitions of an existing topic."""
-        metadata = self._asked(lambda: self._admin.list_topics(name, timeout=self._timeout_s))
-        return sorted(metadata.topics[name].partitions)
+        return sorted(self._asked(lambda: self._metadata(name), name).partitions)
 
     def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
         """The number of partitions of each existing topic."""
@@ -166,6 +166,12 @@ class Topics:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
 
+    def _metadata(self, name: str) -> TopicMetadata:
+        found: TopicMetadata = self._admin.list_topics(name, timeout=self._timeout_s).topics[name]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found
+
     def _await(self, name: str, *, there: bool) -> None:
         """Waits until a change of the controller's has reached the broker, which takes a moment."""
         deadline_s = time.monotonic() + self._timeout_s
@@ -212,6 +218,8 @@ class Topics:
             if refusal is not None:
                 raise refusal from error
             msg = f"the Kafka broker at {self._kafka} does not answer ({reason.name()}): start it, then try again"
+            if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                msg = f"the Kafka broker at {self._kafka} knows no topic {name}: it was deleted, or is being made"
             raise BrokerUnavailableError(msg) from error
 
 

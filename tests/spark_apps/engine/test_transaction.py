@@ -241,6 +241,17 @@ def test_a_changelog_with_new_partitions_takes_nothing_of_an_open_transaction(ap
     assert app.seen() == []
 
 
+def test_a_changelog_that_was_deleted_meanwhile_is_named_and_is_no_change_of_partitions(app: App) -> None:
+    log = f"{app.plan.app}-dlq"
+    transaction = app.transaction(0, plan=replace(app.plan, partitions={log: 1}))
+    transaction.write(app.topic, app.outputs(["a"]))
+    app.broker.delete_topic(log)
+    with pytest.raises(BrokerRefusedError, match=rf"UNKNOWN_TOPIC_OR_PART: .* \(topic {log}\)"):
+        transaction.commit(1, b"{}")
+    transaction.abandon()
+    assert app.seen() == []
+
+
 def test_a_record_of_1970_keeps_its_time(app: App) -> None:
     transaction = app.transaction(0)
     topic = f"{app.plan.app}-dlq"  # it has one partition

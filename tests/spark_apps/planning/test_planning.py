@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -16,6 +17,7 @@ from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
 from spark_apps.planning import app_plan
+from spark_apps.planning import describe as describing
 from spark_apps.planning.app_plan import plan_of_app
 from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
@@ -73,6 +75,14 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert rewards.size_bytes > 0
     assert rewards.fields == _rewards().fields
     assert not plan_changes(declared_stores(), _running(settings)).breaks
+
+
+def test_a_store_whose_changelog_is_gone_has_the_partitions_of_its_snapshot(
+    settings: AppSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = SimpleNamespace(missing=lambda names: names)
+    monkeypatch.setattr(describing, "Topics", lambda _: gone)
+    assert describe(settings, SystemClock()).stores["rewards"].partitions == 4
 
 
 def test_every_store_of_an_app_that_can_have_generations_can_be_changed() -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import TopicMetadata
 
 from harness.broker import Broker
 from harness.waiting import eventually
 from spark_apps.runtime.topics import Topics
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
+from state.errors import ConfigurationError, StateError
+from state.kafka.connection import Kafka
 
 pytestmark = pytest.mark.broker
 
@@ -48,6 +53,30 @@ def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> N
 
     assert eventually(end, 30, "the broker leads the new partitions") == Position({"anew": dict.fromkeys(range(3), 0)})
     assert topics.own_config("anew") == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, BrokerUnavailableError, "knows no topic gone"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ConfigurationError, "the operation Describe on topic gone"),
+        (KafkaError.LEADER_NOT_AVAILABLE, BrokerUnavailableError, "does not answer .LEADER_NOT_AVAILABLE"),
+    ],
+)
+def test_a_topic_without_partitions_is_told_with_its_cause(code: int, error: type[StateError], says: str) -> None:
+    metadata = TopicMetadata()
+    metadata.error = KafkaError(code)
+    answer = SimpleNamespace(topics={"gone": metadata})
+    topics = Topics(Kafka("127.0.0.1:1"))
+    topics._admin = cast("Any", SimpleNamespace(list_topics=lambda *_, **__: answer))
+    for ask in (topics.partitions, lambda name: topics.partition_counts([name]), lambda name: topics.end([name])):
+        with pytest.raises(error, match=says):
+            ask("gone")
+
+
+def test_a_broker_tells_of_a_topic_that_it_has_not(broker: Broker) -> None:
+    with pytest.raises(BrokerUnavailableError, match="knows no topic never-made"):
+        Topics(broker.kafka).partitions("never-made")
 
 
 def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
