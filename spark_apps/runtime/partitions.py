@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_apps.errors import PartitionsChangedError
+from spark_apps.topology_app import described, logged_stores
 
 if TYPE_CHECKING:
     from spark_apps.settings import AppSettings
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
 def state_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     """The topics whose number of partitions the app's state depends on.
 
-    Sources and changelogs of an app that keeps a store; none of any other app.
+    Sources and changelogs of an app that keeps a store; none of any other app. The changelogs of stores that no node
+    serves are not among them: the app makes them itself, at its first start.
     """
-    if not spec.stores:
+    if not _keeps_state(spec, settings):
         return ()
     return tuple(dict.fromkeys([*spec.sources(settings), *(store.changelog_topic for store in spec.stores)]))
+
+
+def _keeps_state(spec: AppSpec, settings: AppSettings) -> bool:
+    if spec.describe is None:
+        return bool(spec.stores)
+    return bool(logged_stores(described(spec.name, spec.describe, settings)))
 
 
 def counts_in(position: Position) -> dict[str, int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from datetime import timedelta
+
 import msgspec
 
 from spark_apps.settings import AppSettings
 from state.serdes.serde import Utf8Serde
-from state.topology import Store, StreamsBuilder
+from state.topology import JoinWindows, Store, StreamsBuilder
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -88,3 +91,21 @@ def joined(streams: StreamsBuilder, _: AppSettings) -> None:
     named = sales.join(items, Named.named, on=lambda _, sale: sale.item)
     numbers = named.map(lambda _, sale: sale.entry(), keys=str, values=int).group_by_key()
     numbers.reduce(lambda one, two: one + two, store="cities").to_stream().to("joined-out")
+
+
+def paired(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers of two streams, joined: there are only the join's own stores, which no node serves."""
+    right = streams.stream("paired-right", int)
+    left = streams.stream("paired-left", int)
+    left.join(right, operator.add, JoinWindows.of(timedelta(minutes=1)), values=int).to("paired-out")
+
+
+def versioned(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers, joined with a versioned table, which no node serves."""
+    prices = streams.table("versioned-prices", int, store=Store("prices", int, history=timedelta(hours=1)))
+    streams.stream("versioned-sales", int).join(prices, operator.mul, values=int).to("versioned-out")
+
+
+def stateless(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers, doubled."""
+    streams.stream("stateless-in", int).map_values(lambda number: 2 * number, values=int).to("stateless-out")

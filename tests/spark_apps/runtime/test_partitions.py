@@ -6,7 +6,9 @@ from spark_apps.errors import PartitionsChangedError
 from spark_apps.registry import app_named
 from spark_apps.runtime.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import Describe, topology_app
 from state.changelog.position import Position
+from tests.spark_apps.engine import topologies
 
 
 def test_the_same_number_of_partitions_is_fine_and_so_are_topics_that_hold_no_state() -> None:
@@ -40,3 +42,17 @@ def test_sources_and_changelogs_of_an_app_with_state_must_keep_theirs(app: str, 
     found = state_topics(app_named(app), AppSettings())
     assert set(topics) <= set(found)
     assert bool(topics) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("describe", "topics"),
+    [
+        (topologies.paired, {"paired-left", "paired-right"}),
+        (topologies.versioned, {"versioned-prices", "versioned-sales"}),
+        (topologies.stateless, set()),
+    ],
+)
+def test_stores_that_no_node_serves_fix_the_partitions_of_the_sources_too(describe: Describe, topics: set[str]) -> None:
+    app = topology_app(describe.__name__, describe, title="")
+    assert app.stores == ()
+    assert set(state_topics(app, AppSettings())) == topics

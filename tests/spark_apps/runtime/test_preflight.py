@@ -11,11 +11,13 @@ from spark_apps.runtime.checkpoint_owner import owner_file
 from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
 from state.kafka.connection import Kafka
+from tests.spark_apps.engine import topologies
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
 
@@ -128,6 +130,15 @@ def test_the_first_start_fixes_the_number_of_partitions(
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
         begun(tmp_path, source, changelog)
     begun(tmp_path, 6, 4)
+
+
+def test_an_app_whose_stores_no_node_serves_does_not_start_with_more_partitions(tmp_path: Path) -> None:
+    app, settings = topology_app("paired", topologies.paired, title=""), AppSettings(run_dir=tmp_path)
+    three, six = (CountedTopics(dict.fromkeys(app.sources(settings), count)) for count in (3, 6))
+    preflight(app, settings, three, ManualClock())
+    with pytest.raises(PartitionsChangedError, match="has 6 partitions, but the state of paired was made with 3"):
+        preflight(app, settings, six, ManualClock())
+    preflight(app, settings, three, ManualClock())
 
 
 def test_an_app_without_checkpoint_and_claim_starts_on_no_state(tmp_path: Path) -> None:
