@@ -102,7 +102,7 @@ class Batches:
         written = sum((_decode_outcome(row["outcome"]) for row in rows), Written())
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
-        self._context.metrics.add(written)
+        self._context.metrics.add(batch_id, written)
         if batch_id > 0:  # this batch may be run again
             self._purge(batch_id - 1)
 

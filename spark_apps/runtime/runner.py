@@ -237,7 +237,7 @@ class Watch:
         restoring = tuple(map(asdict, restores(self._restore_dir)))
         moved = idle or self._progress is not before or restoring != heartbeat.restoring
         written = self._metrics.sum
-        self._check_dead_letters(written.dead_letters)
+        self._check_dead_letters()
         beat = with_progress(heartbeat, self._progress, now_ms)
         beat = replace(
             beat,
@@ -254,9 +254,11 @@ class Watch:
             self._end = self._topics.end(read_topics(self._run.spec, self._run.settings))
         return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
 
-    def _check_dead_letters(self, dead_letters: int) -> None:
+    def _check_dead_letters(self) -> None:
+        progress = self._progress
+        dead_letters = self._metrics.dead_letters_until(progress.batch_id)
         try:
-            self._breaker.check(self._run.clock.monotonic_s(), self._progress.input_rows_total, dead_letters)
+            self._breaker.check(self._run.clock.monotonic_s(), progress.input_rows_total, dead_letters)
         except DeadLetterLimitError as tripped:
             self.tripped = tripped
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 
 
@@ -33,7 +35,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class SinkMetrics:
-    """Adds up what batches wrote. Only Spark's thread adds, any thread may read.
+    """Adds up what batches wrote. Only Spark's thread adds, any thread may read `sum`.
 
     Attributes:
         sum: the sum so far.
@@ -41,7 +43,21 @@ class SinkMetrics:
 
     def __init__(self) -> None:
         self.sum = Written()
+        self._unreported: deque[tuple[int, int]] = deque()
+        self._reported_dead_letters = 0
 
-    def add(self, batch: Written) -> None:
+    def add(self, batch_id: int, batch: Written) -> None:
         """Counts what one batch wrote."""
         self.sum += batch
+        self._unreported.append((batch_id, self.sum.dead_letters))
+
+    def dead_letters_until(self, batch_id: int | None) -> int:
+        """The dead letters of the batches that Spark has reported. Spark reports a batch's rows after its commit.
+
+        Args:
+            batch_id: the newest reported batch, None before the first. It must not decrease from call to call. One
+                thread calls this.
+        """
+        while batch_id is not None and self._unreported and self._unreported[0][0] <= batch_id:
+            _, self._reported_dead_letters = self._unreported.popleft()
+        return self._reported_dead_letters

@@ -17,6 +17,7 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from spark_apps.runtime.preflight import Preflight
 from spark_apps.runtime.runner import AppRun, Watch
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import StreamContext
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
@@ -24,6 +25,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
+from tests.spark_apps.runtime.test_progress import report as reported
 
 NOTHING = cast("Any", None)
 
@@ -68,21 +70,53 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
     assert stopped == [True]
 
 
-class Unfinished:
-    """A query whose first batch has not ended."""
+class Reporting:
+    """A query that has data, and reports the batches that are added. At first none has ended."""
 
-    recentProgress: tuple[()] = ()  # noqa: N815 (Spark's own custom)
     status: ClassVar = {"isDataAvailable": True}
 
+    def __init__(self) -> None:
+        self.recentProgress: list[dict[str, Any]] = []
 
-def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, tmp_path: Path) -> None:
-    nowhere = replace(run, settings=AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"))
-    checkpoint = SparkCheckpoint(tmp_path / "gen-1")
-    context = StreamContext(TICKS, NOTHING, nowhere.settings, checkpoint)
-    watch = Watch(nowhere, cast("Any", Unfinished()), context, Preflight(NOTHING, Position(), Position()))
+
+@pytest.fixture
+def context(tmp_path: Path) -> StreamContext:
+    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1")
+    return StreamContext(TICKS, NOTHING, settings, SparkCheckpoint(tmp_path / "gen-1"))
+
+
+def watching(run: AppRun, context: StreamContext, query: Reporting) -> Watch:
+    own = replace(run, settings=context.settings)
+    return Watch(own, cast("Any", query), context, Preflight(NOTHING, Position(), Position()))
+
+
+def test_dead_letters_count_once_spark_reports_the_rows_of_their_batch(
+    run: AppRun, context: StreamContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "end", lambda *_: Position())
+    query = Reporting()
+    watch = watching(run, context, query)
+    beat = Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0)
+    context.metrics.add(0, Written())
+    query.recentProgress.append(reported(0, rows=1000))
+    watch(beat)
+    context.metrics.add(1, Written(dead_letters=2000))  # of 50,000 rows, which Spark has not reported yet
+    assert watch(beat).dead_letters_total == 2000
+    assert watch.tripped is None
+    query.recentProgress.append(reported(1, rows=50_000))
+    watch(beat)
+    assert watch.tripped is None
+    context.metrics.add(2, Written(dead_letters=60_000))
+    query.recentProgress.append(reported(2, rows=60_000))
+    watch(beat)
+    assert watch.tripped is not None
+
+
+def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, context: StreamContext) -> None:
+    watch = watching(run, context, Reporting())
     first = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
     assert (first.last_progress_ms, first.restoring) == (None, ())
-    with reporting(restore_dir(nowhere.settings, "ticks")) as report:
+    with reporting(restore_dir(context.settings, "ticks")) as report:
         report(Restoring("prices", 3, 10, 25))
         second = watch(first)
         assert second.restore_remaining == 15
