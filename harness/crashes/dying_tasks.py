@@ -98,10 +98,10 @@ def _write(inner: Callable[..., None], run: TaskRun, outputs: Any, transaction: 
         _Task.at(Point.PARTLY_WRITTEN)
 
 
-def _open(inner: Callable[..., None], own: Transaction, plan: WriterPlan, slot: Slot, batch_id: int) -> None:
+def _open(inner: Callable[..., None], own: Transaction, plan: WriterPlan, slot: Slot, *batch: Any) -> None:
     _Task.place = replace(_Task.place, partition=slot.partition)
     _Task.at(Point.TASK_BEGUN)
-    inner(own, plan, slot, batch_id)
+    inner(own, plan, slot, *batch)
     _Task.at(Point.TRANSACTION_OPEN)
 
 

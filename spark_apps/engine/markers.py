@@ -3,8 +3,9 @@
 Topic `<app>-gen-<n>-<slot>-markers`, compacted, created by the app itself. Each task of a sub-topology has its own
 partition: an open transaction of another task would hide the records behind it.
 
-The key is the query's id, the value JSON: {"batch": 17, "rows": 20000, "progress": {…}}. Each checkpoint has a
-new query id, so markers of an abandoned checkpoint don't count for a new one's batches.
+The key is the query's id, the value JSON: {"batch": 17, "source": {"pos": {"0": [100, 200]}}, "rows": 100,
+"progress": {…}}. Each checkpoint has a new query id, so markers of an abandoned checkpoint don't count for a new one's
+batches.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Self
 import orjson
 
 from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.headers import SourceRanges
 from state.errors import ChangelogError
 from state.kafka.connection import Kafka
 
@@ -34,17 +36,25 @@ class Marker:
 
     Attributes:
         batch_id: the batch.
-        rows: how many records it read.
+        source: the offset ranges of the input that reached it.
+        rows: how many records it read there.
         progress: what the task needs to continue after it, as JSON.
     """
 
     batch_id: int
+    source: SourceRanges
     rows: int
     progress: bytes
 
     def encode(self) -> bytes:
         """The marker's value."""
-        return orjson.dumps({"batch": self.batch_id, "rows": self.rows, "progress": orjson.Fragment(self.progress)})
+        fields = {
+            "batch": self.batch_id,
+            "source": self.source,
+            "rows": self.rows,
+            "progress": orjson.Fragment(self.progress),
+        }
+        return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -55,8 +65,12 @@ class Marker:
         """
         try:
             content = orjson.loads(value)
-            return cls(int(content["batch"]), int(content["rows"]), orjson.dumps(content["progress"]))
-        except (ValueError, TypeError, KeyError) as error:
+            source = {
+                topic: {int(partition): (start, end) for partition, (start, end) in ranges.items()}
+                for topic, ranges in content["source"].items()
+            }
+            return cls(int(content["batch"]), source, int(content["rows"]), orjson.dumps(content["progress"]))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error
 

@@ -67,11 +67,10 @@ class TaskRun:
             StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
         """
         app = self.work.app
-        transaction = Transaction(app.writer, app.slot(self.sub, self.partition), self.work.batch_id)
+        source = self.work.source_of(self.layout.origins(self.sub))
+        transaction = Transaction(app.writer, app.slot(self.sub, self.partition), self.work.batch_id, source)
         if transaction.is_replay:
-            rows, forwarded = self._forwarded_again(records)
-            transaction.check_replay(rows)
-            return Written(replayed_tasks=1), forwarded
+            return Written(replayed_tasks=1), self._forwarded_again(records, transaction)
         try:
             with closing(_LocalStores(self)) as stores:
                 stores.catch_up()
@@ -168,8 +167,12 @@ class TaskRun:
             )
             raise MisplacedKeyError(msg)
 
-    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]]) -> tuple[int, Outputs]:
-        """Recomputes a committed attempt's row count and shuffle records; their operators are deterministic."""
+    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]], transaction: Transaction) -> Outputs:
+        """Recomputes a committed attempt's shuffle records; their operators are deterministic.
+
+        Raises:
+            UnrepeatableBatchError: records that went to a shuffle are gone from the source.
+        """
         rows, sinks = 0, [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
         with closing(Task(self.sub.leading_to(sinks), self.partition, MemorySupplier())) as task:
             for part in records:
@@ -177,7 +180,9 @@ class TaskRun:
                 if sinks:
                     task.process(part)
             outputs = task.take_outputs()
-        return rows, {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
+        if sinks:
+            transaction.check_replay(rows)
+        return {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
 
 
 class _LocalStores:

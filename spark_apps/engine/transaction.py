@@ -19,6 +19,7 @@ from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_le
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
+from state.changelog.headers import SourceRanges
 from state.kafka.clients import CONNECT_AT_ONCE, new_producer
 from state.kafka.connection import Kafka
 from state.stores.record_context import Header
@@ -97,29 +98,34 @@ def producer_options(settings: AppSettings) -> dict[str, str | int]:
 class Transaction:
     """Writes the records of one task in one batch. Not thread-safe.
 
+    Args:
+        plan: the settings.
+        slot: the task.
+        batch_id: the batch.
+        source: the offset ranges of the task's input.
+
     Attributes:
         committed: the marker of the last batch that the task committed; None before its first.
 
     Raises:
         FencedWriterError: a newer attempt took over, or the broker gave the transaction up because it took too long.
         BrokerRefusedError: the broker refused a record, or a step of the transaction, for good.
-        UnrepeatableBatchError: a later batch is committed already.
+        UnrepeatableBatchError: a later batch is committed already, or this one with other input.
         PartitionsChangedError: a topic has another number of partitions than the plan says.
     """
 
-    def __init__(self, plan: WriterPlan, slot: Slot, batch_id: int) -> None:
+    def __init__(self, plan: WriterPlan, slot: Slot, batch_id: int, source: SourceRanges) -> None:
         self._plan = plan
         self._slot = slot
         self._batch_id = batch_id
+        self._source = source
         self._began_s = time.monotonic()
         self._producer = new_producer(plan.kafka, {**plan.producer, "transactional.id": slot.name})
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
         self.committed = read_marker(plan.kafka, slot.markers, slot.partition, slot.key)
-        if self.committed is not None and self.committed.batch_id > batch_id:
-            raise UnrepeatableBatchError(
-                self._described(f"batch {self.committed.batch_id} is written already: is the checkpoint an old copy?")
-            )
+        if self.committed is not None:
+            self._check_committed(self.committed)
         if not self.is_replay:
             self._producer.begin_transaction()
 
@@ -129,7 +135,10 @@ class Transaction:
         return self.committed is not None and self.committed.batch_id == self._batch_id
 
     def check_replay(self, rows: int) -> None:
-        """Checks that a replay has as many records as the committed batch.
+        """Checks that a replay has as many records as the committed batch. Only a task that sends records on needs it.
+
+        A replay writes nothing, so it may have fewer records: the log cleaner removes some from a compacted topic. But
+        other tasks of the batch, which may not have committed, need all records that this one sends to a shuffle.
 
         Raises:
             UnrepeatableBatchError: the numbers of records differ.
@@ -137,7 +146,8 @@ class Transaction:
         assert self.committed is not None  # noqa: S101 (for the type checker)
         if self.committed.rows != rows:
             difference = f"it has {rows} records, and had {self.committed.rows} when it was written"
-            raise UnrepeatableBatchError(self._described(difference))
+            advice = "other tasks need them all, so start a new generation of the app"
+            raise UnrepeatableBatchError(self._described(f"{difference}: {advice}"))
 
     def write(self, topic: str, outputs: Iterable[Output]) -> None:
         """Writes outputs to a topic. Their keys determine the partition."""
@@ -154,7 +164,7 @@ class Transaction:
     def commit(self, rows: int, progress: bytes) -> None:
         """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
-        slot, marker = self._slot, Marker(self._batch_id, rows, progress)
+        slot, marker = self._slot, Marker(self._batch_id, self._source, rows, progress)
         try:
             self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
         except KafkaException as error:
@@ -167,6 +177,16 @@ class Transaction:
             with contextlib.suppress(KafkaException):
                 self._producer.purge()
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
+
+    def _check_committed(self, last: Marker) -> None:
+        """Fails unless the batch is behind the last committed one, or is that one with the same input."""
+        if last.batch_id > self._batch_id:
+            reason = f"batch {last.batch_id} is written already"
+        elif last.batch_id == self._batch_id and last.source != self._source:
+            reason = "it is written already, with other input"
+        else:
+            return
+        raise UnrepeatableBatchError(self._described(f"{reason}: is the checkpoint an old copy?"))
 
     def _produce_all(self, topic: str, records: Iterable[Output], partition: int) -> int:
         # Runs for millions of records: for nearly all of them, comparisons alone decide.

@@ -81,6 +81,10 @@ class BatchWork:
     source: SourceRanges
     speaks: bool
 
+    def source_of(self, topics: frozenset[str]) -> SourceRanges:
+        """The offset ranges of the batch's input from some topics."""
+        return {topic: ranges for topic, ranges in self.source.items() if topic in topics}
+
     def headers(self, store: str, topics: frozenset[str]) -> list[Header]:
         """The headers of a store's changes.
 
@@ -93,7 +97,7 @@ class BatchWork:
             store=store,
             generation=self.app.settings.generation,
             batch_id=self.batch_id,
-            source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
+            source=self.source_of(topics),
             schema_version=self.app.schema_versions.get(store, 1),
         ).encode()
 

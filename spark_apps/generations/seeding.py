@@ -372,7 +372,7 @@ class Seeding:
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():
-                producer.produce(topic, Marker(_SEED_BATCH, 0, reached).encode(), query_id.encode(), partition)
+                producer.produce(topic, Marker(_SEED_BATCH, {}, 0, reached).encode(), query_id.encode(), partition)
         if producer.flush(self.settings.transaction_timeout_ms / 1000):
             raise self._pending("the broker does not take the progress of its tasks")
 

@@ -17,6 +17,7 @@ from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan, producer_options
 from spark_apps.runtime.stream import StreamContext
 from spark_apps.runtime.topics import Topics
+from state.changelog.headers import SourceRanges
 from state.names import dead_letter_topic
 from state.topology.records import DeadLetter, Record
 
@@ -38,13 +39,13 @@ class _Letters:
     markers: str
     query_id: str
     batch_id: int
+    source: SourceRanges
 
     def write(self, partition: int, letters: list[DeadLetter]) -> bool:
         """Writes those of one source partition, in one transaction; returns whether they were written before."""
         slot = Slot(f"{self.slots}-{partition}", self.markers, partition, self.query_id.encode())
-        transaction = Transaction(self.plan, slot, self.batch_id)
+        transaction = Transaction(self.plan, slot, self.batch_id, self.source)
         if transaction.is_replay:
-            transaction.check_replay(len(letters))
             return True
         try:
             transaction.write(self.letters_topic, (dead_letter(letter, app=self.plan.app) for letter in letters))
@@ -92,6 +93,7 @@ class LetterWriter:
             markers=self._markers,
             query_id=checkpoint.query_id() or "",
             batch_id=batch_id,
+            source=checkpoint.source_ranges(batch_id),
         )
         return partial(_write_letters, work=letters)
 

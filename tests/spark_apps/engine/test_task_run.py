@@ -1,7 +1,8 @@
-"""What a task does with local stores that turn out to be damaged while it runs. Kafka is played."""
+"""What a task does with damaged local stores, and in a batch that it has committed before. Kafka is played."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -11,13 +12,19 @@ import pytest
 from spark_apps.engine import task_run
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
+from spark_apps.engine.markers import Marker
 from spark_apps.engine.task_run import TaskRun
+from spark_apps.engine.transaction import Transaction
+from spark_apps.errors import UnrepeatableBatchError
+from spark_apps.runtime.sink_metrics import Written
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
+from state.changelog.headers import SourceRanges
 from state.changelog.reader import TopicFacts
 from state.errors import StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
+from state.topology.records import Outputs
 from tests.spark_apps.engine import topologies
 
 STORE = "digits"
@@ -40,9 +47,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
     layout = Layout(described("shuffled", topologies.shuffled, AppSettings()).plan({"shuffled-numbers": 1}))
     (sub,) = (sub for sub in layout.topology.sub_topologies if sub.stores)
     app = SimpleNamespace(
-        slot=lambda *_: None,
+        slot=lambda *_: SimpleNamespace(name="slot"),
         store_dir=lambda *_: tmp_path,
-        writer=SimpleNamespace(kafka=Kafka("")),
+        writer=SimpleNamespace(kafka=Kafka(""), app="shuffled"),
         changelogs={STORE: TopicFacts("changelog", "AAA", 1, 60_000)},
         schema_versions={},
         app="shuffled",
@@ -51,7 +58,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
     monkeypatch.setattr(task_run, "offsets_of", lambda *_: {("changelog", 0): 0})
     monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
-    work: Any = SimpleNamespace(app=app, batch_id=1)
+    work: Any = SimpleNamespace(app=app, batch_id=1, source_of=lambda _: {})
     return TaskRun(work, layout, sub, 0)
 
 
@@ -77,6 +84,37 @@ def test_other_errors_leave_stores_where_they_are(
     with pytest.raises(RuntimeError):
         run([])
     assert [path.name for path in tmp_path.iterdir()] == [STORE]
+
+
+class Committed(Transaction):
+    """The transaction of a batch in which the task had committed two records of its input."""
+
+    def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
+        self._plan, self._slot, self._batch_id = plan, slot, batch_id
+        self.committed = Marker(batch_id, source, 2, b"{}")
+
+
+def replayed(run: TaskRun, monkeypatch: pytest.MonkeyPatch, topic: str, left: int) -> tuple[Written, Outputs]:
+    """Runs a task again whose source has only some records left of those that it had."""
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    return run([[(topic, 0, offset, 1000, b"k", b"1", ()) for offset in range(left)]])
+
+
+def test_a_committed_task_may_find_fewer_records(run: TaskRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    [gathering] = (sub for sub in run.layout.topology.sub_topologies if sub.stores)
+    again = replayed(replace(run, sub=gathering), monkeypatch, gathering.sources[0].topic, left=1)
+    assert again == (Written(replayed_tasks=1), {})
+
+
+def test_a_committed_task_sends_all_records_to_the_shuffle_again_or_none(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [sending] = (sub for sub in run.layout.topology.sub_topologies if not sub.stores)
+    own = replace(run, sub=sending)
+    _, forwarded = replayed(own, monkeypatch, "shuffled-numbers", left=2)
+    assert {topic: len(outputs) for topic, outputs in forwarded.items()} == dict.fromkeys(run.layout.shuffles, 2)
+    with pytest.raises(UnrepeatableBatchError, match="it has 1 records, and had 2"):
+        replayed(own, monkeypatch, "shuffled-numbers", left=1)
 
 
 def with_a_damaged_row(folder: Path) -> None:

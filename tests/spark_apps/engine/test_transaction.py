@@ -10,18 +10,20 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from harness.broker import Broker
 from harness.waiting import eventually
-from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
+from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, PartitionsChangedError, UnrepeatableBatchError
 from spark_apps.runtime.topics import Topics
 from state.changelog.bounded_reader import read_topic
+from state.changelog.headers import SourceRanges
 from state.topology.records import Output, StoreChange
 from state.trace_context import TRACEPARENT
 from tests.state.test_trace_context import TRACE
 
 pytestmark = pytest.mark.broker
 
+SOURCE = {"in": {0: (100, 200), 1: (7, 7)}}
 _numbers = itertools.count()
 
 
@@ -37,10 +39,10 @@ class App:
         """The topic of its outputs."""
         return f"{self.plan.app}-out"
 
-    def transaction(self, batch_id: int, *, slot: int = 0, query_id: str = "q", plan: WriterPlan | None = None
-                    ) -> Transaction:  # fmt: skip
+    def transaction(self, batch_id: int, *, slot: int = 0, query_id: str = "q", plan: WriterPlan | None = None,
+                    source: SourceRanges = SOURCE) -> Transaction:  # fmt: skip
         place = Slot(f"{self.plan.app}-{slot}", f"{self.plan.app}-markers", slot, query_id.encode())
-        return Transaction(plan or self.plan, place, batch_id)
+        return Transaction(plan or self.plan, place, batch_id, source)
 
     def outputs(self, values: list[str]) -> list[Output]:
         return [(b"k" + value.encode(), value.encode(), 1000, []) for value in values]
@@ -49,7 +51,6 @@ class App:
         """Runs a task; returns whether the batch was written before."""
         transaction = self.transaction(batch_id, slot=slot, query_id=query_id)
         if transaction.is_replay:
-            transaction.check_replay(len(values))
             return True
         transaction.write(self.topic, self.outputs(values))
         transaction.commit(len(values), b'{"values":%d}' % len(values))
@@ -93,7 +94,7 @@ def test_a_task_goes_on_with_the_progress_that_it_committed(app: App) -> None:
     app.write(["a", "b"], 0)
     committed = app.transaction(1).committed
     assert committed is not None
-    assert (committed.batch_id, committed.rows, committed.progress) == (0, 2, b'{"values":2}')
+    assert committed == Marker(0, SOURCE, 2, b'{"values":2}')
 
 
 def test_what_a_killed_task_left_behind_is_never_seen(app: App) -> None:
@@ -181,10 +182,19 @@ def test_a_marker_is_found_behind_many_attempts_that_failed(app: App) -> None:
     assert app.seen() == ["a"]
 
 
-def test_another_number_of_records_under_the_same_batch_is_refused(app: App) -> None:
+@pytest.mark.parametrize("source", [{"in": {0: (100, 201), 1: (7, 7)}}, {"in": {0: (99, 200), 1: (7, 7)}}, {}])
+def test_other_input_under_the_same_batch_is_refused(app: App, source: SourceRanges) -> None:
     app.write(["a", "b"], 0)
+    with pytest.raises(UnrepeatableBatchError, match="it is written already, with other input"):
+        app.transaction(0, source=source)
+
+
+def test_a_repeated_task_that_others_depend_on_needs_all_its_records(app: App) -> None:
+    app.write(["a", "b"], 0)
+    repeated = app.transaction(0)
+    repeated.check_replay(2)
     with pytest.raises(UnrepeatableBatchError, match="it has 1 records, and had 2 when it was written"):
-        app.write(["a"], 0)
+        repeated.check_replay(1)
 
 
 def test_the_markers_of_an_abandoned_checkpoint_mean_nothing(app: App) -> None:
