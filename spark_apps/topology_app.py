@@ -165,6 +165,11 @@ def changelog_topics(app: str, topology: Topology, generation: int = 1) -> dict[
     return {store: generation_topic(topic, generation) for store, topic in topics.items()}
 
 
+def global_topics(topology: Topology) -> dict[str, str]:
+    """The topic that each global table is read from, by its store."""
+    return {sub.stores[0].name: sub.sources[0].topic for sub in topology.sub_topologies if sub.is_global}
+
+
 def generation_topic(first: str, generation: int) -> str:
     """A changelog in a generation, whose name in the first one is `first`."""
     return first if generation == 1 else f"{first}-g{generation}"

@@ -9,6 +9,7 @@ from typing import Literal
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from spark_apps.topology_app import described, global_topics
 from state.names import aliases_topic, members_topic
 
 Resource = Literal["topic", "group", "transactional-id"]
@@ -62,6 +63,10 @@ def _of_nodes(cluster: str) -> Iterator[Right]:
 def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
     for topic in app.sources(settings):
         yield Right("topic", topic, ("Read", "Create"))
+    if app.describe is not None:
+        for topic in global_topics(described(app.name, app.describe, settings)).values():
+            # How long it keeps tombstones decides whether an old copy of the table can be used.
+            yield Right("topic", topic, ("DescribeConfigs",))
     for topic in app.sinks(settings):
         yield Right("topic", topic, (*_WRITE, "Create"))
     others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))

@@ -9,23 +9,26 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-import orjson
 import structlog
 
 from state.changelog.bounded_reader import read_range
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.log_bounds import END, FIRST, offsets_of
+from state.changelog.reader import TopicFacts
+from state.changelog.restore import LogState, RestoreAction, RestorePlan, plan_restore
+from state.clock import Clock
+from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.suppliers import RocksDBSupplier
-from state.topology.plan import Plan, SubTopology
+from state.topology.plan import SubTopology, Topology
 from state.topology.records import Record
 from state.topology.task import Task
 
-_POSITION = b"global-position"
 _BATCH_RECORDS = 20_000
 
 _log = structlog.get_logger(__name__)
@@ -34,81 +37,140 @@ _log = structlog.get_logger(__name__)
 class GlobalTableCopy:
     """This process's copy of one global table. Not thread-safe.
 
+    The copy has a checkpoint for each partition of the topic, and `plan_restore` decides whether they fit the topic. A
+    copy that doesn't fit, or is damaged, is removed: the whole topic is read again.
+
     Args:
         sub: the sub-topology that reads the topic.
-        partitions: the topic's number of partitions.
+        topic: the topic.
         folder: where the copies are.
         kafka: the Kafka.
+        clock: the source of the time.
     """
 
-    def __init__(self, sub: SubTopology, partitions: int, folder: Path, kafka: Kafka) -> None:
+    def __init__(self, sub: SubTopology, topic: TopicFacts, folder: Path, kafka: Kafka, clock: Clock) -> None:
         self._sub = sub
-        [source] = sub.sources
         [spec] = sub.stores
-        self._topic = source.topic
         self.name = spec.name
-        self._partitions = range(partitions)
+        self._topic = topic
         self._kafka = kafka
+        self._clock = clock
         self._folder, self._lock = _locked_copy(folder)
-        self._open()
+        try:
+            self._task = self._opened()
+        except StoreCorruptedError as error:
+            self._remove(str(error))
 
     def catch_up(self) -> None:
         """Reads the topic's records that the copy doesn't have, up to the current end offsets.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
+            StorageError: the copy was damaged and is removed. The next call reads the whole topic.
         """
-        ends = self._offsets(END)
-        if ends == self._position:
-            return
-        starts = self._offsets(FIRST)
-        if not all(starts[at] <= self._position.get(at, starts[at]) <= ends[at] for at in self._partitions):
-            _log.warning("global_table_emptied", store=self.name, why="the topic holds other records than before")
-            self._task.close()
-            shutil.rmtree(self._folder / self.name)
-            self._open()
-        for at in self._partitions:
-            records = self._read(at, self._position.get(at, starts[at]), ends[at])
-            while part := list(islice(records, _BATCH_RECORDS)):
-                self._task.process(part)
-                self._apply(at, part[-1].offset + 1)
-            self._apply(at, ends[at])
+        try:
+            self._follow()
+        except StoreCorruptedError as error:
+            raise self._damaged(error) from error
 
     def get(self, key: Any) -> Any:
-        """The row of a key, or None."""
-        return self._task.store(self.name).get(key)
+        """The row of a key, or None.
 
-    def _open(self) -> None:
-        self._task = Task(self._sub, 0, RocksDBSupplier(self._folder))
-        stored = self._task.metadata(self.name, _POSITION)
-        kept = {} if stored is None else orjson.loads(stored)
-        self._position: dict[int, int] = {int(at): end for at, end in kept.items()}
+        Raises:
+            StorageError: as `catch_up`.
+        """
+        try:
+            return self._task.store(self.name).get(key)
+        except StoreCorruptedError as error:
+            raise self._damaged(error) from error
 
-    def _apply(self, partition: int, position: int) -> None:
+    def _follow(self) -> None:
+        now_ms, starts, ends = self._clock.now_ms(), self._offsets(FIRST), self._offsets(END)
+        plans = self._plans(starts, ends, now_ms)
+        misfit = next((plan for plan in plans.values() if plan.action is RestoreAction.WIPE), None)
+        if misfit is not None:
+            self._task.close()
+            self._remove(misfit.reason.value)
+            plans = self._plans(starts, ends, now_ms)
+        for at, plan in plans.items():
+            self._restore(self._checkpoint(at) or self._whole(at, plan.offset, now_ms), plan.end_offset)
+        self._apply(*(self._whole(at, end, now_ms) for at, end in ends.items()))
+
+    def _plans(self, starts: Mapping[int, int], ends: Mapping[int, int], now_ms: int) -> dict[int, RestorePlan]:
+        log, checkpoints = self._topic, {at: self._checkpoint(at) for at in ends}
+        # Rows and checkpoints are written together.
+        empty = not any(checkpoints.values())
+        plans = {}
+        for at, checkpoint in checkpoints.items():
+            state = LogState(log.topic, log.topic_id, at, starts[at], ends[at], log.delete_retention_ms)
+            behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
+            plans[at] = plan_restore(checkpoint, empty=empty, log=state, behind_ms=behind_ms)
+        return plans
+
+    def _restore(self, checkpoint: Checkpoint, end: int) -> None:
+        records = self._read(checkpoint.partition, checkpoint.offset, end)
+        while part := list(islice(records, _BATCH_RECORDS)):
+            self._task.process(part)
+            self._apply(checkpoint.moved(part[-1].offset + 1))
+
+    def _apply(self, *checkpoints: Checkpoint) -> None:
         for letter in self._task.end_batch().dead_letters:
-            _log.warning("global_record_left_out", topic=self._topic, partition=partition, offset=letter.record.offset)
-        self._position[partition] = position
-        encoded = orjson.dumps(self._position, option=orjson.OPT_NON_STR_KEYS)
-        self._task.apply(lambda _: {_POSITION: encoded})
+            place = {"partition": letter.record.partition, "offset": letter.record.offset}
+            _log.warning("global_record_left_out", topic=self._topic.topic, **place)
+        self._task.apply(lambda _: {_metadata_key(one.partition): one.encode() for one in checkpoints})
+
+    def _checkpoint(self, partition: int) -> Checkpoint | None:
+        stored = self._task.metadata(self.name, _metadata_key(partition))
+        return None if stored is None else Checkpoint.decode(stored)
+
+    def _whole(self, partition: int, offset: int, now_ms: int) -> Checkpoint:
+        return Checkpoint(self._topic.topic, self._topic.topic_id, partition, offset, now_ms)
+
+    def _opened(self) -> Task:
+        return Task(self._sub, 0, RocksDBSupplier(self._folder))
+
+    def _remove(self, why: str) -> None:
+        """Puts an empty copy in the place of the closed one, which holds nothing that the topic doesn't."""
+        _log.warning("global_table_emptied", store=self.name, why=why)
+        shutil.rmtree(self._folder / self.name)
+        self._task = self._opened()
+
+    def _damaged(self, error: StoreCorruptedError) -> StorageError:
+        """Removes the damaged copy; returns what to raise. To its caller, `error` would mean the task's own stores."""
+        self._task.close()
+        self._remove(str(error))
+        msg = f"a copy of global table {self.name} was damaged ({error}): the next attempt makes it again"
+        return StorageError(msg)
 
     def _offsets(self, which: int) -> dict[int, int]:
-        found = offsets_of(self._kafka, {(self._topic, at): which for at in self._partitions})
+        found = offsets_of(self._kafka, {(self._topic.topic, at): which for at in range(self._topic.partitions)})
         return {at: offset for (_, at), offset in found.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:
-        for message in read_range(self._kafka, self._topic, partition, start, end):
+        topic = self._topic.topic
+        for message in read_range(self._kafka, topic, partition, start, end):
             _, timestamp_ms = message.timestamp()
-            yield Record(self._topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
+            yield Record(topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
 
 
-def global_tables(plan: Plan, folder: Path, kafka: Kafka) -> dict[str, GlobalTableCopy]:
-    """This process's copies of all global tables of a topology, by store."""
-    tables = [
-        GlobalTableCopy(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, kafka)
-        for sub in plan.topology.sub_topologies
-        if sub.is_global
-    ]
-    return {table.name: table for table in tables}
+def global_tables(
+    topology: Topology, topics: Mapping[str, TopicFacts], folder: Path, kafka: Kafka, clock: Clock
+) -> dict[str, GlobalTableCopy]:
+    """This process's copies of all global tables of a topology, by store.
+
+    Args:
+        topology: the topology.
+        topics: by store, the topic that it is read from.
+        folder: where the copies are.
+        kafka: the Kafka.
+        clock: the source of the time.
+    """
+    tables = {sub.stores[0].name: sub for sub in topology.sub_topologies if sub.is_global}
+    return {name: GlobalTableCopy(sub, topics[name], folder / name, kafka, clock) for name, sub in tables.items()}
+
+
+def _metadata_key(partition: int) -> bytes:
+    return b"%s-%d" % (METADATA_KEY, partition)
 
 
 def _locked_copy(folder: Path) -> tuple[Path, int]:

@@ -29,6 +29,7 @@ from spark_apps.engine.rows import (
 )
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.work import AppWork, BatchWork
+from state.clock import SystemClock
 from state.stores.rocksdb_options import bound_process_memory
 from state.topology.plan import SubTopology
 from state.topology.records import Output, RecordFields
@@ -125,6 +126,8 @@ def _app(work: AppWork) -> _App:
     if work.query_id not in _APPS:
         bound_process_memory(work.settings.state_memory_mb * 1024 * 1024)
         layout = work.layout()
-        tables = global_tables(layout.plan, work.store_root / "global", work.writer.kafka)
+        tables = global_tables(
+            layout.topology, work.global_topics, work.store_root / "global", work.writer.kafka, SystemClock()
+        )
         _APPS[work.query_id] = _App(layout, tables)
     return _APPS[work.query_id]

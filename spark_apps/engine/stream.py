@@ -23,7 +23,7 @@ from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import Describe, changelog_topics, described
+from spark_apps.topology_app import Describe, changelog_topics, described, global_topics
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
@@ -144,7 +144,9 @@ class Batches:
         context, settings, layout = self._context, self._context.settings, self._layout
         app = context.spec.name
         dead_letters = context.spec.dead_letter_topics
-        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), settings)
+        logged, tables = changelog_topics(app, layout.topology, settings.generation), global_topics(layout.topology)
+        facts = facts_of(logged | tables, settings)
+        changelogs = {store: facts[store] for store in logged}
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         limited = [*written, *dead_letters, *(log.topic for log in changelogs.values())]
         return AppWork(
@@ -154,6 +156,7 @@ class Batches:
             settings=settings,
             partitions=layout.plan.partitions,
             changelogs=changelogs,
+            global_topics={store: facts[store] for store in tables},
             schema_versions={store.name: store.schema_version for store in context.spec.stores},
             writer=WriterPlan(
                 kafka=settings.kafka,
@@ -167,8 +170,8 @@ class Batches:
         )
 
 
-def changelogs_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
-    """Changelogs by store, as the broker describes them."""
+def facts_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
+    """The topics of stores, as the broker describes them."""
     with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
         return {store: reader.facts(topic) for store, topic in topics.items()}
 

@@ -28,6 +28,7 @@ class AppWork:
         settings: those of the running generation.
         partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
+        global_topics: by the store of a global table, the topic that it is read from.
         schema_versions: by store, the version of the values that are written.
         writer: the settings that its tasks write with.
     """
@@ -38,6 +39,7 @@ class AppWork:
     settings: AppSettings
     partitions: Mapping[str, int]
     changelogs: Mapping[str, TopicFacts]
+    global_topics: Mapping[str, TopicFacts]
     schema_versions: Mapping[str, int]
     writer: WriterPlan
 

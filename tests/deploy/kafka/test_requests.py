@@ -20,6 +20,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.names import cleanup_transaction, node_group
 from state.topology import Store, StreamsBuilder
+from tests.spark_apps.engine import topologies
 
 
 def initial(key: str, _: int) -> str:
@@ -116,6 +117,13 @@ def test_a_changelog_with_a_name_of_its_own_gets_rights_of_its_own() -> None:
     acls = bindings(line for line in printed(SETTINGS, [app], "commands") if line.startswith("kafka-acls"))
     allowed = {(acl.restype.name, acl.name, acl.operation.name) for acl in acls}
     assert {("TOPIC", "kept-by-name", "WRITE"), ("TRANSACTIONAL_ID", "kept-by-name", "WRITE")} <= allowed
+
+
+def test_the_retention_of_tombstones_is_asked_of_global_tables_alone() -> None:
+    app = topology_app("joined", topologies.joined, title="Joined")
+    acls = bindings(line for line in printed(SETTINGS, [app], "commands") if line.startswith("kafka-acls"))
+    asked = {acl.name for acl in acls if acl.operation.name == "DESCRIBE_CONFIGS"}
+    assert asked == {"joined-items", "joined-out", "joined-"}
 
 
 def test_the_command_prints_and_makes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
