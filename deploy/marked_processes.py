@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import psutil
 
-_EXEC_TAKES_AT_MOST_S = 0.1
+_LOOKS = 50
+"""Counted, not timed: a busy machine may keep this process waiting for longer than any pause."""
 _PAUSE_S = 0.002
 
 
@@ -29,10 +30,12 @@ def mark_of(process: psutil.Process, name: str) -> str | None:
 def _environment(process: psutil.Process) -> dict[str, str]:
     # While a process replaces its program, Linux shows no variables of it for a moment. A thread of the kernel never
     # has any, and no file of a program either.
-    deadline = time.monotonic() + _EXEC_TAKES_AT_MOST_S
-    while not (environment := process.environ()) and process.exe() and time.monotonic() < deadline:
+    for _ in range(_LOOKS):
+        environment: dict[str, str] = process.environ()
+        if environment or not process.exe():
+            return environment
         time.sleep(_PAUSE_S)
-    return environment
+    return {}
 
 
 def end_processes(found: Sequence[psutil.Process], grace_s: float = 10.0) -> None:

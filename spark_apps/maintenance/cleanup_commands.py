@@ -110,7 +110,7 @@ def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOut
 
 @commands.command()
 def forget(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Delete the archives of all stores that are too old for an undo.
+    """Delete archives that are too old for an undo, of all stores.
 
     Example: storekeeper cleanup forget
     """

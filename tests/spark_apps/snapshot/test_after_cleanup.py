@@ -9,6 +9,7 @@ import pytest
 
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup
+from state.maintenance.cleanup_folder import CleanupFolder
 from state.maintenance.cleanup_plan import CleanupOptions
 from tests.spark_apps.snapshot.played_app import App
 from tests.spark_apps.snapshot.test_job import app
@@ -25,7 +26,7 @@ def test_deleted_rows_leave_the_snapshot_and_restored_ones_return(app: App, tmp_
 
     cleanup = Cleanup(
         app.broker.kafka,
-        tmp_path / "cleanups",
+        CleanupFolder(tmp_path / "cleanups", app.store.name),
         app.store.name,
         app.store.changelog_topic,
         clock=SystemClock(),
