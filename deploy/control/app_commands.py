@@ -17,7 +17,7 @@ from deploy.control.app_control import AppControl, app_control
 from deploy.control.keeper import keeper_of, watched_programs
 from deploy.control.node_roll import NodeRoll, NodeViews, node_client
 from deploy.control.settings import OperationsSettings
-from deploy.control.watch import AppWatcher
+from deploy.control.watch import AppWatcher, forget_history
 from spark_apps.priority import begin_job
 from spark_apps.registry import app_named, apps_of
 from spark_apps.settings import AppSettings
@@ -59,7 +59,7 @@ def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app stop pos
     """
-    _acted(name, "stop", AppControl.stop, output)
+    _acted(name, "stop", lambda control: _stopped(name, control), output)
 
 
 @app_commands.command()
@@ -164,6 +164,11 @@ def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: An
         "state": None if beat is None else str(beat.state),
     }
     write_answer(answer, output)
+
+
+def _stopped(name: str, control: AppControl) -> bool:
+    forget_history(OperationsSettings.load().watch_history_file(name))
+    return control.stop()
 
 
 def _changes(name: str, control: AppControl) -> AppChanges:

@@ -17,7 +17,7 @@ from deploy.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.clock import Clock
-from state.errors import StateError
+from state.errors import RefusedError, StateError
 from state.program import NO_RESTART
 from state.whole_files import write_whole
 
@@ -74,6 +74,8 @@ class AppWatcher:
                 app_control(program, self.settings, self.keeper).stop()
                 self.keeper.start(program)
         except StateError as error:
+            if isinstance(error, RefusedError):  # it was not stopped
+                write_history(history_file, replace(judgement.history, restarts_ms=judgement.history.restarts_ms[:-1]))
             return judgement, f"{program} could not be restarted ({judgement.reason}): {error}"
         if judgement.action is not WatchAction.ALERT:
             return judgement, None
@@ -94,6 +96,11 @@ def read_history(path: Path) -> WatchHistory:
 def write_history(path: Path, history: WatchHistory) -> None:
     """Replaces the file in one step; makes its folder if need be."""
     write_whole(path, orjson.dumps(asdict(history)))
+
+
+def forget_history(path: Path) -> None:
+    """Removes the file, before a stop on purpose: the app is not to be taken for one that a restart stopped."""
+    path.unlink(missing_ok=True)
 
 
 class WatchAction(StrEnum):
@@ -138,9 +145,12 @@ def judge(
 
     A sick app is restarted at once, then again after pauses that double, up to the allowed number of restarts within
     the window. After that, on a configuration error, or if the app has been unhealthy for too long for any reason, each
-    judgement is an alert until the app is healthy or stopped.
+    judgement is an alert until the app is healthy or stopped. An app that a restart has stopped and not started again
+    is sick.
     """
     health, reason = _health(process, beat, limits, now_ms)
+    if health is _Health.STOPPED and _was_stopped_by_restart(process, history):
+        health, reason = _Health.SICK, "stopped by a restart that did not finish"
     restarts = tuple(at for at in history.restarts_ms if now_ms - at < _WINDOW_MS)
     if health is _Health.STOPPED:
         return Judgement(WatchAction.NONE, reason, WatchHistory())
@@ -166,6 +176,11 @@ def sickest(
 ) -> Heartbeat | None:
     """The heartbeat with the worst health, for a process that runs several apps."""
     return max(beats, key=lambda beat: _health(process, beat, limits, now_ms)[0].value)
+
+
+def _was_stopped_by_restart(process: ProcessInfo, history: WatchHistory) -> bool:
+    """Whether a stopped process was not started since its last restart began. Its start is exact to a second."""
+    return bool(history.restarts_ms) and process.started_at_ms < history.restarts_ms[-1] // 1000 * 1000
 
 
 def _backed_off(restarts: tuple[int, ...], now_ms: int) -> bool:

@@ -52,6 +52,10 @@ def test_they_are_not_started_or_stopped_from_here(settings: OperationsSettings)
 
 def test_an_ill_one_is_reported_and_not_restarted(settings: OperationsSettings) -> None:
     beat(settings, AppState.RUNNING, age_ms=3_600_000)
-    found = AppWatcher(keeper_of(settings), settings, SystemClock()).look({"pos": ["pos"]})
-    assert found.actions["pos"]["action"] == "restart"
-    assert "pos could not be restarted (the last heartbeat is 36" in found.alerts[0]
+    watcher = AppWatcher(keeper_of(settings), settings, SystemClock())
+    for _ in range(2):
+        found = watcher.look({"pos": ["pos"]})
+        assert found.actions["pos"]["action"] == "restart"
+        assert "pos could not be restarted (the last heartbeat is 36" in found.alerts[0]
+    beat(settings, AppState.STOPPED)
+    assert watcher.look({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}

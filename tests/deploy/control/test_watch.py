@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from deploy.control import app_commands
 from deploy.control.keeper import keeper_of, watched_programs
 from deploy.control.settings import OperationsSettings
 from deploy.control.watch import (
@@ -18,7 +19,8 @@ from deploy.control.watch import (
     sickest,
     write_history,
 )
-from deploy.supervisor_rpc import ProcessInfo
+from deploy.errors import SupervisorUnreachableError
+from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
 from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
@@ -27,7 +29,7 @@ from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
-from state.clock import SystemClock
+from state.clock import ManualClock, SystemClock
 from state.locations import RemoteFolder, unreachable
 from tests.deploy.control.supervised import Supervised
 
@@ -245,7 +247,83 @@ def test_an_app_that_starts_over_and_over_is_reported_although_each_start_is_you
 def test_health_ends_the_illness_but_not_the_count_of_restarts_and_a_stop_ends_both() -> None:
     history = WatchHistory(unhealthy_since_ms=NOW - 300_000, restarts_ms=(NOW - 1_000,))
     assert judge(PROCESS, BEAT, history, LIMITS, NOW).history == WatchHistory(restarts_ms=(NOW - 1_000,))
-    assert judge(replace(PROCESS, state="STOPPED"), BEAT, history, LIMITS, NOW).history == WatchHistory()
+    stopped = replace(PROCESS, state="STOPPED", started_at_ms=NOW)
+    assert judge(stopped, BEAT, history, LIMITS, NOW).history == WatchHistory()
+
+
+STOPPED = replace(PROCESS, state="STOPPED", started_at_ms=NOW - 600_000)
+
+
+def test_an_app_that_a_restart_has_stopped_and_not_started_is_sick() -> None:
+    history, actions = WatchHistory(restarts_ms=(NOW - 60_000,)), []
+    for minute in range(5):
+        found = judge(STOPPED, BEAT, history, LIMITS, NOW + minute * 60_000)
+        history = found.history
+        actions.append(found.action.value)
+    assert actions == ["restart", "none", "restart", "alert", "alert"]
+    assert found.reason == "stopped by a restart that did not finish; 3 restarts did not help"
+
+
+@pytest.mark.parametrize("after_s", [0, 1])
+def test_an_app_that_was_started_since_its_last_restart_was_stopped_on_purpose(after_s: int) -> None:
+    second_ms = NOW // 1000 * 1000
+    history = WatchHistory(restarts_ms=(second_ms + 999,))
+    found = judge(replace(STOPPED, started_at_ms=second_ms + after_s * 1000), BEAT, history, LIMITS, NOW)
+    assert (found.action, found.reason) == (WatchAction.NONE, "stopped")
+
+
+class Busy(SupervisorRpc):
+    """A supervisor of one silent app, which doesn't answer while it is to start it."""
+
+    def __init__(self) -> None:
+        super().__init__("http://nowhere", "", "", timeout_s=1)
+        self.info = replace(PROCESS, state="RUNNING", started_at_ms=NOW - 600_000)
+        self.is_busy = True
+
+    def names(self) -> list[str]:
+        return ["pos"]
+
+    def process(self, name: str) -> ProcessInfo:
+        assert name == "pos"
+        return self.info
+
+    def stop(self, name: str) -> bool:
+        assert name == "pos"
+        self.info = replace(self.info, state="STOPPED")
+        return True
+
+    def start(self, name: str) -> bool:
+        if self.is_busy:
+            msg = f"the supervisor doesn't start {name}"
+            raise SupervisorUnreachableError(msg)
+        self.info = replace(self.info, state="RUNNING", started_at_ms=NOW + 60_000)
+        return True
+
+
+def test_a_restart_that_only_stopped_the_app_is_finished_by_the_next_look(tmp_path: Path) -> None:
+    supervisor, clock = Busy(), ManualClock(NOW)
+    watcher = AppWatcher(supervisor, OperationsSettings.load(run_dir=tmp_path), clock)
+    (alert,) = watcher.look({"pos": ["pos"]}).alerts
+    assert "pos could not be restarted (no heartbeat of process 7" in alert
+    supervisor.is_busy = False
+    clock.advance(60_000)
+    found = watcher.look({"pos": ["pos"]})
+    assert found.actions["pos"] == {"action": "restart", "reason": "stopped by a restart that did not finish"}
+    assert (found.alerts, supervisor.info.state) == ([], "RUNNING")
+
+
+def test_an_app_that_somebody_stops_after_a_restart_that_failed_stays_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor, clock = Busy(), ManualClock(NOW)
+    watcher = AppWatcher(supervisor, OperationsSettings.load(run_dir=tmp_path), clock)
+    assert watcher.look({"pos": ["pos"]}).alerts
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(app_commands, "keeper_of", lambda _: supervisor)
+    monkeypatch.setattr(app_commands, "begin_job", lambda **_: None)
+    app_commands.stop("pos")
+    clock.advance(60_000)
+    assert watcher.look({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}
 
 
 def test_what_was_written_is_remembered(tmp_path: Path) -> None:
