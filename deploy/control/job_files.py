@@ -21,6 +21,7 @@ import psutil
 
 from deploy.control.job_process import CANCELLED, ENDED, LOST, TIMED_OUT, write_end
 from deploy.marked_processes import end_processes, mark_of
+from state.whole_files import write_whole
 
 JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
@@ -67,11 +68,14 @@ class JobFolder:
 
     @classmethod
     def made(cls, path: Path, request: JobRequest) -> bool:
-        """Makes a folder in one step. Returns False if there is one: of two callers, one makes it."""
+        """Makes a folder in one step. Returns False if there is one: of two callers, one makes it.
+
+        A crash of the machine leaves a whole folder or none.
+        """
         draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         draft.mkdir(mode=0o700, parents=True)
         try:
-            (draft / "job").write_bytes(orjson.dumps(request))
+            write_whole(draft / "job", orjson.dumps(request), private=True, durable=True)
             draft.rename(path)
         except OSError:
             shutil.rmtree(draft)
@@ -89,6 +93,10 @@ class JobFolder:
         """
         fields = orjson.loads((self.path / "job").read_bytes())
         return JobRequest(**{**fields, "arguments": tuple(fields["arguments"])})
+
+    def damaged(self) -> list[str]:
+        """The names of those of its files that must hold JSON and don't."""
+        return [name for name in ("job", "started", "ended") if not _is_readable(self.path / name)]
 
     def asked_at_ns(self) -> int:
         """When it was asked for, by the clock of the file system. Raises what `request` raises."""
@@ -189,6 +197,14 @@ def _json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return found
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        _json(path)
+    except ValueError:
+        return False
+    return True
 
 
 def _part(path: Path, position: int | None) -> tuple[str, int]:

@@ -108,13 +108,21 @@ def _ending_with_this(command: list[str]) -> list[str]:
 
 
 def _write_new(path: Path, fields: dict[str, str | int | None]) -> None:
-    """Writes a file that must not be there yet, in one step."""
+    """Writes a file that must not be there yet, in one step. It survives a crash of the machine."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.write_text(json.dumps(fields), "utf-8")
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(fields, file)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         os.link(draft, path)
     finally:
         draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _now_ms() -> int:

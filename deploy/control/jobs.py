@@ -16,7 +16,7 @@ import structlog
 
 from deploy.control import job_process
 from deploy.control.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, folders
-from deploy.control.job_process import CANCELLED, write_end
+from deploy.control.job_process import CANCELLED, LOST, write_end
 from state.clock import Clock
 from state.errors import StateError
 from state.names import checked_name
@@ -47,7 +47,7 @@ class Jobs:
     asked for first. So a person's job does not wait until the snapshots of all stores are there.
 
     All that it knows is in files. So another one that takes over goes on with the same jobs: it finds running ones, and
-    starts those that are queued. Jobs that change apps never wait.
+    starts those that are queued. One whose files are damaged is lost. Jobs that change apps never wait.
 
     Args:
         root: the folder of all jobs, made if it is not there.
@@ -74,6 +74,8 @@ class Jobs:
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         private_folder(root)
+        for folder in list(folders(root)):
+            _mend(folder)
         self._open = [found for found in reversed(self.all()) if not found.state().is_over]
 
     def put(self, name: str, request: JobRequest) -> tuple[JobFolder, bool]:
@@ -203,6 +205,21 @@ class Jobs:
             start_new_session=True,  # whatever ends this process leaves the job alone
         )
         _log.info("job_started", job=folder.path.name)
+
+
+def _mend(folder: JobFolder) -> None:
+    """Sets a job aside whose request is damaged, and records one as lost if nobody can read how far it got."""
+    damaged = folder.damaged()
+    if "job" in damaged:
+        aside = folder.path.with_name(f".{folder.path.name}.damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.path.rename(aside)
+        _log.error("job_set_aside", job=folder.path.name, damaged=damaged, folder=str(aside))
+    elif damaged:
+        for name in damaged:
+            (folder.path / name).unlink()
+        write_end(folder.path, LOST, None)
+        _log.error("job_lost", job=folder.path.name, damaged=damaged)
 
 
 def _command_of(folder: JobFolder) -> str:

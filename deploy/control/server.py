@@ -72,8 +72,8 @@ async def _advance(jobs: Jobs) -> None:
     while True:
         try:
             await asyncio.to_thread(jobs.forget_old if turn % _FORGET_EVERY == 0 else jobs.advance)
-        except OSError as error:  # a full disk, for example
-            _log.error("jobs_not_advanced", error=str(error))
+        except Exception as error:  # a full disk, for example. Without this task no job would ever start.
+            _log.error("jobs_not_advanced", exc_info=error)
         turn += 1
         await asyncio.sleep(_TICK_S)  # jobs end in processes of their own: nothing could set an event
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deploy.control import server
 from deploy.control.job_files import end_job_processes
+from deploy.control.jobs import Jobs
 from deploy.control.server import run_control
 from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
@@ -75,6 +79,27 @@ def test_a_stopped_control_process_leaves_its_jobs_running(control: ControlProce
     control.start()
     assert control.ask("POST", "/jobs/one/cancel").json()["state"] in {"running", "cancelled"}
     control.await_state("one", "cancelled")
+
+
+def test_jobs_go_on_after_a_turn_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+    again = threading.Event()
+
+    def fail() -> None:
+        turns.append(1)
+        if len(turns) == 3:
+            again.set()
+        raise ValueError("no JSON")
+
+    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
+    monkeypatch.setattr(Jobs, "advance", lambda _: fail())
+    monkeypatch.setattr(server, "_TICK_S", 0.01)
+
+    async def serve() -> None:
+        async with server._starting(jobs):
+            assert await asyncio.to_thread(again.wait, 30)
+
+    asyncio.run(serve())
 
 
 def test_there_is_one_control_process_for_a_run_directory(tmp_path: Path) -> None:

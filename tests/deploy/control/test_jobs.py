@@ -14,6 +14,7 @@ import pytest
 
 from deploy.control import job_process
 from deploy.control.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, end_job_processes
+from deploy.control.job_process import LOST, write_end
 from deploy.control.jobs import KEPT_MS, JobConflictError, Jobs, UnknownJobError
 from harness.waiting import eventually
 from state.clock import SystemClock
@@ -244,6 +245,61 @@ def test_of_two_callers_at_once_one_makes_the_job(root: Path, tmp_path: Path) ->
         thread.join()
     assert sorted(made_by) == [False] * 7 + [True]
     assert [path.name for path in root.iterdir()] == ["one"]
+
+
+@pytest.fixture
+def synced(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
+    """The names of what was written to the disk for job `one`, each with what was to be seen of the job by then."""
+    found: list[tuple[str, list[str]]] = []
+
+    def sync(descriptor: int) -> None:
+        seen = [path.name for path in (root / "one").glob("*") if path.suffix != ".new"]
+        found.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, seen))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return found
+
+
+def test_a_job_that_is_seen_is_on_disk(root: Path, tmp_path: Path, synced: list[tuple[str, list[str]]]) -> None:
+    root.mkdir()
+    assert JobFolder.made(root / "one", request(tmp_path / "one"))
+    (file, seen), (folder, still_unseen) = synced
+    assert file.startswith(".job.")
+    assert folder.startswith(".one.")
+    assert seen == still_unseen == []
+
+
+def test_an_end_that_is_seen_is_on_disk(root: Path, synced: list[tuple[str, list[str]]]) -> None:
+    (root / "one").mkdir(parents=True)
+    write_end(root / "one", LOST, None)
+    assert synced == [(f"ended.{os.getpid()}.new", []), ("one", ["ended"])]
+
+
+@pytest.mark.parametrize("content", [b"", bytes(40)], ids=["empty", "zeros"])
+@pytest.mark.parametrize("name", ["started", "ended"])
+def test_a_job_is_lost_if_a_file_is_damaged_that_says_how_far_it_got(
+    root: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    assert JobFolder.made(root / "one", request(tmp_path / "one"))
+    (root / "one" / "started").write_text('{"pid": 0, "started_at_ms": 1}')
+    (root / "one" / name).write_bytes(content)
+    jobs = made(root)
+    assert jobs.get("one").state() is JobState.LOST
+    jobs.forget("one")
+    assert not list(root.iterdir())
+
+
+def test_a_job_is_set_aside_if_its_request_is_damaged(root: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert JobFolder.made(root / "one", request(tmp_path / "one"))
+        (root / "one" / "job").write_bytes(b"")
+        jobs = made(root)
+        assert jobs.all() == []
+        assert [path.name for path in root.iterdir()] == [".one.damaged"]
+    let_end(tmp_path / "one")
+    job, new = jobs.put("one", request(tmp_path / "one"))
+    assert new
+    await_state(job, JobState.SUCCEEDED)
 
 
 def test_old_jobs_are_forgotten(root: Path, tmp_path: Path) -> None:
