@@ -110,9 +110,9 @@ class StorekeeperHook(BaseHook):
         """A job: its state, its exit code, its result, and a part of its log."""
         return self._ask("GET", f"/jobs/{name}", params={} if log_from is None else {"log_from": log_from})
 
-    def cancel_job(self, name: str) -> dict[str, Any]:
+    def cancel_job(self, name: str, reason: str = "") -> dict[str, Any]:
         """Begins to end a job. Safe to repeat."""
-        return self._ask("POST", f"/jobs/{name}/cancel")
+        return self._ask("POST", f"/jobs/{name}/cancel", params={"reason": reason})
 
     def collect_job(self, name: str) -> None:
         """Removes a job that is over, so that its id is free again."""

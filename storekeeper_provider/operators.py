@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.links import QueryPageLink, SparkUiLink
-from storekeeper_provider.triggers import OVER, JobTrigger
+from storekeeper_provider.triggers import OVER, TASK_ENDED, JobTrigger
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -45,7 +45,8 @@ class StorekeeperJobOperator(BaseOperator):
     finds the same job, as it runs or as it has ended well; a job that failed or was lost runs again. The job ends by
     itself at 95 % of the task's `execution_timeout` (an hour without one); time in the platform's queue doesn't count.
     Its log is in the task's. An exit code of 2, 3, 4, 5 or 78 fails the task for good, others leave it to retries. If
-    somebody ends the task, the job is cancelled.
+    somebody ends the task, the job is cancelled; if somebody clears it, the job is cancelled and runs again. A job that
+    is cancelled otherwise fails the task for good.
 
     Args:
         arguments: the command and its arguments; empty ones are left out. Templated.
@@ -89,10 +90,9 @@ class StorekeeperJobOperator(BaseOperator):
             self.log.info("an earlier try has left it %s: it runs again", job["state"])
             hook.collect_job(name)
             job = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
-        if job["state"] in OVER:
-            return self.on_over(context, {"job": name})
-        self.defer(trigger=JobTrigger(name=name, storekeeper_conn_id=self.storekeeper_conn_id), method_name="on_over")
-        raise AssertionError("unreachable: a deferred task ends by an exception")
+        if job["state"] not in OVER:
+            self._wait(name)
+        return self.on_over(context, {"job": name})
 
     def on_over(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Called when the job is over: shows its log, collects it, and returns its result. Raises as `execute`."""
@@ -103,6 +103,11 @@ class StorekeeperJobOperator(BaseOperator):
         job, log = hook.job(name), self._relayed_log(hook, name)
         self._over = job
         hook.collect_job(name)
+        if job["state"] == "cancelled" and job["cancel_reason"] == TASK_ENDED:
+            # This task lives: an earlier try was cleared, and its trigger has cancelled the job of both.
+            self.log.info("the end of an earlier try has cancelled it: it runs again")
+            hook.put_job(name, job["arguments"], job["timeout_s"])
+            self._wait(name)
         if job["state"] != "succeeded":
             raise self._failure(job, log)
         if job["result"] is None:
@@ -114,6 +119,11 @@ class StorekeeperJobOperator(BaseOperator):
         """What the job has read and written. Airflow's provider for OpenLineage calls it if it is installed."""
         del task_instance
         return operator_lineage(self._over)
+
+    def _wait(self, name: str) -> NoReturn:
+        """Goes on with `on_over` when the job is over."""
+        self.defer(trigger=JobTrigger(name=name, storekeeper_conn_id=self.storekeeper_conn_id), method_name="on_over")
+        raise AssertionError("unreachable: a deferred task ends by an exception")
 
     def _relayed_log(self, hook: StorekeeperHook, name: str) -> list[str]:
         """Writes the job's log to the task's. Returns its last lines."""
@@ -132,7 +142,8 @@ class StorekeeperJobOperator(BaseOperator):
         """The error, whose first line has the reason: Airflow shows that line alone."""
         end = "\nThe end of its log:\n" + "\n".join(log)
         if job["state"] == "cancelled":
-            return AirflowFailException("somebody has cancelled the job" + end)
+            reason = f": {job['cancel_reason']}" if job["cancel_reason"] else ""
+            return AirflowFailException(f"somebody has cancelled the job{reason}{end}")
         if job["state"] == "lost":
             return AirflowException("the job was lost: it was killed, or stopped with the platform" + end)
         if job["state"] != "failed":

@@ -13,6 +13,8 @@ from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
 
 OVER = frozenset({"succeeded", "failed", "cancelled", "timed out", "lost"})
 """The states of a job that doesn't run and never will."""
+TASK_ENDED = "somebody has ended its task"
+"""Why a trigger cancels a job."""
 NO_ANSWER_S = 600.0
 """How long the control API may be away before the wait fails. The job goes on, and a retry finds it."""
 FIRST_PAUSE_S = 3.0
@@ -50,7 +52,7 @@ class JobTrigger(BaseTrigger):
     async def on_kill(self) -> None:
         """Cancels the job, as somebody has ended the task."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
-        await asyncio.to_thread(hook.cancel_job, self.name)
+        await asyncio.to_thread(hook.cancel_job, self.name, TASK_ENDED)
 
 
 class CaughtUpTrigger(BaseTrigger):

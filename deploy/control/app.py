@@ -75,6 +75,9 @@ class JobView(BaseModel):
     created_at_ms: int
     started_at_ms: int | None = None
     ended_at_ms: int | None = None
+    cancel_reason: str | None = Field(
+        None, description="Why it was cancelled, in the caller's words. None if nobody has cancelled it."
+    )
     exit_code: int | None = Field(None, description="Of the command; negative after a signal. None if it is unknown.")
     result: dict[str, Any] | None = Field(None, description="The JSON object on the last line of its output.")
     output: str = Field(default="", description="The end of its standard output.")
@@ -199,9 +202,12 @@ def _jobs(jobs: Jobs, views: PlatformViews, clock: Clock) -> APIRouter:
         return _whole_view(jobs.get(name), log_from, views)
 
     @router.post("/{name}/cancel")
-    def cancel(name: JobId) -> JobView:
+    def cancel(
+        name: JobId,
+        reason: Annotated[str, Query(max_length=200, description="For whoever waits for the job.")] = "",
+    ) -> JobView:
         """Begin to end a job: by TERM if it runs; a queued one never starts. Safe to repeat."""
-        return _view(jobs.cancel(name))
+        return _view(jobs.cancel(name, reason))
 
     @router.delete("/{name}", status_code=204)
     def forget(name: JobId) -> None:
@@ -228,6 +234,7 @@ def _view(folder: JobFolder) -> JobView:
         created_at_ms=request.created_at_ms,
         started_at_ms=(folder.started or {}).get("started_at_ms"),
         ended_at_ms=ended.get("ended_at_ms"),
+        cancel_reason=folder.cancel_reason,
         exit_code=ended.get("exit_code"),
         result=folder.result() if state.is_over else None,
     )

@@ -124,17 +124,23 @@ class JobFolder:
             return JobState.SUCCEEDED if ended["exit_code"] == 0 else JobState.FAILED
         return JobState(ended["why"])
 
-    def cancel(self) -> None:
-        """Lets it end by TERM if it runs; keeps it from starting if it is queued. Doesn't wait. Safe to repeat."""
+    def cancel(self, reason: str) -> None:
+        """Lets it end by TERM if it runs; keeps it from starting if it is queued. Doesn't wait.
+
+        Safe to repeat: the last reason holds.
+        """
         (self.path / "cancel").touch(0o600)
+        (self.path / "cancel").write_text(reason, "utf-8")
         started = self.started
         if started is not None and not self.state().is_over:
             _terminate(started["pid"], self.path)
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled it, ended or not."""
-        return (self.path / "cancel").exists()
+    def cancel_reason(self) -> str | None:
+        """Why somebody has cancelled it, ended or not: empty without a reason, None if nobody has."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.path / "cancel").read_text("utf-8")
+        return None
 
     def log_from(self, position: int | None) -> tuple[str, int]:
         """A part of its log, at most 64 KiB, and the position behind it.

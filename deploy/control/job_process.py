@@ -6,7 +6,7 @@ second one does nothing. The standard library only, since it runs beside each jo
 
 FOLDER/lock    held for as long as this process or the job's program lives
 FOLDER/started made once, ahead of the program: `{"pid", "started_at_ms"}`
-FOLDER/cancel  there if somebody has cancelled the job
+FOLDER/cancel  there if somebody has cancelled the job: the reason
 FOLDER/output  the program's standard output
 FOLDER/log     its standard error
 FOLDER/ended   `{"why", "exit_code", "ended_at_ms"}`

@@ -118,11 +118,11 @@ class Jobs:
                 found.append((folder.asked_at_ns(), folder))
         return [folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)]
 
-    def cancel(self, name: str) -> JobFolder:
+    def cancel(self, name: str, reason: str = "") -> JobFolder:
         """Begins to end a job, and keeps a queued one from starting. Raises what `get` raises."""
         folder = self.get(name)
-        folder.cancel()
-        _log.info("job_cancelled", job=name)
+        folder.cancel(reason)
+        _log.info("job_cancelled", job=name, reason=reason)
         self.advance()
         return folder
 
@@ -175,7 +175,7 @@ class Jobs:
         if not folder.path.is_dir():
             return True
         state = folder.state()
-        if state is JobState.QUEUED and folder.is_cancelled and not self._has_process(folder):
+        if state is JobState.QUEUED and folder.cancel_reason is not None and not self._has_process(folder):
             write_end(folder.path, CANCELLED, None)
             return True
         return state.is_over

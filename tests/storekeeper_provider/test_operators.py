@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -39,10 +40,12 @@ def fired(trigger: JobTrigger) -> Any:
 
 def run(operator: StorekeeperJobOperator, here: Context) -> dict[str, Any]:
     """What a task does in Airflow: it is deferred, and goes on with the event."""
-    try:
-        return operator.execute(here)
-    except TaskDeferred as deferred:
-        return operator.on_over(here, fired(cast("JobTrigger", deferred.trigger)))
+    step = partial(operator.execute, here)
+    while True:
+        try:
+            return step()
+        except TaskDeferred as deferred:
+            step = partial(operator.on_over, here, fired(cast("JobTrigger", deferred.trigger)))
 
 
 def operator(file: Path, *more: str, **options: Any) -> StorekeeperJobOperator:
@@ -119,13 +122,37 @@ def test_ending_a_task_cancels_its_job_and_a_cleared_one_runs_again(tmp_path: Pa
     assert run(operator(tmp_path / "one"), here) == {"rows": 3}
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the next try", "after the next try has begun"])
+def test_a_task_that_is_cleared_while_its_job_runs_runs_again(tmp_path: Path, *, is_late: bool) -> None:
+    """Airflow starts the next try at once, and the old trigger cancels the job that both have."""
+    here, file = context(run_id=str(tmp_path)), tmp_path / "one"
+    with pytest.raises(TaskDeferred) as cleared:
+        operator(file, "grumble").execute(here)
+    await_begin(file)
+    old = cast("JobTrigger", cleared.value.trigger)
+    if not is_late:
+        asyncio.run(old.on_kill())
+    with pytest.raises(TaskDeferred) as waits:
+        operator(file, "grumble").execute(here)
+    if is_late:
+        asyncio.run(old.on_kill())
+    assert StorekeeperHook().job(job_id(here))["state"] == "running"
+    let_end(file)
+    event = fired(cast("JobTrigger", waits.value.trigger))
+    with pytest.raises(TaskDeferred) as again:
+        operator(file, "grumble").on_over(here, event)
+    event = fired(cast("JobTrigger", again.value.trigger))
+    assert operator(file, "grumble").on_over(here, event) == {"rows": 3}
+    assert len(began(file)) == 2
+
+
 def test_a_cancelled_job_fails_its_task_for_good(tmp_path: Path) -> None:
     here = context(run_id=str(tmp_path))
     with pytest.raises(TaskDeferred) as deferred:
         operator(tmp_path / "one").execute(here)
-    StorekeeperHook().cancel_job(job_id(here))
+    StorekeeperHook().cancel_job(job_id(here), "not today")
     event = fired(cast("JobTrigger", deferred.value.trigger))
-    with pytest.raises(AirflowFailException, match="somebody has cancelled the job"):
+    with pytest.raises(AirflowFailException, match="somebody has cancelled the job: not today"):
         operator(tmp_path / "one").on_over(here, event)
 
 

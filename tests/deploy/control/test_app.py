@@ -183,7 +183,10 @@ def test_a_job_by_its_routes(client: TestClient, tmp_path: Path) -> None:
     found = client.get("/jobs/one", params={"log_from": 0}).json()
     assert found["log"] == "verify begins\n"
     assert client.get("/jobs/one", params={"log_from": found["log_position"]}).json()["log"] == ""
-    assert client.post("/jobs/one/cancel").status_code == 200
+    assert found["cancel_reason"] is None
+    for reason in ("", "not today"):
+        cancelled = client.post("/jobs/one/cancel", params={"reason": reason} if reason else {})
+        assert (cancelled.status_code, cancelled.json()["cancel_reason"]) == (200, reason)
 
 
 def test_bad_requests_have_one_clear_answer(client: TestClient) -> None:
