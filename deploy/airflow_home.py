@@ -5,30 +5,39 @@ SQLite, LocalExecutor, one API worker, loopback only, and nothing that Airflow w
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import configparser
 import importlib.metadata
 import io
 import json
+import os
 import secrets
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from spark_apps.priority import JOB_NICENESS
 from state.private_files import read_secret
 from state.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
 _GENERATED = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
 _DAY_S = 86_400
-_TASK_LOG_DAYS = 7
+KEPT_DAYS = 10
+"""How long Airflow's runs and logs are kept: longer than any run of our DAGs lasts."""
+_GROWING_TABLES = "dag_run,log,asset_event,callback"
+"""The tables that grow with each run; rows that belong to a run go with it. Others have old rows that are in use."""
+_CLEAN_TIMEOUT_S = 600
+_CLEANED_AT_ONCE = 1000
+"""Rows. The scheduler can't write meanwhile: under a second."""
 
 
 def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, dict[str, str]]:
@@ -124,19 +133,65 @@ def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
     )
     if done.returncode != 0:
         check_not_full(layout.airflow)
-        cause = ((done.stderr.strip() or done.stdout.strip()).splitlines() or ["no output"])[-1]
+        cause = _last_line(done.stderr, done.stdout)
         msg = f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again."
         raise StartError(msg)
     marker.write_text(version, "utf-8")
 
 
-def prune_task_logs(layout: RunLayout, now_s: float | None = None) -> int:
-    """Removes the logs of task runs older than a week (Airflow keeps them for ever). Returns how many runs."""
-    oldest_s = (time.time() if now_s is None else now_s) - _TASK_LOG_DAYS * _DAY_S
-    runs = [path for path in (layout.logs / "airflow").glob("dag_id=*/run_id=*") if path.stat().st_mtime < oldest_s]
-    for path in runs:
+def remove_old_logs(layout: RunLayout, now_ms: int) -> int:
+    """Removes old logs of runs, and of each day on which DAG files were parsed. Returns how many folders."""
+    logs = layout.logs / "airflow"
+    folders = (*logs.glob("dag_id=*/run_id=*"), *logs.glob("dag_processor/????-??-??"))
+    old = [path for path in folders if path.stat().st_mtime < _oldest_s(now_ms)]
+    for path in old:
         shutil.rmtree(path, ignore_errors=True)
-    return len(runs)
+    return len(old)
+
+
+async def remove_old_runs(layout: RunLayout, environment: Mapping[str, str], now_ms: int) -> str | None:
+    """Removes old runs and events from Airflow's database, which Airflow may use meanwhile.
+
+    Safe to repeat and to cancel. The newest scheduled run of each DAG is kept: the next one follows from it.
+
+    Args:
+        layout: of the run directory. Its Airflow has a database.
+        environment: of the platform's processes.
+        now_ms: the time.
+
+    Returns:
+        Why some are still there, in Airflow's words; None if all were removed.
+
+    Raises:
+        TimeoutError: it took too long. The next call goes on.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "airflow", "db", "clean", "--tables", _GROWING_TABLES, "--skip-archive", "--yes"),
+        *("--clean-before-timestamp", datetime.fromtimestamp(_oldest_s(now_ms), UTC).isoformat()),
+        *("--batch-size", str(_CLEANED_AT_ONCE), "--error-on-cleanup-failure"),
+        env=dict(environment),
+        cwd=layout.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        os.setpriority(os.PRIO_PROCESS, process.pid, JOB_NICENESS)
+        async with asyncio.timeout(_CLEAN_TIMEOUT_S):
+            _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return None if process.returncode == 0 else _last_line(said.decode("utf-8", "replace"))
+
+
+def _oldest_s(now_ms: int) -> float:
+    return now_ms / 1000 - KEPT_DAYS * _DAY_S
+
+
+def _last_line(*outputs: str) -> str:
+    return next((output.strip().splitlines()[-1] for output in outputs if output.strip()), "no output")
 
 
 def _generated_secret() -> str:

@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from deploy.airflow_client import AirflowClient
-from deploy.airflow_home import (
-    AIRFLOW_USER,
-    make_airflow_password,
-    prepare_database,
-    prune_task_logs,
-    write_airflow_config,
-)
+from deploy.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database, write_airflow_config
 from deploy.broker import answers, prepare_broker
 from deploy.dag_export import export_dags
 from deploy.disk import check_not_full, check_room
@@ -100,7 +94,6 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
     forget_removed_apps(layout, wanted_apps(settings))
     check_ports(settings.ports)
     mend_modes(layout.root, layout.delta, settings.tables_group)
-    prune_task_logs(layout)
     try:
         write_started_with(layout, effective(settings))
         if settings.starts_broker:

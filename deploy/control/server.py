@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import structlog
 
+from deploy.airflow_home import remove_old_logs, remove_old_runs
 from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import make_app
 from deploy.control.jobs import Jobs
 from deploy.control.views import PlatformViews
-from deploy.environment import inherited_environment
+from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.settings import PlatformSettings
@@ -26,6 +26,8 @@ from state.settings import NodeSettings, load_node_settings
 
 _TICK_S = 1.0
 _FORGET_EVERY = 3600
+_CLEAN_AFTER_S = 3600.0
+_CLEAN_EVERY_S = 24 * 3600.0
 _log = structlog.get_logger(__name__)
 
 
@@ -52,19 +54,19 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
         app = make_app(jobs, PlatformViews(platform, clock), clock)
         gate = Gate(app, _callers(layout, nodes, clock))
         context = None if tls is None else tls.server_context()
-        asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_starting(jobs)))
+        asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_working(jobs, platform, clock)))
 
 
 @asynccontextmanager
-async def _starting(jobs: Jobs) -> AsyncIterator[None]:
-    """Starts queued jobs for as long as the server listens."""
-    task = asyncio.create_task(_advance(jobs))
+async def _working(jobs: Jobs, platform: PlatformSettings, clock: Clock) -> AsyncIterator[None]:
+    """Starts queued jobs and cleans up after Airflow for as long as the server listens."""
+    tasks = [asyncio.create_task(work) for work in (_advance(jobs), _clean_airflow(platform, clock))]
     try:
         yield
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _advance(jobs: Jobs) -> None:
@@ -76,6 +78,25 @@ async def _advance(jobs: Jobs) -> None:
             _log.error("jobs_not_advanced", exc_info=error)
         turn += 1
         await asyncio.sleep(_TICK_S)  # jobs end in processes of their own: nothing could set an event
+
+
+async def _clean_airflow(platform: PlatformSettings, clock: Clock) -> None:
+    """Removes old runs and logs of the platform's own Airflow, an hour after the start and then once a day."""
+    layout = RunLayout(platform.run_dir)
+    await asyncio.sleep(_CLEAN_AFTER_S)  # `up` may prepare the database now, and starts everything else
+    while True:
+        if (layout.airflow / "airflow.db").exists():
+            try:
+                removed = await asyncio.to_thread(remove_old_logs, layout, clock.now_ms())
+                environment = child_environment(platform, inherited_environment())
+                failed = await remove_old_runs(layout, environment, clock.now_ms())
+                if failed is None:
+                    _log.info("airflow_cleaned", log_folders=removed)
+                else:
+                    _log.warning("airflow_not_cleaned", error=failed)
+            except Exception as error:
+                _log.warning("airflow_not_cleaned", exc_info=error)
+        await asyncio.sleep(_CLEAN_EVERY_S)
 
 
 def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:

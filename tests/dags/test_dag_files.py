@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from deploy.airflow_home import KEPT_DAYS
 from spark_apps.runtime.scale import AppScale
 from tests.dags.conftest import DagServer
 from tests.deploy.control.supervised import environment
@@ -104,7 +105,8 @@ def test_every_dag_tells_what_it_is_and_has_limits(parsed: dict[str, Any], dag_i
     assert dag["tags"]
     assert dag["owner"] == "storekeeper"
     assert (dag["catchup"], dag["runs"]) == (False, 1)
-    assert dag["timeout_s"] <= (timedelta(hours=1) if dag["scheduled"] else timedelta(days=8)).total_seconds()
+    longest = timedelta(hours=1) if dag["scheduled"] else timedelta(days=KEPT_DAYS - 2)
+    assert dag["timeout_s"] <= longest.total_seconds()
     assert all(task["limit"] for task in dag["tasks"].values())
     assert all(task["refuses"] for task in dag["tasks"].values()), "give it `default_args=task_defaults(...)`"
     for name, schema in dag["params"].items():

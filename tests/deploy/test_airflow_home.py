@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import configparser
 import os
+import sqlite3
 import stat
+import sys
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
-from deploy.airflow_home import make_airflow_password, prune_task_logs, read_airflow_password, write_airflow_config
+from deploy.airflow_home import (
+    make_airflow_password,
+    prepare_database,
+    read_airflow_password,
+    remove_old_logs,
+    remove_old_runs,
+    write_airflow_config,
+)
+from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from harness.waiting import eventually
+
+DAY_S = 86_400
 
 
 @pytest.fixture
@@ -60,12 +77,102 @@ def test_the_password_is_generated_once_into_a_private_file(layout: RunLayout) -
     assert stat.S_IMODE(layout.secrets.stat().st_mode) == 0o700
 
 
-def test_only_old_task_logs_are_removed(layout: RunLayout) -> None:
-    runs = [layout.logs / "airflow" / "dag_id=watch_streams" / f"run_id={name}" for name in ("old", "new")]
-    for run in runs:
-        run.mkdir(parents=True)
-    day_s = 86_400
-    os.utime(runs[0], (10 * day_s, 10 * day_s))
-    os.utime(runs[1], (12 * day_s, 12 * day_s))
-    assert prune_task_logs(layout, now_s=18.0 * day_s) == 1
-    assert [run.exists() for run in runs] == [False, True]
+def test_only_old_logs_are_removed(layout: RunLayout) -> None:
+    logs = layout.logs / "airflow"
+    old = [logs / "dag_id=watch_streams" / "run_id=old", logs / "dag_processor" / "2026-01-01"]
+    new = [logs / "dag_id=watch_streams" / "run_id=new", logs / "dag_processor" / "2026-01-02"]
+    for days, folders in ((10, old), (12, new)):
+        for folder in folders:
+            folder.mkdir(parents=True)
+            os.utime(folder, (days * DAY_S, days * DAY_S))
+    (logs / "dag_processor" / "latest").symlink_to("2026-01-02")
+    assert remove_old_logs(layout, now_ms=21 * DAY_S * 1000) == 2
+    assert [folder.exists() for folder in (*old, *new)] == [False, False, True, True]
+
+
+_RUN = """
+    INSERT INTO dag_run (dag_id, run_id, run_type, state, start_date, run_after, logical_date)
+    VALUES ('watch_streams', :name, :kind, 'success', :at, :at, :at)
+"""
+_TASK = """
+    INSERT INTO task_instance (id, dag_id, task_id, run_id, state, start_date, try_number, pool, pool_slots)
+    VALUES (:name, 'watch_streams', 'watch', :name, 'success', :at, 1, 'default_pool', 1)
+"""
+_XCOM = """
+    INSERT INTO xcom (dag_run_id, dag_id, task_id, run_id, "key", timestamp)
+    SELECT id, dag_id, 'watch', run_id, 'return_value', start_date FROM dag_run
+"""
+_OLD_TRIGGER = "INSERT INTO trigger (classpath, kwargs, created_date) VALUES ('a.b', '{}', '2000-01-01')"
+_OLD_DAG = """
+    INSERT INTO dag (dag_id, is_paused, is_stale, last_parsed_time, bundle_name, timetable_type, partition_mapper_info,
+                     max_active_tasks, max_consecutive_failed_dag_runs, has_task_concurrency_limits)
+    VALUES ('watch_streams', 1, 0, '2000-01-01', 'dags-folder', '', '{}', 1, 0, 0)
+"""
+
+
+@pytest.mark.airflow
+def test_old_runs_are_removed_from_a_database_that_is_in_use(layout: RunLayout) -> None:
+    settings = PlatformSettings.load(run_dir=layout.root)
+    environment = child_environment(settings, inherited_environment())
+    write_airflow_config(layout, settings)
+    prepare_database(layout, environment)
+    now = datetime.now(UTC)
+
+    def removed() -> str | None:
+        return asyncio.run(remove_old_runs(layout, environment, int(now.timestamp() * 1000)))
+
+    with closing(sqlite3.connect(layout.airflow / "airflow.db", timeout=60, isolation_level=None)) as airflow:
+
+        def found(query: str) -> list[str]:
+            return [name for (name,) in airflow.execute(query)]
+
+        def runs() -> list[str]:
+            return found("SELECT run_id FROM dag_run ORDER BY start_date")
+
+        airflow.execute("INSERT INTO dag_bundle (name) VALUES ('dags-folder')")
+        airflow.execute(_OLD_DAG)
+        airflow.execute(_OLD_TRIGGER)
+        ages = {"old": 12, "manual": 11, "newest": 10.5, "long": 9}
+        rows = [
+            {
+                "name": name,
+                "kind": "scheduled" if name in {"old", "newest"} else "manual",
+                "at": str((now - timedelta(days=days)).replace(tzinfo=None)),
+            }
+            for name, days in ages.items()
+        ]
+        airflow.executemany(_RUN, rows)
+
+        airflow.execute("BEGIN IMMEDIATE")
+        assert "did not clean" in (removed() or "")
+        airflow.execute("COMMIT")
+        assert runs() == list(ages)
+
+        airflow.executemany(_TASK, rows)
+        airflow.executemany("INSERT INTO log (dttm, event, run_id) VALUES (:at, 'success', :name)", rows)
+        airflow.execute(_XCOM)
+        assert removed() is None
+        assert runs() == ["newest", "long"]
+        assert found("SELECT run_id FROM task_instance") == ["long"]
+        assert found("SELECT run_id FROM xcom") == ["long"]
+        assert found("SELECT run_id FROM log WHERE run_id IS NOT NULL") == ["long"]
+        assert found("SELECT dag_id FROM dag") == ["watch_streams"]
+        assert found("SELECT classpath FROM trigger") == ["a.b"]
+        assert found("SELECT name FROM sqlite_master WHERE name LIKE '%deleted%'") == []
+
+
+def test_a_removal_ends_with_whoever_waits_for_it(layout: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, program = layout.root / "pid", layout.root / "slow"
+    program.write_text(f"#!/bin/sh\necho $$ > '{begun}.new'\nmv '{begun}.new' '{begun}'\nexec sleep 600\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(remove_old_runs(layout, inherited_environment(), 0))
+        await asyncio.to_thread(eventually, begun.exists, 30, "it begins")
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert not psutil.pid_exists(int(begun.read_text()))

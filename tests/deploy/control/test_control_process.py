@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -96,10 +96,45 @@ def test_jobs_go_on_after_a_turn_that_failed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(server, "_TICK_S", 0.01)
 
     async def serve() -> None:
-        async with server._starting(jobs):
+        async with server._working(jobs, PlatformSettings.load(run_dir=tmp_path), SystemClock()):
             assert await asyncio.to_thread(again.wait, 30)
 
     asyncio.run(serve())
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_the_platforms_own_airflow_is_cleaned_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
+) -> None:
+    cleaned: list[str] = []
+    twice = threading.Event()
+
+    def remove_old_logs(layout: RunLayout, _: int) -> int:
+        cleaned.append(f"logs of {layout.root}")
+        return 0
+
+    async def remove_old_runs(_layout: RunLayout, environment: Mapping[str, str], _: int) -> str | None:
+        cleaned.append(environment.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"runs of {environment['AIRFLOW_HOME']}"))
+        if len(cleaned) == 4:
+            twice.set()
+        raise TimeoutError
+
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "another database")
+    for name, value in (("_CLEAN_AFTER_S", 0), ("_CLEAN_EVERY_S", 0.01)):
+        monkeypatch.setattr(server, name, value)
+    for function in (remove_old_logs, remove_old_runs):
+        monkeypatch.setattr(server, function.__name__, function)
+    (tmp_path / "airflow").mkdir()
+    if is_ours:
+        (tmp_path / "airflow" / "airflow.db").touch()
+    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
+
+    async def serve() -> None:
+        async with server._working(jobs, PlatformSettings.load(run_dir=tmp_path), SystemClock()):
+            assert await asyncio.to_thread(twice.wait, 30 if is_ours else 0.2) is is_ours
+
+    asyncio.run(serve())
+    assert cleaned[:4] == [f"logs of {tmp_path}", f"runs of {tmp_path}/airflow"] * (2 if is_ours else 0)
 
 
 def test_there_is_one_control_process_for_a_run_directory(tmp_path: Path) -> None:
