@@ -102,9 +102,11 @@ class StorekeeperHook(BaseHook):
         """A table that the quality gate publishes: `waiting` has the staged versions that nobody has checked."""
         return self._ask("GET", f"/tables/{_segment(name)}")
 
-    def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Starts a job of that id, or finds it if it is there."""
-        return self._ask("PUT", f"/jobs/{name}", json={"arguments": list(arguments), "timeout_s": timeout_s})
+    def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> tuple[dict[str, Any], bool]:
+        """Starts a job of that id, or finds it if it is there. Returns it, and whether it is new."""
+        asked = {"arguments": list(arguments), "timeout_s": timeout_s}
+        answer = self._answer("PUT", f"/jobs/{name}", json=asked)
+        return answer.json(), answer.status_code == httpx.codes.CREATED
 
     def job(self, name: str, log_from: int | None = None) -> dict[str, Any]:
         """A job: its state, its exit code, its result, and a part of its log."""

@@ -84,12 +84,11 @@ class StorekeeperJobOperator(BaseOperator):
         arguments = [argument for argument in self.arguments if argument]
         self.log.info("storekeeper %s, as job %s", " ".join(arguments), name)
         limit = self.execution_timeout or _DEFAULT_LIMIT
-        job = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
-        if job["state"] in OVER and job["state"] != "succeeded":
-            # It is of an earlier try, whose task nobody was there to end.
-            self.log.info("an earlier try has left it %s: it runs again", job["state"])
+        job, is_new = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
+        if not is_new and job["state"] in OVER and job["state"] != "succeeded":
+            self.log.info("an earlier try has left the job %s: it runs again", job["state"])
             hook.collect_job(name)
-            job = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
+            job, _ = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
         if job["state"] not in OVER:
             self._wait(name)
         return self.on_over(context, {"job": name})

@@ -17,6 +17,7 @@ from deploy.airflow_home import airflow_options
 from deploy.control.job_files import end_job_processes
 from deploy.layout import RunLayout
 from deploy.settings import OwnPlatformSettings
+from harness.waiting import eventually
 from storekeeper_provider import triggers
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator, job_id, reasons_in
@@ -93,6 +94,26 @@ def test_an_exit_code_says_whether_a_retry_can_help(
     with pytest.raises(error):
         run(operator(tmp_path / "one", code, finding="quarantined"), here)
     assert len(began(tmp_path / "one")) == 2, "a retry of a failed job runs it again"
+
+
+def test_a_job_that_fails_before_it_is_answered_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = StorekeeperHook.put_job
+
+    def answered_late(hook: StorekeeperHook, name: str, *more: Any) -> tuple[dict[str, Any], bool]:
+        _, is_new = put(hook, name, *more)
+        return eventually_over(hook, name), is_new
+
+    monkeypatch.setattr(StorekeeperHook, "put_job", answered_late)
+    let_end(tmp_path / "one")
+    with pytest.raises(AirflowFailException, match="refused"):
+        run(operator(tmp_path / "one", "5"), context(run_id=str(tmp_path)))
+    assert len(began(tmp_path / "one")) == 1
+
+
+def eventually_over(hook: StorekeeperHook, name: str) -> dict[str, Any]:
+    """The job, once it is over."""
+    eventually(lambda: hook.job(name)["state"] in triggers.OVER, 60, "the job is over")
+    return hook.job(name)
 
 
 def test_a_lost_job_is_left_to_a_retry_which_runs_it_again(tmp_path: Path, control: ControlProcess) -> None:
