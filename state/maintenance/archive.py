@@ -26,7 +26,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _BATCH_ROWS = 10_000
-_BEGUN = "archive-begun-ms"
+_BEGUN = "begun-ms"
 _ARCHIVED = re.compile(r"\.?archive-.*\.parquet")
 """Also matches what a crash left of a file that was being written; in HDFS its name begins with a dot."""
 
