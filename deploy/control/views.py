@@ -39,7 +39,7 @@ class UnknownTableError(StateError):
 
 
 class PlatformViews:
-    """What there is to see of a platform, looked at anew at each call. Thread-safe.
+    """Read-only views of a platform, collected at each call. Thread-safe.
 
     Args:
         platform: the settings of the platform.
@@ -85,7 +85,7 @@ class PlatformViews:
 
         Raises:
             UnknownAppError: there is no such app.
-            NothingToShowError: it is no topology.
+            NothingToShowError: it is not a topology.
         """
         _check_app(app)
         try:

@@ -325,7 +325,7 @@ class Seeding:
         like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
         for own in own_topics_of(self.spec.name, self._new_layout, self.new.number):
             live = like.get(own.name)
-            self._topics.make_anew(
+            self._topics.recreate(
                 own.name, own.partitions, own.config if live is None else self._topics.own_config(live)
             )
 

@@ -141,7 +141,7 @@ class Topics:
         for future in self._admin.delete_topics(list(names), operation_timeout=self._timeout_s).values():
             self._done(future.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-    def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    def recreate(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Creates a topic that only an app itself uses; an existing one is deleted first."""
         wanted = new_topic(self._kafka, name, partitions, config)
         self.delete([name])

@@ -54,7 +54,7 @@ def create_compacted_topic(
 class WholeTopicReader:
     """Reads a topic from its start and follows it. Belongs to one thread.
 
-    It is of one topic, by its id. If that is deleted, or deleted and made anew, a consumer would skip the records of
+    It is of one topic, by its id. If that is deleted or recreated, a consumer would skip the records of
     the new one below its position, or never read it again: see `ChangelogReader`. So the broker is asked for the id
     every few seconds.
 
@@ -73,7 +73,7 @@ class WholeTopicReader:
         self._consumer = new_consumer(kafka, name, {**from_start, **RECONNECT})
         self._described: Future[TopicDescription] | None = None
         try:
-            # The id comes first: then a topic that is made anew meanwhile has another one.
+            # The id comes first: then a topic that is recreated meanwhile has another one.
             self._topic_id = str(self._describe().result(timeout_s + 1).topic_id)
             _, self._end = self._consumer.get_watermark_offsets(partition, timeout=timeout_s)
             self._consumer.assign([partition])
@@ -95,7 +95,7 @@ class WholeTopicReader:
         """Waits up to `timeout_s` for records, then takes what is there.
 
         Raises:
-            BrokerUnavailableError: the topic was deleted, and maybe made anew: open another reader.
+            BrokerUnavailableError: the topic was deleted or recreated: open another reader.
         """
         self._check_topic()
         first = self._consumer.poll(timeout_s)
@@ -128,7 +128,7 @@ class WholeTopicReader:
             # While no broker answers, nothing is known.
             known = error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART
         if not known:
-            msg = f"the topic {self._topic} was deleted, and maybe made anew: it is read again from its start"
+            msg = f"the topic {self._topic} was deleted or recreated: it is read again from its start"
             raise BrokerUnavailableError(msg)
 
     def _describe(self) -> Future[TopicDescription]:

@@ -325,7 +325,7 @@ class Cleanup:
     def _changelog(self, plan: CleanupPlan) -> Changelog:
         changelog = Changelog(self._kafka, plan.topic)
         if changelog.facts.topic_id != plan.topic_id:
-            msg = f"{plan.topic} was made anew since clean-up {plan.cleanup_id} was planned: plan another one"
+            msg = f"{plan.topic} was recreated after clean-up {plan.cleanup_id} was planned: plan another one"
             raise ChangelogError(msg)
         return changelog
 

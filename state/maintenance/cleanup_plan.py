@@ -88,12 +88,12 @@ class CleanupPlan:
         """Reads it again.
 
         Raises:
-            SerializationError: it is no plan.
+            SerializationError: it is not a plan.
         """
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = "this is no plan of a clean-up: make one with `storekeeper cleanup preview`"
+            msg = "this is not a plan of a clean-up: make one with `storekeeper cleanup preview`"
             raise SerializationError(msg) from error
 
     def as_text(self) -> str:

@@ -61,7 +61,7 @@ class PlayedTopics:
     def own_config(self, name: str) -> dict[str, str]:
         return {}
 
-    def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    def recreate(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         pass
 
 

@@ -39,10 +39,10 @@ def test_a_time_is_the_place_of_the_first_record_from_then_on_or_the_end(broker:
 
 def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> None:
     topics = Topics(broker.kafka)
-    topics.make_anew("anew", 2, {"cleanup.policy": "compact"})
+    topics.recreate("anew", 2, {"cleanup.policy": "compact"})
     write(broker, "anew", 1_000)
     [before] = topics.ids(["anew"]).values()
-    topics.make_anew("anew", 3, {"cleanup.policy": "compact"})
+    topics.recreate("anew", 3, {"cleanup.policy": "compact"})
     assert topics.ids(["anew"])["anew"] != before
 
     def end() -> Position | None:
