@@ -1,4 +1,4 @@
-"""Which commands may run as jobs: those that read or change stores and apps, and take no path of this machine."""
+"""Which commands may run as jobs: those that read or change stores and apps. None takes a path or an address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     "cleanup": frozenset({"preview", "run", "undo", "forget"}),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
     "quarantine": frozenset({"list", "show", "release", "discard"}),
-    "register": frozenset(),
     "snapshot": frozenset({"create", "restore", "optimize"}),
     "upgrade-nodes": frozenset(),
     "verify": frozenset(),
