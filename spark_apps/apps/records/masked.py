@@ -129,7 +129,7 @@ def _is_clean(invoice: Invoice) -> bool:
 def _repeats_no_words(invoice: Invoice) -> bool:
     """Whether the texts repeat no secret made of words: neither the address line nor a card that isn't a number."""
     card, address = invoice.customer_card_no, invoice.delivery_address
-    if card and not card.isdecimal() and not _digits(card):
+    if not card.isdecimal() and _has_letters(card):
         return False
     return address is None or not _repeats_words("\n".join(_texts(invoice)), address.address_line)
 
@@ -178,16 +178,21 @@ _NUMBER_RUN = re.compile(r"\d(?:[ ()+./-]*\d){3}")
 _SEPARATORS = str.maketrans("", "", " ()+./-")
 _NOT_DIGITS = re.compile(r"\D+")
 _WORDS = re.compile(r"\w+")
+_ANY_TEXT = re.compile(r".+", re.DOTALL)
 
 
 def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
     """Patterns of the secrets that this invoice's free texts repeat, as they are or in disguise."""
     texts = _texts(invoice)
     joined = "\n".join([*texts, *chain.from_iterable(map(said_in_disguise, texts))])
-    words = [] if _digits(invoice.customer_card_no) else [invoice.customer_card_no]
+    card = invoice.customer_card_no
+    words = [] if _digits(card) else [card]
     if invoice.delivery_address is not None:
         words.append(invoice.delivery_address.address_line)
-    masks = [_words_pattern(text) for text in words if _repeats_words(joined, text)]
+    masks = [_words_pattern(text, joined) for text in words if _repeats_words(joined, text)]
+    if _digits(card) and _has_letters(card):
+        characters = [character for character in card if character.isalnum()]
+        masks += [_between_anything(characters)] if len(characters) >= _MIN_SECRET_CHARS else []
     if _NUMBER_RUN.search(joined):
         packed = joined.translate(_SEPARATORS)
         masks += [
@@ -218,8 +223,20 @@ def _repeats_words(texts: str, secret: str) -> bool:
     return sum(map(len, words)) >= _MIN_SECRET_CHARS and all(word in folded for word in words)
 
 
-def _words_pattern(secret: str) -> re.Pattern[str]:
-    return re.compile(r"[\W_]*".join(map(re.escape, _WORDS.findall(secret))), re.IGNORECASE)
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def _words_pattern(secret: str, texts: str) -> re.Pattern[str]:
+    """A pattern of a secret's words; of any text if they are there only in letters that fold to others, as in ß."""
+    pattern = _between_anything(_WORDS.findall(secret))
+    if pattern.search(texts) is None and _between_anything(_WORDS.findall(secret.casefold())).search(texts.casefold()):
+        return _ANY_TEXT
+    return pattern
+
+
+def _between_anything(words: list[str]) -> re.Pattern[str]:
+    return re.compile(r"[\W_]*".join(map(re.escape, words)), re.IGNORECASE)
 
 
 def _number_pattern(digits: str) -> re.Pattern[str]:

@@ -91,6 +91,24 @@ def test_a_card_number_of_letters_is_cut_out_too() -> None:
     assert described("see gold-ABCD now", CustomerCardNo="GOLD-ABCD") == f"see {MASK} now"
 
 
+@pytest.mark.parametrize("repeated", ["AX7K2M91QF", "ax7k2m91qf", "AX7K-2M91 QF"])
+@pytest.mark.parametrize("card", ["AX7K2M91QF", "AX7K-2M91-QF"])
+def test_a_card_number_of_letters_and_digits_is_cut_out_too(card: str, repeated: str) -> None:
+    assert described(f"refill for {repeated} now", CustomerCardNo=card) == f"refill for {MASK} now"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"), [("Hauptstraße 5", "to HAUPTSTRASSE 5"), ("HAUPTSTRASSE 5", "to Hauptstraße 5")]
+)
+def test_an_address_in_letters_that_fold_to_others_is_masked(line: str, text: str) -> None:
+    assert described(text, DeliveryAddress=sale()["DeliveryAddress"] | {"AddressLine": line}) == MASK
+
+
+def test_words_of_an_address_that_stand_apart_stay() -> None:
+    address = sale()["DeliveryAddress"] | {"AddressLine": "Main Street"}
+    assert described("street lamp, main unit", DeliveryAddress=address) == "street lamp, main unit"
+
+
 def test_masking_makes_no_text_too_long() -> None:
     assert len(described("0123 " * 200, CustomerCardNo="0123")) <= 1024
 
