@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -78,10 +78,16 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
     rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
-    count = write_rows(({"key": key, "value": value} for key, value in islice(rows, limit)), output)
-    if count == 0:
-        not_found(f"store {store} has no row there")
-    if count == limit and output is ListOutput.TABLE:
+    found = ({"key": key, "value": value} for key, value in rows)
+    _write_first(limit, found, output, missing=f"store {store} has no row there")
+
+
+def _write_first(limit: int, found: Iterable[dict[str, Any]], output: ListOutput, *, missing: str) -> None:
+    """Writes the first rows, and says so if there are more. Ends the program with exit code 3 if there is none."""
+    rows = iter(found)
+    if write_rows(islice(rows, limit), output) == 0:
+        not_found(missing)
+    if next(rows, None) is not None:
         say(f"the first {limit} rows: --limit shows more")
 
 
@@ -167,8 +173,7 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
     windows = client.window(store)
     found = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
-    if write_rows((asdict(row) for row in islice(found, limit)), output) == 0:
-        not_found(f"store {store} has no window there")
+    _write_first(limit, map(asdict, found), output, missing=f"store {store} has no window there")
 
 
 @asks
@@ -201,8 +206,7 @@ def sessions(  # noqa: PLR0917 - each is an option of its own
         found = store_of.find_sessions(key, from_ms, to_ms)
     else:
         found = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
-    if write_rows((asdict(row) for row in islice(found, limit)), output) == 0:
-        not_found(f"store {store} has no session there")
+    _write_first(limit, map(asdict, found), output, missing=f"store {store} has no session there")
 
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

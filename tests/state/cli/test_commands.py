@@ -82,6 +82,22 @@ def test_a_scan_without_rows_ends_as_a_fetch_without_windows(
     assert "store rewards has no row there" in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        (("scan", "rewards", "--prefix", "card-1"), 10),
+        (("fetch", "sales", "--from", str(BEGAN_MS)), 9),
+        (("sessions", "visits", "--from", str(BEGAN_MS)), 3),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else "",
+)
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_rows_that_are_left_out_are_told(run: Command, command: tuple[str, ...], there: int, form: str) -> None:
+    assert "--limit" not in run(*command, "--output", form, "--limit", str(there)).stderr
+    fewer = run(*command, "--output", form, "--limit", str(there - 1))
+    assert f"the first {there - 1} rows: --limit shows more" in fewer.stderr
+
+
 def test_windows(run: Command) -> None:
     rows = lines(
         run("fetch", "sales", "s1", "--from", "2026-01-01T13:00:00Z", "--to", "2026-01-01T13:00:00", "-o", "json")
