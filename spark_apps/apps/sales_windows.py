@@ -129,7 +129,7 @@ def time_of(sale: Sale) -> int:
     return sale.invoice.created_time_ms
 
 
-# The app `pos` reports the invoices that can't be processed.
+# The app `pos` reports the invoices that can't be parsed. Those that this app alone refuses are only counted.
 SALES_WINDOWS = topology_app(
     "sales_windows", topology, title="Sales per store and item in windows of time", dead_letters=False
 )
