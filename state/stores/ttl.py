@@ -79,11 +79,15 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         """Deletes at most `limit` expired rows and logs their deletion; changes no answer. Returns how many went.
 
         It works below the cache: a row that was written again and still waits there comes after the deletion, on disk
-        and in the changelog, so a refreshed key is never lost.
+        and in the changelog. In a transaction it leaves rows that the transaction has refreshed or deleted. So a
+        refreshed key is never lost.
         """
-        expired = self._index.expired_keys(self._time.observed_ms, limit)
+        logged = self._layers.logged
+        keys = self._index.expired_keys(self._time.observed_ms, limit)
+        rows = zip(keys, logged.get_many(keys), strict=True)
+        expired = [(key, None) for key, data in rows if data is not None and self._is_expired(data)]
         if expired:
-            self._layers.logged.write([(key, None) for key in expired])
+            logged.write(expired)
         return len(expired)
 
     def observe(self, timestamp_ms: int) -> None:
