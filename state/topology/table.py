@@ -40,6 +40,7 @@ class Table(ABC, Generic[K, V]):
         self._downstream: list[Forward[K, V]] = []
         self._subscribers = self._downstream
         self._sends_old_values = False
+        self._held: dict[K, tuple[Change[V], int]] = {}
 
     @abstractmethod
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
@@ -52,6 +53,17 @@ class Table(ABC, Generic[K, V]):
     def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
         """The row that was valid at a time, where the table is versioned; else the row as of now."""
         return self.get(key)
+
+    def forwarded(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The row that subscribers know, or None: a row whose change is held back still has its earlier value.
+
+        The earlier row's timestamp isn't known and stands at that of the change.
+        """
+        held = self._held.get(key) if self._held else None
+        if held is None:
+            return self.get(key)
+        change, timestamp_ms = held
+        return None if change.old is None else ValueAndTimestamp(change.old, timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values, if this table or one above it has a store to read them from.
@@ -81,7 +93,7 @@ class Table(ABC, Generic[K, V]):
         """
         subscribers: list[Forward[K, V]] = []
         self._subscribers = subscribers
-        held: dict[K, tuple[Change[V], int]] = {}
+        held = self._held
 
         def hold(key: K, change: Change[V], timestamp_ms: int) -> None:
             earlier = held.pop(key, None)
@@ -90,9 +102,8 @@ class Table(ABC, Generic[K, V]):
             held[key] = (change, timestamp_ms)
 
         def release() -> None:
-            changes = list(held.items())
-            held.clear()
-            for key, (change, timestamp_ms) in changes:
+            for key, (change, timestamp_ms) in list(held.items()):
+                del held[key]
                 if change.new is None and change.old is None and self._sends_old_values:
                     continue
                 for forward in subscribers:

@@ -75,6 +75,12 @@ class MappedTable(Table[K, W], Generic[K, V, W]):
         row = self._parent.get_as_of(key, timestamp_ms)
         return self._derived_row(key, row) if self._store is None else self._store.get(key)
 
+    def forwarded(self, key: K) -> ValueAndTimestamp[W] | None:
+        """The row that subscribers know: without a store it follows from the one that this table knows."""
+        if self._store is None:
+            return self._derived_row(key, self._parent.forwarded(key))
+        return super().forwarded(key)
+
     def _derived_row(self, key: K, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[W] | None:
         value = None if row is None else self._map(key, row.value)
         return None if row is None or value is None else ValueAndTimestamp(value, row.timestamp_ms)

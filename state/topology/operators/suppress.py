@@ -181,7 +181,7 @@ class SuppressedTable(Table[K, V]):
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The row that downstream has, or None."""
         buffered, prior = self._buffer.prior(key)
-        return prior if buffered else self._parent.get(key)
+        return prior if buffered else self._parent.forwarded(key)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values if the table above can."""

@@ -44,7 +44,9 @@ class TableJoin(TableNode):
 class JoinedTable(Table[K, R], Generic[K, V, W, R]):
     """The rows of two tables, joined by key.
 
-    A result is stamped with the later of its two rows. A row that is gone sends a tombstone if there was a result.
+    A change of one table is joined with the row that the other has forwarded, so a change that is held back counts from
+    its release on. A result is stamped with the later of its two rows. A row that is gone sends a tombstone if there
+    was a result.
     """
 
     def __init__(
@@ -83,7 +85,17 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         """The joined row as of now, or None."""
         if self._store is not None:
             return self._store.get(key)
-        left, right = self._left.get(key), self._right.get(key)
+        return self._joined_row(key, self._left.get(key), self._right.get(key))
+
+    def forwarded(self, key: K) -> ValueAndTimestamp[R] | None:
+        """The row that subscribers know: without a store it follows from those that this table knows."""
+        if self._store is None:
+            return self._joined_row(key, self._left.forwarded(key), self._right.forwarded(key))
+        return super().forwarded(key)
+
+    def _joined_row(
+        self, key: K, left: ValueAndTimestamp[V] | None, right: ValueAndTimestamp[W] | None
+    ) -> ValueAndTimestamp[R] | None:
         value = self._join(key, value_of(left), value_of(right))
         if value is None:
             return None
@@ -97,12 +109,12 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         return self._joiner(key, left, right)
 
     def _on_left(self, key: K, change: Change[V], timestamp_ms: int) -> None:
-        row = self._right.get(key)
+        row = self._right.forwarded(key)
         right = value_of(row)
         self._changed(key, self._join(key, change.new, right), self._join(key, change.old, right), timestamp_ms, row)
 
     def _on_right(self, key: K, change: Change[W], timestamp_ms: int) -> None:
-        row = self._left.get(key)
+        row = self._left.forwarded(key)
         left = value_of(row)
         self._changed(key, self._join(key, left, change.new), self._join(key, left, change.old), timestamp_ms, row)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
+from itertools import count
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.topology import JoinWindows, StreamsBuilder, TopologyTestDriver, hopping, sessions, sliding
+from state.topology import JoinWindows, Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, sliding
 
 MS = timedelta(milliseconds=1)
 RECORDS = st.lists(
@@ -15,6 +17,13 @@ RECORDS = st.lists(
     max_size=20,
 )
 Records = list[tuple[str, str, int, int]]
+UPSERTS = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from(["left", "right"]), st.sampled_from("ab"), st.none() | st.integers(0, 3)), max_size=5
+    ),
+    max_size=6,
+)
+Upserts = list[list[tuple[str, str, int | None]]]
 LONG = 1000 * MS
 
 
@@ -24,6 +33,21 @@ def run(streams: StreamsBuilder, records: Records) -> TopologyTestDriver:
         if topic in driver.plan.partitions:
             driver.pipe(topic, key, value, timestamp_ms)
     return driver
+
+
+def run_batches(streams: StreamsBuilder, batches: Upserts) -> TopologyTestDriver:
+    driver = TopologyTestDriver(streams.build())
+    times_ms = count()
+    for batch in batches:
+        for topic, key, value in batch:
+            driver.append(topic, key, value, next(times_ms))
+        driver.run()
+    return driver
+
+
+def rows_of(batches: Upserts, topic: str) -> dict[str, int]:
+    newest = {key: value for batch in batches for side, key, value in batch if side == topic}
+    return {key: value for key, value in newest.items() if value is not None}
 
 
 @settings(max_examples=150)
@@ -130,3 +154,26 @@ def test_a_foreign_key_join_is_a_look_up_at_every_time(records: Records) -> None
     rights = {key: value for topic, key, value, _ in records if topic == "right"}
     expected = {key: [value, rights.get("ab"[value % 2])] for key, value in lefts.items()}
     assert dict(run(streams, records).rows("joined")) == expected
+
+
+@settings(max_examples=300)
+@given(
+    batches=UPSERTS,
+    caching=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    kind=st.sampled_from(["join", "left_join", "outer_join"]),
+)
+def test_a_table_join_counts_every_row_once_whatever_is_held_back(
+    batches: Upserts, caching: tuple[bool, bool, bool], kind: str
+) -> None:
+    streams = StreamsBuilder("app")
+    left = streams.table("left", int, store=Store("lefts", int, caching=caching[0])).filter(lambda _, value: value > 0)
+    right = streams.table("right", int, store=Store("rights", int, caching=caching[1]))
+    store = Store("joined", list, caching=True) if caching[2] else None
+    joined = getattr(left, kind)(right, lambda one, two: [one, two], values=list, store=store)
+    joined.group_by(lambda _, pair: (str(pair), 1), values=int).count(store="counts")
+    lefts = {key: value for key, value in rows_of(batches, "left").items() if value > 0}
+    rights = rows_of(batches, "right")
+    keys = {"join": lefts.keys() & rights.keys(), "left_join": lefts.keys(), "outer_join": lefts.keys() | rights.keys()}
+    expected = Counter(str([lefts.get(key), rights.get(key)]) for key in keys[kind])
+    found = dict(run_batches(streams, batches).rows("counts"))
+    assert {pair: number for pair, number in found.items() if number} == expected
