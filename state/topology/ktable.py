@@ -133,6 +133,8 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, R]:  # fmt: skip
         """Joins each row with the row of another table whose key it names. Without such a row there is no result.
 
+        The result's rows are always kept: the join can't know otherwise which rows to delete.
+
         Args:
             other: the other table; `foreign_key` returns its keys.
             foreign_key: returns the other row's key from this row's value; None for no partner.

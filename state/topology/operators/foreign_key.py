@@ -4,6 +4,7 @@
 
 A registration names the left key and the right key. The right side stores it and responds, at once and on each change
 of its row. A response is dropped if the left row has changed since the registration: it carries that row's digest.
+So each version of a left row gets a response, also where there is nothing to join: an earlier one may be dropped.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ class Instruction(IntEnum):
     """What a registration asks for."""
 
     ANSWER = 0
-    ANSWER_IF_FOUND = 1
-    FORGET = 2
-    FORGET_AND_ANSWER = 3
+    FORGET = 1
+    FORGET_AND_ANSWER = 2
 
 
 class Message(NamedTuple):
@@ -105,14 +105,10 @@ class Registration(RepartitionSink):
     def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Instruction]]:
         if change.new is None and change.old is None:
             return []
-        if self._keeps_unmatched and new is None:
-            forget = [] if old is None else [(old, Instruction.FORGET)]
-            return [*forget, (None, Instruction.ANSWER)]
-        if new is None:
-            return [] if old is None else [(old, Instruction.FORGET_AND_ANSWER)]
-        if old is not None and old != new:
-            return [(old, Instruction.FORGET), (new, Instruction.ANSWER)]
-        return [(new, Instruction.ANSWER if self._keeps_unmatched else Instruction.ANSWER_IF_FOUND)]
+        if new is None and old is not None and not self._keeps_unmatched:
+            return [(old, Instruction.FORGET_AND_ANSWER)]
+        forget = [] if old is None or old == new else [(old, Instruction.FORGET)]
+        return [*forget, (new, Instruction.ANSWER)]
 
 
 class Subscriptions(GraphNode):
@@ -157,11 +153,9 @@ class Subscriptions(GraphNode):
             left_key = message.data or b""
             forgets = message.instruction in {Instruction.FORGET, Instruction.FORGET_AND_ANSWER}
             subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
-            row = table.get(foreign_key)
-            if message.instruction is Instruction.FORGET or (
-                message.instruction is Instruction.ANSWER_IF_FOUND and row is None
-            ):
+            if message.instruction is Instruction.FORGET:
                 return
+            row = table.get(foreign_key)
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
             data = None if forgets else self._encoded(value_of(row))
             answer(left_key, Message(Instruction.ANSWER, message.digest, data), answer_ms)
@@ -196,7 +190,8 @@ class ForeignKeyJoin(TableNode):
         self._values = values
         self._spec: TopologyStore | None = None
         self._options = store
-        if store is not None:
+        # Left rows without a partner get a response too: the rows of an inner join tell which need a tombstone.
+        if store is not None or not keeps_unmatched:
             self.require_rows()
 
     def require_rows(self) -> None:
@@ -222,7 +217,9 @@ class ForeignKeyJoin(TableNode):
             if registration.digest(row) != message.digest:
                 return
             right = None if message.data is None else decode(message.data)
-            alone = right is None and not self._keeps_unmatched
-            upsert(key, None if row is None or alone else self._joiner(key, row, right), timestamp_ms)
+            if row is not None and (right is not None or self._keeps_unmatched):
+                upsert(key, self._joiner(key, row, right), timestamp_ms)
+            elif row is None or result.get(key) is not None:
+                upsert(key, None, timestamp_ms)
 
         return (push,)

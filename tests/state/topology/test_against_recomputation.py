@@ -24,6 +24,7 @@ UPSERTS = st.lists(
     max_size=6,
 )
 Upserts = list[list[tuple[str, str, int | None]]]
+NAMED = {0: "a", 1: "b", 2: "a"}
 LONG = 1000 * MS
 
 
@@ -35,8 +36,10 @@ def run(streams: StreamsBuilder, records: Records) -> TopologyTestDriver:
     return driver
 
 
-def run_batches(streams: StreamsBuilder, batches: Upserts) -> TopologyTestDriver:
-    driver = TopologyTestDriver(streams.build())
+def run_batches(
+    streams: StreamsBuilder, batches: Upserts, partitions: dict[str, int] | None = None
+) -> TopologyTestDriver:
+    driver = TopologyTestDriver(streams.build(), partitions)
     times_ms = count()
     for batch in batches:
         for topic, key, value in batch:
@@ -141,21 +144,6 @@ def test_sliding_windows(records: Records, reach: int) -> None:
     assert dict(run(streams, records).rows("counts")) == expected
 
 
-@settings(max_examples=150)
-@given(records=RECORDS)
-def test_a_foreign_key_join_is_a_look_up_at_every_time(records: Records) -> None:
-    streams = StreamsBuilder("app")
-    left, right = streams.table("left", int), streams.table("right", int)
-    joined = left.foreign_key_left_join(
-        right, lambda value: "ab"[value % 2], lambda one, two: [one, two], values=list, store="joined"
-    )
-    joined.to_stream().to("out")
-    lefts = {key: value for topic, key, value, _ in records if topic == "left"}
-    rights = {key: value for topic, key, value, _ in records if topic == "right"}
-    expected = {key: [value, rights.get("ab"[value % 2])] for key, value in lefts.items()}
-    assert dict(run(streams, records).rows("joined")) == expected
-
-
 @settings(max_examples=300)
 @given(
     batches=UPSERTS,
@@ -177,3 +165,27 @@ def test_a_table_join_counts_every_row_once_whatever_is_held_back(
     expected = Counter(str([lefts.get(key), rights.get(key)]) for key in keys[kind])
     found = dict(run_batches(streams, batches).rows("counts"))
     assert {pair: number for pair, number in found.items() if number} == expected
+
+
+@settings(max_examples=300)
+@given(
+    batches=UPSERTS,
+    kind=st.sampled_from(["foreign_key_join", "foreign_key_left_join"]),
+    store=st.none() | st.just("joined"),
+    partitions=st.integers(1, 2),
+)
+def test_a_foreign_key_join_is_a_look_up_after_every_batch(
+    batches: Upserts, kind: str, store: str | None, partitions: int
+) -> None:
+    streams = StreamsBuilder("app")
+    left, right = streams.table("left", int), streams.table("right", int)
+    joined = getattr(left, kind)(right, NAMED.get, lambda one, two: [one, two], values=list, store=store)
+    joined.to_stream().to("out")
+    driver = run_batches(streams, batches, {"left": partitions, "right": partitions})
+    rights = rows_of(batches, "right")
+    pairs = {key: [value, rights.get(NAMED.get(value, ""))] for key, value in rows_of(batches, "left").items()}
+    expected = {key: pair for key, pair in pairs.items() if pair[1] is not None or kind == "foreign_key_left_join"}
+    newest = {record.key: record.value for record in driver.read("out")}
+    assert {key: pair for key, pair in newest.items() if pair is not None} == expected
+    if store is not None:
+        assert dict(driver.rows(store)) == expected
