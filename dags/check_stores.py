@@ -1,8 +1,8 @@
 """Check the rows of the stores' snapshots.
 
 **What it does.** Checks the newest snapshot of each store with Great Expectations: no field is missing, nothing that is
-counted is negative, nothing that only grows (totals, counts, last times) is less than in the snapshot before, and the
-rules that the store's app declares hold. The check never changes the table. A snapshot that fails is quarantined:
+counted is negative, nothing that only grows (totals, counts, last times) is less than in the last good snapshot, and
+the rules that the store's app declares hold. The check never changes the table. A snapshot that fails is quarantined:
 `storekeeper sql --at <store>=good` goes on reading the last good one.
 
 **When it runs.** After each snapshot, for the stores that it updated, and on demand. If there is no new snapshot, it

@@ -25,7 +25,7 @@ def condition_column(number: int) -> str:
 
 
 def fell_column(name: str) -> str:
-    """The column that is 1 where a growing field is less than in the snapshot before, and 0 elsewhere."""
+    """The column that is 1 where a growing field is less than in the earlier snapshot, and 0 elsewhere."""
     return f"__fell_{name}"
 
 

@@ -6,6 +6,7 @@ data. Free of Spark and of Great Expectations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -89,10 +90,18 @@ def last_good_version(run_dir: Path, name: str) -> int | None:
     if name in gated_tables():
         return None
     store_named(name)
-    resolutions = ResolutionArchive(run_dir / "quality" / "resolutions" / name)
-    for verdict in VerdictArchive(run_dir / "quality" / "verdicts" / name).newest_first():
+    folder = run_dir / "quality"
+    verdicts, resolutions = VerdictArchive(folder / "verdicts" / name), ResolutionArchive(folder / "resolutions" / name)
+    newest = next(good_versions(verdicts, resolutions), None)
+    if newest is None:
+        msg = f"no version of table {name} is good yet: `storekeeper check table {name}` checks the newest"
+        raise InvalidArgumentError(msg)
+    return newest
+
+
+def good_versions(verdicts: VerdictArchive, resolutions: ResolutionArchive) -> Iterator[int]:
+    """The versions of a store's snapshots that passed or were released, the newest first."""
+    for verdict in verdicts.newest_first():
         decided = resolutions.get(verdict.first_version, verdict.last_version)
         if verdict.passed or (decided is not None and decided.action is Action.RELEASED):
-            return verdict.last_version
-    msg = f"no version of table {name} is good yet: `storekeeper check table {name}` checks the newest"
-    raise InvalidArgumentError(msg)
+            yield verdict.last_version

@@ -7,14 +7,17 @@ or was released. It needs no Spark: DuckDB reads the table.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from deltalake.exceptions import DeltaError
 
 from quality.errors import StagedTableError
 from quality.gate import Batch, PublishAs
 from quality.profile import drifted
 from quality.reconciliation import compare, other_is_gone
-from quality.resolution import ResolutionArchive
+from quality.resolution import ResolutionArchive, good_versions
 from quality.settings import QualitySettings
 from quality.store_table import growing_fields, store_as_written, table_of
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
@@ -22,6 +25,8 @@ from spark_apps.checked_table import CheckedTable, WithTable
 from spark_apps.generations.live import store_in
 from spark_apps.spec import StoreSpec
 from state.clock import Clock
+from state.locations import reaching
+from state.snapshots.damage import delta_table
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
@@ -116,7 +121,7 @@ class SnapshotGate:
             msg = f"{self._path} has no snapshot of version {batch.last_version} any more: decide on a newer one"
             raise StagedTableError(msg)
         store = store_as_written(store_in(manifest, self._store, self._settings), manifest)
-        table, before = table_of(store), self._snapshot_before(manifest)
+        table, before = table_of(store), self._compared_with(manifest)
         growing = growing_fields(store, before)
         version_before = None if before is None else before.delta_version
         with SnapshotRows.opened(self._path, table, batch.last_version, version_before, growing) as rows:
@@ -133,11 +138,28 @@ class SnapshotGate:
             notify = None if docs_dir is None else table.notify
             run_checkpoint(frame, suite_of(table, checked, growing), Afterwards(decided, docs_dir, notify))
 
-    def _snapshot_before(self, newest: SnapshotManifest) -> SnapshotManifest | None:
-        """The snapshot before; None if there is none, it was empty, or had another changelog topic."""
-        found = newest_manifest(self._path, before=newest.delta_version)
+    def _compared_with(self, newest: SnapshotManifest) -> SnapshotManifest | None:
+        """The snapshot to compare with for `only_grows`: the last good one before `newest`, or else the previous one.
+
+        A good one that can't be read any more or has another changelog topic is left out. None: there is none, it is
+        empty, or it has another changelog topic.
+        """
+        good = good_versions(self._archive, self._resolutions)
+        found = self._readable(next((version for version in good if version < newest.delta_version), None))
+        if found is None or found.changelog_topic != newest.changelog_topic:
+            found = newest_manifest(self._path, before=newest.delta_version)
         alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
         return found if alike else None
+
+    def _readable(self, version: int | None) -> SnapshotManifest | None:
+        """The manifest of a version's snapshot; None if the log or a file of it is gone."""
+        if version is None:
+            return None
+        found = newest_manifest(self._path, before=version + 1)
+        with suppress(DeltaError, OSError), reaching(self._path):
+            delta_table(self._path, version).to_pyarrow_dataset().count_rows()  # looks at each file's end
+            return found if found is not None and found.delta_version == version else None
+        return None
 
     def _compared(self, rows: SnapshotRows, table: CheckedTable) -> list[Outcome]:
         outcomes: list[Outcome] = []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotRows:
-    """One version of a store's table, and the one of the snapshot before it if there is one to compare with."""
+    """One version of a store's table, and the earlier one that it is compared with if there is one."""
 
     def __init__(self, session: duckdb.DuckDBPyConnection, table: CheckedTable) -> None:
         self._session = session

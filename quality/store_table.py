@@ -58,7 +58,7 @@ def _as_written(store: StoreSpec, manifest: SnapshotManifest) -> Iterator[ValueF
 
 
 def growing_fields(store: StoreSpec, before: SnapshotManifest | None) -> list[str]:
-    """The store's fields that only grow, without those that the snapshot before has no such column of."""
+    """The store's fields that only grow, without those that the earlier snapshot has no such column of."""
     growing = [item for item in store.value_fields if item.only_grows]
     if before is None or not before.by_schema:
         return [item.name for item in growing]

@@ -136,7 +136,7 @@ def _about_rows(table: CheckedTable, frame: CheckedFrame, growing: Sequence[str]
         notes = "No text decodes to a card or phone number or an address."
         yield _between(DISGUISED, None, 0, notes, "masking")
     for name in growing:
-        yield _between(fell_column(name), None, 0, f"{name} is not less than in the snapshot before.", "only_grows")
+        yield _between(fell_column(name), None, 0, f"{name} is not less than in an earlier snapshot.", "only_grows")
 
 
 def _between(column: str, least: float | None, most: float | None, notes: str, rule: str) -> Expectation:

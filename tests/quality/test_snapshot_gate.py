@@ -116,11 +116,11 @@ def test_a_good_snapshot_passes_and_has_data_docs(gate: SnapshotGate, path: Path
     [
         (row("a", "-0.0001"), "TotalLoyaltyPoints is at least 0. Failing rows: 1."),
         (row("a", count=None), "InvoiceCount is always there. Failing rows: 1."),
-        (row("a", count=1), "InvoiceCount is not less than in the snapshot before. Failing rows: 1."),
-        (row("a", "9.9999"), "TotalLoyaltyPoints is not less than in the snapshot before. Failing rows: 1."),
+        (row("a", count=1), "InvoiceCount is not less than in an earlier snapshot. Failing rows: 1."),
+        (row("a", "9.9999"), "TotalLoyaltyPoints is not less than in an earlier snapshot. Failing rows: 1."),
         (
             row("a", LastInvoiceTime=NOON - datetime.timedelta(seconds=1)),
-            "LastInvoiceTime is not less than in the snapshot before. Failing rows: 1.",
+            "LastInvoiceTime is not less than in an earlier snapshot. Failing rows: 1.",
         ),
     ],
 )
@@ -153,6 +153,36 @@ def test_a_quarantined_snapshot_is_released_by_a_person_and_readers_stay_at_the_
     quarantine.discard("2-2", Decision("meera", "a mistake"))
     assert last_good_version(settings.run_dir, "rewards") == 1
     assert last_good_version(settings.run_dir, "hadoop_export") is None
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_fell_is_still_less_in_the_next_snapshot_unless_the_last_good_one_is_gone(
+    gate: SnapshotGate, path: Path, settings: QualitySettings, *, readable: bool
+) -> None:
+    snapshot(path, 0, [row("a", count=9)])
+    assert decide(gate).passed
+    good = DeltaTable(path).file_uris()
+    for version in (1, 2):
+        snapshot(path, version, [row("a", count=8)])
+        assert decide(gate).reasons == ("InvoiceCount is not less than in an earlier snapshot. Failing rows: 1.",)
+        assert last_good_version(settings.run_dir, "rewards") == 0
+    if not readable:
+        for file in good:
+            Path(file).unlink()
+    snapshot(path, 3, [row("a", count=8)])
+    assert decide(gate).passed is not readable
+
+
+def test_a_snapshot_is_compared_with_one_that_was_released(
+    gate: SnapshotGate, path: Path, settings: QualitySettings
+) -> None:
+    for version, count in enumerate((9, 8)):
+        snapshot(path, version, [row("a", count=count)])
+        decide(gate)
+    decision = Decision("meera", "a return", ("only_grows",))
+    Quarantine("rewards", gate, settings, ManualClock(6)).release("1-1", decision)
+    snapshot(path, 2, [row("a", count=8)])
+    assert decide(gate).passed
 
 
 def test_a_version_that_is_gone_is_not_released(gate: SnapshotGate, path: Path) -> None:
@@ -311,12 +341,12 @@ def test_a_snapshot_is_checked_by_its_own_columns_where_the_schema_has_got_more(
     by_schema(path, 0, [row("a"), row("b")], "InvoiceCount")
     assert decide(gate).reasons == ()
     by_schema(path, 1, [row("a", "9", 1)])
-    assert decide(gate).reasons == ("TotalLoyaltyPoints is not less than in the snapshot before. Failing rows: 1.",), (
+    assert decide(gate).reasons == ("TotalLoyaltyPoints is not less than in an earlier snapshot. Failing rows: 1.",), (
         "a column that is new has no earlier value"
     )
     by_schema(path, 2, [row("a", "9", None), row("b", "9", -1)])
     assert "InvoiceCount is always there. Failing rows: 1." in decide(gate).reasons
-    by_schema(path, 3, [row("a", "9", "few")], InvoiceCount="string")  # type: ignore[arg-type]
+    by_schema(path, 3, [row("a", "10", "few")], InvoiceCount="string")  # type: ignore[arg-type]
     assert decide(gate).reasons == ()
 
 
