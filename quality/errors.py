@@ -23,7 +23,10 @@ def wrong_condition(table: str, sql: str, reason: object) -> ValidationError:
 
 
 class StagedTableError(StateError):
-    """The staged table was rewritten or has no change data feed. Nothing was decided; the message has the remedy."""
+    """The staged table was rewritten or recreated, or has no change data feed. Nothing was decided.
+
+    The message has the remedy.
+    """
 
 
 class ReleaseRefusedError(RefusedError):

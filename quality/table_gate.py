@@ -98,13 +98,13 @@ class TableGate:
         """The batch to decide on; None if there is none. Starts no Spark.
 
         Raises:
-            StagedTableError: the staged table has no change data feed to read additions from.
+            StagedTableError: the staged table has no change data feed to read additions from, or was recreated.
         """
         staged = _open(self._staged)
         if staged is None:
             return None
-        decided = max(self._published_up_to(), self._archive.last_version())
-        if staged.version() <= decided:
+        decided = self._decided_up_to(staged)
+        if staged.version() == decided:
             return None
         if staged.metadata().configuration.get("delta.enableChangeDataFeed") != "true":
             msg = f"{self._staged} has no change data feed: set its property delta.enableChangeDataFeed"
@@ -150,10 +150,11 @@ class TableGate:
         If `publish_as` returns a publication, the rows are published. Repeating that publishes them only once.
 
         Raises:
-            ValidationError, StagedTableError: as `decide` does.
+            ValidationError, StagedTableError: as `decide` does; the latter also if the staged table was recreated.
         """
         from quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
+        self._decided_up_to(delta_table(self._staged))
         found: list[Outcome] = []
         with self._measured(batch) as rows:
             beside = self._checks_outside_suite(rows, batch)
@@ -213,6 +214,7 @@ class TableGate:
             decided_at_ms=self._clock.now_ms(),
             outcomes=outcomes,
             profile=rows.profile,
+            staged_id=str(delta_table(self._staged).metadata().id),
         )
 
     def _checks_outside_suite(self, rows: _Measured, batch: Batch) -> tuple[Outcome, ...]:
@@ -331,6 +333,25 @@ class TableGate:
             return None
         version = batch.last_version
         return self._spark().read.format("delta").option("versionAsOf", version).load(str(self._staged))
+
+    def _decided_up_to(self, staged: DeltaTable) -> int:
+        """The last staged version that was decided on; -1 if there is none.
+
+        Raises:
+            StagedTableError: the decisions are on another table, which this one has replaced.
+        """
+        decided = max(self._published_up_to(), self._archive.last_version())
+        last = self._archive.last()
+        other = last is not None and last.staged_id not in {"", str(staged.metadata().id)}
+        if other or staged.version() < decided:
+            name = self._table.name
+            folders = (self._published, self._settings.verdict_dir(name), self._settings.resolution_dir(name))
+            msg = (
+                f"{self._staged} was recreated: versions up to {decided} of the table before were decided on. Put that "
+                f"table back. Or, to check the new one from its version 0, move away {', '.join(map(str, folders))}"
+            )
+            raise StagedTableError(msg)
+        return decided
 
     def _published_up_to(self) -> int:
         published = _open(self._published)

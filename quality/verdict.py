@@ -67,7 +67,8 @@ class Outcome:
 class Verdict:
     """The decision on the rows that the staged versions `first_version` to `last_version`, both inclusive, added.
 
-    For a store both are the version of its snapshot.
+    For a store both are the version of its snapshot. `staged_id` is the id of the staged table, which a recreated one
+    doesn't have; empty if it isn't known, and for a store.
     """
 
     table: str
@@ -78,6 +79,7 @@ class Verdict:
     decided_at_ms: int
     outcomes: tuple[Outcome, ...] = field(default=())
     profile: Profile = field(default_factory=dict)
+    staged_id: str = ""
 
     @property
     def passed(self) -> bool:

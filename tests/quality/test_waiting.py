@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from quality.errors import StagedTableError
+from quality.gate import Batch, no_session
 from quality.settings import QualitySettings
 from quality.table_gate import TableGate, Waiting, waiting_of
+from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from state.clock import ManualClock
 from tests.local_tables import local_table
@@ -47,6 +52,33 @@ def test_a_commit_that_does_not_say_how_many_rows_it_added_makes_the_number_unkn
     assert waiting(settings) == Waiting(0, 1, None)
 
 
+@pytest.mark.parametrize(
+    ("versions", "id_kept"), [(1, True), (2, True), (3, True), (1, False)], ids=["fewer", "as many", "more", "no id"]
+)
+def test_a_recreated_table_is_refused_until_the_decisions_on_the_one_before_are_moved_away(
+    settings: QualitySettings, versions: int, *, id_kept: bool
+) -> None:
+    stage(settings, line(1))
+    stage(settings, line(2))
+    staged = local_table(settings, EXPORT.staged_name)
+    staged_id = str(DeltaTable(staged).metadata().id) if id_kept else ""
+    verdict = Verdict(EXPORT.name, Status.QUARANTINED, 0, 1, 2, CLOCK.now_ms(), staged_id=staged_id)
+    VerdictArchive(settings.verdict_dir(EXPORT.name)).put(verdict)
+    assert waiting(settings) is None
+
+    staged.rename(staged.with_name("before"))
+    for number in range(versions):
+        stage(settings, line(number))
+    folders = [settings.delta_table(EXPORT.name), settings.verdict_dir(EXPORT.name)]
+    remedy = rf"was recreated.*up to 1.*move away {re.escape(', '.join(map(str, folders)))}, .*resolutions"
+    with pytest.raises(StagedTableError, match=remedy):
+        waiting(settings)
+    with pytest.raises(StagedTableError, match=remedy):
+        TableGate(EXPORT, settings, CLOCK, no_session).check_again(Batch(0, 1), lambda _: None)
+    settings.verdict_dir(EXPORT.name).rename(settings.run_dir / "moved away")
+    assert waiting(settings) == Waiting(0, versions - 1, versions)
+
+
 @pytest.mark.spark
 def test_what_was_decided_waits_no_more_and_rows_that_spark_stages_are_counted(
     settings: QualitySettings, spark: SparkSession
@@ -55,8 +87,8 @@ def test_what_was_decided_waits_no_more_and_rows_that_spark_stages_are_counted(
     gate = TableGate(EXPORT, settings, CLOCK, lambda: spark)
     batch = gate.pending()
     assert batch is not None
-    gate.decide(batch)
-    assert waiting(settings) is None
     staged = str(local_table(settings, EXPORT.staged_name))
+    assert gate.decide(batch).staged_id == str(DeltaTable(staged).metadata().id)
+    assert waiting(settings) is None
     spark.read.format("delta").load(staged).write.format("delta").mode("append").save(staged)
     assert waiting(settings) == Waiting(1, 1, 2)
