@@ -13,11 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.catalogue.entry import Entry, entry_of_store
 from spark_apps.catalogue.registration import is_configured, try_to_register
 from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.engine.stream import facts_of
 from spark_apps.registry import APPS
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.lease import job_lease
 from spark_apps.runtime.session import leased_session
-from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
+from spark_apps.runtime.topics import Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_columns
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WRITER = "spark_apps.snapshot"
+
+_READING_MS = 3_600_000
+"""Time to read a changelog in, while its cleaner goes on; and how old tombstones of an unfinished batch may be."""
 
 _log = structlog.get_logger(__name__)
 
@@ -83,7 +87,8 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
 
         def taken(store: StoreSpec) -> SnapshotSummary:
             entry = entry_of_store(store, APPS[store.app], settings)
-            manifest, changed_keys = Snapshot(spark, settings, store, topics, entry).take(batch)
+            run = Snapshot(spark, settings, store, topics, entry, now_ms=clock.now_ms())
+            manifest, changed_keys = run.take(batch)
             if is_configured(settings):
                 try_to_register(spark, entry)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
@@ -112,15 +117,23 @@ def each_taken(stores: Sequence[StoreSpec], take: Callable[[StoreSpec], Snapshot
 
 
 class Snapshot:
-    """One run on an open session."""
+    """One run on an open session. It began at `now_ms`, before it reads anything."""
 
     def __init__(
-        self, spark: SparkSession, settings: AppSettings, store: StoreSpec, topics: Topics, entry: Entry
+        self,
+        spark: SparkSession,
+        settings: AppSettings,
+        store: StoreSpec,
+        topics: Topics,
+        entry: Entry,
+        *,
+        now_ms: int,
     ) -> None:
         self._spark = spark
         self._settings = settings
         self._store = store
         self._topics = topics
+        self._now_ms = now_ms
         self._path = entry.path
         self._table = SnapshotTable(spark, entry)
         self._values = values_of(store, settings)
@@ -135,21 +148,26 @@ class Snapshot:
         # The batch's records lie before end offsets that are read after the batch.
         bounds = self._topics.bounds([self._store.changelog_topic])
         vouched = self._vouched()
+        whole = range_to_fold(self._store.changelog_topic, None, bounds)
         if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:
-            return (vouched.manifest, None) if batch is None else self._taken_over(bounds, batch, vouched.version)
+            if batch is None:
+                return vouched.manifest, None
+            return self._folded_anew(whole, batch, replace(vouched, manifest=self._first_manifest(whole)))
         before = None if vouched is None else vouched.manifest
         changelog = range_to_fold(self._store.changelog_topic, before, bounds)
         if vouched is None:
-            vouched = VouchedVersion(0, self._first_manifest(changelog))
+            vouched = VouchedVersion(0, self._first_manifest(whole))
             self._table.create(vouched.manifest)
         if batch is None or (changelog.is_empty and not self._evolves(vouched.manifest)):
             return vouched.manifest, None
         records, changelog = self._committed(changelog, batch)
         if changelog.is_empty and not self._evolves(vouched.manifest):
             return vouched.manifest, None
+        if self._lacks_deletions(vouched.manifest):
+            return self._folded_anew(whole, batch, vouched)
         check_proven(self._path, vouched, self._values)
         with errors_of_tasks():  # the registry may stop answering the workers
-            return self._written(records, changelog, batch, vouched.version, vouched.manifest)
+            return self._written(records, changelog, batch, vouched, anew=False)
 
     def _evolves(self, before: SnapshotManifest) -> bool:
         """Whether the next snapshot has other columns."""
@@ -162,11 +180,21 @@ class Snapshot:
             raise damaged(self._path, f"at {self._path} was not written by a snapshot")
         return found
 
-    def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch, version: int) -> tuple[SnapshotManifest, int]:
-        """The first snapshot after a change of generation: it replaces all that the table has."""
-        changelog = range_to_fold(self._store.changelog_topic, None, bounds)
+    def _lacks_deletions(self, before: SnapshotManifest) -> bool:
+        """Whether the changelog may have lost tombstones of rows that the snapshot `before` still has."""
+        if not before.row_count:
+            return False
+        topic = self._store.changelog_topic
+        kept_ms = facts_of({topic: topic}, self._settings)[topic].delete_retention_ms
+        return self._now_ms - before.read_at_ms >= kept_ms - _READING_MS
+
+    def _folded_anew(
+        self, whole: ChangelogRange, batch: CommittedBatch, vouched: VouchedVersion
+    ) -> tuple[SnapshotManifest, int]:
+        """Replaces all that the table has: after a change of generation, or if tombstones may be gone."""
+        _log.info("changelog_folded_from_its_beginning", store=self._store.name, topic=whole.topic)
         with errors_of_tasks():
-            return self._written(*self._committed(changelog, batch), batch, version, None)
+            return self._written(*self._committed(whole, batch), batch, vouched, anew=True)
 
     def _committed(self, changelog: ChangelogRange, batch: CommittedBatch) -> tuple[DataFrame, ChangelogRange]:
         """The records of a range, and the part of it that ends with `batch`."""
@@ -179,34 +207,36 @@ class Snapshot:
         records: DataFrame,
         changelog: ChangelogRange,
         batch: CommittedBatch,
-        version: int,
-        before: SnapshotManifest | None,
+        vouched: VouchedVersion,
+        *,
+        anew: bool,
     ) -> tuple[SnapshotManifest, int]:
-        """Merges the changes into the snapshot `before`; None: they replace all rows of `version`.
+        """Merges the changes into the vouched snapshot; `anew`: they replace all its rows.
 
         Where the columns change, all rows are written again: an old row may have the new field already.
         """
         if self._values.registry is not None:  # Spark's workers need it, and their errors are hard to read
             self._values.registry.ids(value_subject(self._store.changelog_topic))
-        first = before or self._first_manifest(changelog)
-        columns = self._values.next_columns(first)
+        before = vouched.manifest
+        columns = self._values.next_columns(before)
         changes = with_columns(newest_by_key(records, changelog), columns, self._values).persist()
         try:
-            self._check_fields(changes, first=before is None or not before.row_count)
+            self._check_fields(changes, first=not before.row_count)
             rows = changes.where("_value is not null")
-            content = content_of(rows) if before is None else self._table.change(changes, before)
+            content = content_of(rows) if anew else self._table.change(changes, before)
             manifest = replace(
-                first,
+                before,
                 generation=self._settings.generation,
                 schema_version=self._store.schema_version,
                 changelog_offsets=dict(changelog.end),
                 source_offsets=batch.source,
                 row_count=content.row_count,
                 digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
-                delta_version=version + 1,
+                delta_version=vouched.version + 1,
                 columns=columns,
+                read_at_ms=self._now_ms,
             )
-            if before is None:
+            if anew:
                 self._table.replace(rows, manifest)
             elif self._evolves(before):
                 kept = with_columns(self._table.kept(changes), columns, self._values)
@@ -259,5 +289,6 @@ class Snapshot:
             writer=WRITER,
             delta_version=0,
             by_schema=self._store.by_schema,
+            read_at_ms=self._now_ms,
         )
         return replace(manifest, columns=self._values.next_columns(manifest))

@@ -4,8 +4,8 @@ A JSON object whose keys are the fields of `SnapshotManifest`, partitions as tex
 
     {"app": "pos", "by_schema": false, "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
      "columns": [["Tier", "string"]], "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1,
-     "row_count": 811, "schema_version": 1, "source_offsets": {"pos": {"0": 4400}}, "store": "rewards",
-     "writer": "spark_apps.snapshot"}
+     "read_at_ms": 1760000000000, "row_count": 811, "schema_version": 1, "source_offsets": {"pos": {"0": 4400}},
+     "store": "rewards", "writer": "spark_apps.snapshot"}
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class SnapshotManifest:
     `changelog_offsets` and `source_offsets` are next offsets: all records below them are in the snapshot. Reading the
     sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are those of its rows, per
     changelog partition. `columns` are the columns that follow from values, SQL type by name, in their order.
-    `by_schema` says whether values are by schemas of a registry.
+    `by_schema` says whether values are by schemas of a registry. `read_at_ms` is when the run that made it began,
+    epoch milliseconds. Deletions since then may be gone from the changelog once its `delete.retention.ms` has passed.
     """
 
     store: str
@@ -44,6 +45,7 @@ class SnapshotManifest:
     delta_version: int
     columns: Mapping[str, str] = field(default_factory=dict)
     by_schema: bool = False
+    read_at_ms: int = 0
 
     def to_json(self) -> str:
         """The manifest as JSON. Equal manifests give equal text."""
@@ -65,6 +67,7 @@ class SnapshotManifest:
             "delta_version": self.delta_version,
             "columns": [[name, kind] for name, kind in self.columns.items()],
             "by_schema": self.by_schema,
+            "read_at_ms": self.read_at_ms,
         }
 
     @property
@@ -95,6 +98,7 @@ class SnapshotManifest:
                 delta_version=content["delta_version"],
                 columns={str(name): str(kind) for name, kind in content["columns"]},
                 by_schema=content["by_schema"],
+                read_at_ms=content["read_at_ms"],
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is not a snapshot manifest: was the table written by something else?"

@@ -44,6 +44,7 @@ class App:
     store: StoreSpec
     encode: Callable[[str], bytes] = lambda word: b'{"Word":"%s","At":1500}' % word.encode()
     content: dict[bytes, bytes] = field(default_factory=dict)
+    now_ms: int = 1_760_000_000_000
 
     def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
         """Writes a batch's changes: words by key, None deletes."""
@@ -82,7 +83,8 @@ class App:
         entry = entry_of_store(self.store, app, self.settings)
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
         batch = CommittedBatch.of(checkpoint, self.settings.generation)
-        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka), entry).take(batch)
+        topics = Topics(self.broker.kafka)
+        return Snapshot(self.spark, self.settings, self.store, topics, entry, now_ms=self.now_ms).take(batch)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""

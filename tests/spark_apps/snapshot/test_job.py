@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _numbers = itertools.count()
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 WORDS = (ValueField("Word", "string"), ValueField("At", "timestamp"))
 
 
@@ -157,6 +159,32 @@ def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
     app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
     with pytest.raises(ChangelogError, match="move the table words away"):
         app.snapshot()
+
+
+def test_a_row_whose_tombstone_is_gone_leaves_the_snapshot(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread"})
+    app.commit(0)
+    first, _ = app.snapshot()
+    # The cleaner leaves neither the row nor its tombstone, and later records behind the snapshot's end.
+    app.broker.delete_topic(app.store.changelog_topic)
+    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    app.content = {}
+    app.write(1, {"b": "bread", "c": "cider", "d": "dough", "e": "endive"})
+    app.write(2, {"e": "egg"})
+    app.commit(2)
+    app.now_ms += DAY_MS - HOUR_MS
+    second, changed = app.snapshot()
+    assert (second.delta_version, second.read_at_ms, changed) == (first.delta_version + 1, app.now_ms, 4)
+    app.check(second)
+    assert proven(app) == ()
+    assert app.snapshot() == (second, None)
+
+    app.write(3, {"c": None, "d": "date"})
+    app.commit(3)
+    app.now_ms += DAY_MS - HOUR_MS - 1
+    third, changed = app.snapshot()
+    assert changed == 2, "Kafka keeps tombstones for a day by default"
+    app.check(third)
 
 
 @pytest.mark.long("test_job.py has a generation without a row, which takes the table over as well")

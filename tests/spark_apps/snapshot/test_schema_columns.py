@@ -162,6 +162,15 @@ def test_columns_come_and_never_go(shop: Shop) -> None:
     shop.check(shop.snapshot()[0])
     assert proven(shop) == ()
 
+    shop.write(4, {"b": None})
+    shop.commit(4)
+    shop.now_ms += 86_400_000  # tombstones may be gone: all rows are replaced
+    manifest, changed = shop.snapshot()
+    assert changed == 5
+    shop.check(manifest)
+    assert shop.columns == ["card", "amount", "till", "paid"]
+    assert proven(shop) == ()
+
 
 @pytest.mark.long("tests/state/snapshots/test_schema_proof.py")
 def test_a_column_that_changed_in_the_table_is_found_and_undone(
