@@ -30,7 +30,6 @@ from state.snapshots.columns import sql_types
 from state.snapshots.damage import delta_table
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
-from state.store_definitions import ServedKind
 
 _log = structlog.get_logger(__name__)
 
@@ -42,14 +41,13 @@ def describe(settings: AppSettings, clock: Clock) -> Description:
         settings: run directory and broker. If the broker doesn't answer, the partitions of the snapshots stay.
         clock: for the time of the description.
     """
-    specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
     for path, manifest in _snapshots(settings.tables):
         journal = JournalFile(settings.durable, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
-            found[manifest.store] = _of_snapshot(path, manifest, journal, specs.get(manifest.store))
-    for store in specs.values():
+            found[manifest.store] = _of_snapshot(path, manifest, journal)
+    for store in (store for app in APPS.values() for store in app.stores):
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
             found[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
     return Description(clock.now_ms(), _with_partitions(found, settings), dict(_topologies(settings)))
@@ -81,16 +79,14 @@ def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
             _log.warning("table_not_read", table=path.name, error=str(error))
 
 
-def _of_snapshot(
-    path: Location, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
-) -> RunningStore:
+def _of_snapshot(path: Location, manifest: SnapshotManifest, journal: Journal | None) -> RunningStore:
     table, name = delta_table(path), manifest.store
     return RunningStore(
         store=name,
         app=manifest.app,
         topic=_first_topic(journal, name, manifest.changelog_topic),
-        kind=(ServedKind.KEY_VALUE if spec is None else spec.kind).value,
-        score_field=None if spec is None else spec.score_field,
+        kind=manifest.kind.value,
+        score_field=manifest.score_field,
         generation=manifest.generation,
         migrations=_migrations(journal, name),
         fields={**_fields(table), **(BY_SCHEMA if manifest.by_schema else {})},

@@ -235,6 +235,8 @@ class Snapshot:
                 delta_version=vouched.version + 1,
                 columns=columns,
                 read_at_ms=self._now_ms,
+                kind=self._store.kind,
+                score_field=self._store.score_field,
             )
             if anew:
                 self._table.replace(rows, manifest)
@@ -290,5 +292,7 @@ class Snapshot:
             delta_version=0,
             by_schema=self._store.by_schema,
             read_at_ms=self._now_ms,
+            kind=self._store.kind,
+            score_field=self._store.score_field,
         )
         return replace(manifest, columns=self._values.next_columns(manifest))

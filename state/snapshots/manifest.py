@@ -4,8 +4,8 @@ A JSON object whose keys are the fields of `SnapshotManifest`, partitions as tex
 
     {"app": "pos", "by_schema": false, "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
      "columns": [["Tier", "string"]], "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1,
-     "read_at_ms": 1760000000000, "row_count": 811, "schema_version": 1, "source_offsets": {"pos": {"0": 4400}},
-     "store": "rewards", "writer": "spark_apps.snapshot"}
+     "kind": "keyvalue", "read_at_ms": 1760000000000, "row_count": 811, "schema_version": 1, "score_field": null,
+     "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "spark_apps.snapshot"}
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import orjson
 from state.changelog.position import Position
 from state.errors import SerializationError
 from state.snapshots.digest import from_hex, to_hex
+from state.store_definitions import ServedKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class SnapshotManifest:
     changelog partition. `columns` are the columns that follow from values, SQL type by name, in their order.
     `by_schema` says whether values are by schemas of a registry. `read_at_ms` is when the run that made it began,
     epoch milliseconds. Deletions since then may be gone from the changelog once its `delete.retention.ms` has passed.
+    `kind` and `score_field` are those of the store's spec.
     """
 
     store: str
@@ -46,6 +48,8 @@ class SnapshotManifest:
     columns: Mapping[str, str] = field(default_factory=dict)
     by_schema: bool = False
     read_at_ms: int = 0
+    kind: ServedKind = ServedKind.KEY_VALUE
+    score_field: str | None = None
 
     def to_json(self) -> str:
         """The manifest as JSON. Equal manifests give equal text."""
@@ -68,6 +72,8 @@ class SnapshotManifest:
             "columns": [[name, kind] for name, kind in self.columns.items()],
             "by_schema": self.by_schema,
             "read_at_ms": self.read_at_ms,
+            "kind": self.kind.value,
+            "score_field": self.score_field,
         }
 
     @property
@@ -99,6 +105,8 @@ class SnapshotManifest:
                 columns={str(name): str(kind) for name, kind in content["columns"]},
                 by_schema=content["by_schema"],
                 read_at_ms=content["read_at_ms"],
+                kind=ServedKind(content["kind"]),
+                score_field=content["score_field"],
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is not a snapshot manifest: was the table written by something else?"

@@ -30,6 +30,7 @@ from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Plan, Verdict, plan_changes
 from state.program import ExitCode
+from state.store_definitions import ServedKind
 from tests.snapshot_tables import rows_of, write_snapshot
 
 REWARDS = POS.stores[0]
@@ -75,6 +76,24 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert rewards.size_bytes > 0
     assert rewards.fields == _rewards().fields
     assert not plan_changes(declared_stores(), _running(settings)).breaks
+
+
+def test_the_kind_of_a_store_is_that_of_its_snapshot_and_not_of_the_new_code(settings: AppSettings) -> None:
+    write_snapshot(
+        settings.delta_table("rewards"),
+        ROWS,
+        REWARDS.value_fields,
+        store="rewards",
+        app="pos",
+        changelog_topic=REWARDS.changelog_topic,
+        kind=ServedKind.RANKED,
+        score_field="InvoiceCount",
+    )
+    running = _running(settings)
+    assert (running.stores["rewards"].kind, running.stores["rewards"].score_field) == ("ranked", "InvoiceCount")
+    (change,) = plan_changes([_rewards()], running).changes
+    assert change.verdict is Verdict.BREAKS
+    assert "It would be read as keyvalue, but its keys are ranked keys" in " ".join(change.details)
 
 
 def test_a_store_whose_changelog_is_gone_has_the_partitions_of_its_snapshot(

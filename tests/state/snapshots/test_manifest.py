@@ -5,6 +5,7 @@ import pytest
 from state.changelog.position import Position
 from state.errors import SerializationError
 from state.snapshots.manifest import SnapshotManifest
+from state.store_definitions import ServedKind
 
 MANIFEST = SnapshotManifest(
     store="rewards",
@@ -20,13 +21,15 @@ MANIFEST = SnapshotManifest(
     delta_version=3,
     columns={"Tier": "string", "Points": "decimal(18,4)"},
     read_at_ms=1_760_000_000_000,
+    kind=ServedKind.RANKED,
+    score_field="Points",
 )
 TEXT = (
     '{"app":"pos","by_schema":false,"changelog_offsets":{"0":1200,"1":7},"changelog_topic":"pos-rewards-changelog",'
     '"columns":[["Tier","string"],["Points","decimal(18,4)"]],'
     '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,'
-    '"read_at_ms":1760000000000,"row_count":811,'
-    '"schema_version":1,"source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
+    '"kind":"ranked","read_at_ms":1760000000000,"row_count":811,'
+    '"schema_version":1,"score_field":"Points","source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
 )
 
 
@@ -36,7 +39,13 @@ def test_a_manifest_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", "null", TEXT.replace("00d5", "zzzz"), TEXT.replace('{"pos":{"0":4400}}', "7")]
+    "text",
+    [
+        *("", "{", "[]", "{}", "null"),
+        TEXT.replace("00d5", "zzzz"),
+        TEXT.replace('{"pos":{"0":4400}}', "7"),
+        TEXT.replace("ranked", "odd"),
+    ],
 )
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(SerializationError):
