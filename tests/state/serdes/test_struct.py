@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -39,6 +41,53 @@ def test_a_decimal_that_is_no_number_is_refused(amount: str) -> None:
 def test_a_text_may_say_that_it_is_no_number() -> None:
     price = Price(Decimal(1), ["NaN", "Infinity"])
     assert StructSerde(Price).deserialize(StructSerde(Price).serialize(price)) == price
+
+
+class Spread(NamedTuple):
+    low: float
+    high: float
+
+
+@dataclass(eq=False)
+class Reading:
+    mean: float | None
+    parts: list[Reading]
+    by_name: dict[str, list[float | None]]
+    spread: Spread | None = None
+
+
+class Envelope(msgspec.Struct):
+    content: msgspec.Raw
+    mean: float | None = None
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (float, NAN),
+        (float | None, INFINITY),
+        (Any, {"mean": [-INFINITY]}),
+        (object, NAN),
+        (Reading, Reading(NAN, [], {})),
+        (Reading, Reading(None, [Reading(NAN, [], {})], {})),
+        (Reading, Reading(1.0, [], {"a": [None, -INFINITY]})),
+        (Reading, Reading(1.0, [], {}, Spread(1.0, NAN))),
+    ],
+)
+def test_a_float_that_is_no_number_is_refused_and_not_written_as_null(type_: Any, value: object) -> None:
+    with pytest.raises(SerializationError, match=r"(nan|inf) is not a JSON number"):
+        StructSerde(type_).serialize(value)
+
+
+def test_floats_beside_none_are_no_reason_to_refuse() -> None:
+    reading = Reading(None, [Reading(1.5, [], {})], {"null": [None, 2.5]}, Spread(1.0, 2.0))
+    data = StructSerde(Reading).serialize(reading)
+    found = StructSerde(Reading).deserialize(data)
+    assert (found.mean, found.parts[0].mean, found.by_name) == (None, 1.5, {"null": [None, 2.5]})
+    assert StructSerde(Envelope).serialize(Envelope(msgspec.Raw(b"[null]"))) == b'{"content":[null],"mean":null}'
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"amount": "x"}', b'{"amount": 1', b"\xff", b'{"amount":"1"} trailing'])
