@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from state.errors import UnknownStoreError
 from state.stores.record_context import RecordContext
+from state.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from state.stores.suppliers import StoreSupplier
 from state.topology.dropped_records import DroppedRecords
 from state.topology.functions import Push
@@ -61,6 +62,10 @@ class Wiring:
         for node in nodes:
             for spec in node.stores:
                 self.stores[spec.name] = opened(spec, self._supplier, self.context)
+        # Its rows may not show it: the last one that moved it may have been deleted.
+        times = self._progress.get("times", {})
+        for name, time in self._store_times():
+            time.observe(times.get(name, NOTHING_SEEN_MS))
         for node in nodes:
             node.realise(self)
 
@@ -126,10 +131,17 @@ class Wiring:
         """How far an operator had emitted windows on close."""
         return int(self._progress.get("emitted", {}).get(name, -1))
 
+    def _store_times(self) -> Iterator[tuple[str, StoreStreamTime]]:
+        """The stream times of stores whose rows live by it, under their names in the progress."""
+        for name, store in self.stores.items():
+            if isinstance(store, TypedStore) and isinstance(store.store, TimedStore):
+                yield f"store {name}", store.store.stream_time
+
     def progress(self) -> dict[str, Any]:
         """What the next instance of the task needs."""
         return {
-            "times": {name: time.now_ms for name, time in self.times.items()},
+            "times": {name: time.now_ms for name, time in self.times.items()}
+            | {name: time.observed_ms for name, time in self._store_times()},
             "emitted": {name: until() for name, until in self.emitted.items()},
             "timers": self.timers.due(),
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from state.stores.bytes_store import BytesStore
 from state.stores.suppliers import MemorySupplier, RocksDBSupplier
-from state.topology import JoinWindows, Store, StreamsBuilder, SubTopology, sessions, tumbling, until_limit
+from state.topology import JoinWindows, Store, StoreKind, StreamsBuilder, SubTopology, sessions, tumbling, until_limit
 from state.topology.operators.process import ProcessorContext
 from state.topology.records import Batch, Record
 from state.topology.task import Task
@@ -126,6 +126,48 @@ def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
     one, other = batch(task, 30, 60), batch(restored, 30, 60)
     assert one.outputs == other.outputs
     assert sorted(one.changes, key=repr) == sorted(other.changes, key=repr)
+    task.close()
+    restored.close()
+
+
+class Keeper:
+    """Puts each value, or deletes its key where the value is 0."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.passing, self.windows = context.store("passing"), context.store("windows")
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        self.passing.put(key, value or None, timestamp_ms)
+        self.windows.put(key, value or None, timestamp_ms)
+
+
+def keeping() -> SubTopology:
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("passing", int, kind=StoreKind.TTL, ttl=10 * MS))
+    streams.add_store(Store("windows", int, kind=StoreKind.WINDOW, retention=10 * MS))
+    streams.stream("in", int).process(Keeper, stores=["passing", "windows"], values=int)
+    (sub_topology,) = streams.build().sub_topologies
+    return sub_topology
+
+
+def test_stream_time_of_a_store_outlives_a_restore_without_the_deletion_that_moved_it(
+    tmp_path: Path,
+) -> None:
+    task = Task(keeping(), 0, MemorySupplier())
+    batches = []
+    for offset, (key, value, timestamp_ms) in enumerate([(b"a", b"5", 0), (b"b", b"0", 20)]):
+        task.process([Record("in", 0, offset, timestamp_ms, key, value)])
+        batches.append(task.end_batch())
+        task.apply()
+    fresh = RocksDBSupplier(tmp_path)
+    for spec in keeping().stores:
+        backend = fresh.open(spec.name)
+        rows = [change for ended in batches for change in ended.changes if change.store == spec.name]
+        restore(spec, backend, [change for change in rows if change.value is not None])
+        backend.close()
+    restored = Task(keeping(), 0, fresh, progress=batches[-1].progress)
+    assert [one.store("passing").get("a") for one in (task, restored)] == [None, None]
+    assert [one.store("windows").fetch_one("a", 0) for one in (task, restored)] == [None, None]
     task.close()
     restored.close()
 
