@@ -24,7 +24,7 @@ from state.stores.session import SessionStore, check_session_retention
 from state.stores.suppliers import MemorySupplier, StoreSupplier
 from state.stores.ttl import TtlKeyValueStore, check_ttl
 from state.stores.upgrading import UpgradingStore
-from state.stores.versioned import VersionedKeyValueStore, check_history_retention
+from state.stores.versioned import VersionedKeyValueStore, check_history_retention, version_index
 from state.stores.window import WindowStore, check_retention
 
 K = TypeVar("K")
@@ -94,10 +94,11 @@ class StoreBuilder:
         """Opens a store that keeps each key's history for `history_retention_ms` of stream time, 0 or more.
 
         Raises:
-            ConfigurationError: the retention is negative; nothing was opened.
+            ConfigurationError: the retention is negative, nothing was opened; or the supplier's rows may be evicted.
         """
         check_history_retention(history_retention_ms)
-        return VersionedKeyValueStore(self._layers(), key_serde, value_serde, history_retention_ms=history_retention_ms)
+        layers = self._layers(version_index)
+        return VersionedKeyValueStore(layers, key_serde, value_serde, history_retention_ms=history_retention_ms)
 
     def ttl_key_value(
         self, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None

@@ -40,7 +40,7 @@ class StoreLayers:
         metered: the metered layer, if there is one.
         cache: the cache, if there is one.
         segments: the time segments of window and session stores.
-        expiry_index: the expiry index of stores with a TTL.
+        expiry_index: the expiry index of versioned stores and of stores with a TTL.
     """
 
     top: BytesStore

@@ -1,7 +1,8 @@
 """The versioned key-value store: every value a key had within the history retention, by the time it was valid from.
 
 A row below is one version: its key is in `state.keys.versions`; its value is one byte, 00 for a deletion or 01, then
-the serialized value.
+the serialized value. An expiry index has each version by the time that it is valid from. When the history no longer
+reaches back to that time, the versions that it replaced can go.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from state.errors import ConfigurationError
-from state.keys.versions import version_bounds, version_row_key, version_timestamp_ms
+from state.keys.versions import decode_version_row_key, version_bounds, version_row_key, version_timestamp_ms
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Serde
-from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from state.stores.expiry_index import ExpiryIndexStore
 from state.stores.layers import StoreLayers
 from state.stores.stream_time import TimedStore, check_key_and_time, clamped
 
@@ -27,6 +29,7 @@ NOT_PUT_MS = -(1 << 63)
 
 _DELETED = b"\x00"
 _PRESENT = b"\x01"
+_LEAST_DUE = 1000
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
@@ -47,7 +50,10 @@ class VersionedKeyValueStore(TimedStore[K, V]):
     """Values with the time that they are valid from. Made by `StoreBuilder.versioned_key_value`.
 
     Records may come out of order: a version takes its place by its timestamp. One that is older than stream time minus
-    the history retention is dropped and counted. The latest version of a key never expires. One writer, many readers.
+    the history retention is dropped and counted. The latest version of a key never expires, unless it is a deletion.
+    One writer, many readers.
+
+    Versions that no query can reach any more stay on disk until `flush`, in a task until a batch ends.
     """
 
     def __init__(
@@ -55,7 +61,11 @@ class VersionedKeyValueStore(TimedStore[K, V]):
     ) -> None:
         check_history_retention(history_retention_ms)
         super().__init__(layers, key_serde, value_serde, retention_ms=history_retention_ms)
+        if layers.expiry_index is None:
+            raise ConfigurationError("a versioned store needs an expiry index below; use the builder")
+        self._index: ExpiryIndexStore = layers.expiry_index
         self._retention_ms = history_retention_ms
+        self._puts = 0
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> int:
         """Adds a version; None means that the key was deleted at that time.
@@ -74,12 +84,10 @@ class VersionedKeyValueStore(TimedStore[K, V]):
             return NOT_PUT_MS
         # Encoded first: a value that its serde refuses must not move stream time.
         data = self._encode_key(key)
-        changes: list[Entry] = [
-            (version_row_key(data, timestamp_ms), _DELETED if value is None else _PRESENT + self._encode(value))
-        ]
+        row = (version_row_key(data, timestamp_ms), _DELETED if value is None else _PRESENT + self._encode(value))
         moved = self._time.observe(timestamp_ms)
-        changes += [(row_key, None) for row_key in self._outlived(data, timestamp_ms)]
-        self._write(changes, self._time.encoded() if moved else NO_METADATA)
+        self._puts += 1
+        self._write((row,), self._time.encoded() if moved else NO_METADATA)
         return self._replaced_at_ms(data, timestamp_ms)
 
     def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None:
@@ -130,6 +138,38 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                     break
         return records[::-1]
 
+    def flush(self) -> None:
+        """As for all stores; then deletes versions that no query can reach any more, a bounded number at a time.
+
+        Raises:
+            DiskFullError: nothing was lost; flush again once there is space.
+        """
+        super().flush()
+        due = self.delete_unreachable()
+        if due:
+            super().flush()
+            self.settle(due)
+
+    def delete_unreachable(self) -> list[bytes]:
+        """Deletes versions that no query can reach any more.
+
+        It looks at the keys of 1000 versions that left the history, and of two more for each put since the last call.
+        So the number that waits does not grow.
+
+        Returns:
+            What to `settle` once the deletions are on disk.
+        """
+        limit, self._puts = _LEAST_DUE + 2 * self._puts, 0
+        due = self._index.expired_keys(self._horizon_ms, limit)
+        keys = dict.fromkeys(decode_version_row_key(row_key)[0] for row_key in due)
+        if unreachable := [row_key for key in keys for row_key in self._unreachable(key)]:
+            self._write([(row_key, None) for row_key in unreachable])
+        return due
+
+    def settle(self, due: Sequence[bytes]) -> None:
+        """Ends a `delete_unreachable`: those of the rows that it looked at and that stay are not looked at again."""
+        self._index.take_out(due)
+
     def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
         return (version_timestamp_ms(row_key) for row_key, _ in rows)
 
@@ -154,16 +194,18 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                 return version_timestamp_ms(row_key)
         return VALID_TO_UNDEFINED_MS
 
-    def _outlived(self, key: bytes, newest_ms: int) -> list[bytes]:
-        """Row keys of versions that were replaced before the horizon: no query can reach them any more."""
-        horizon_ms = self._horizon_ms
-        if horizon_ms < 0:
-            return []
-        with self._top.scan(*version_bounds(key, min(horizon_ms, newest_ms))) as rows:
-            reachable = next(rows, None)
-            if reachable is None:
-                return []
-            return [row_key for row_key, _ in rows]
+    def _unreachable(self, key: bytes) -> list[bytes]:
+        """Row keys of the versions that were replaced, or are deletions, at the horizon."""
+        with self._top.scan(*version_bounds(key, self._horizon_ms)) as rows:
+            versions = list(rows)
+        # The newest is valid at the horizon. If it is a deletion, nothing is, as without it.
+        stays = 1 if versions and versions[0][1] != _DELETED else 0
+        return [row_key for row_key, _ in versions[stays:]]
+
+
+def version_index(inner: BytesStore) -> ExpiryIndexStore:
+    """The wrapper below a versioned store that finds each version by the time that it is valid from."""
+    return ExpiryIndexStore(inner, lambda row_key, _: version_timestamp_ms(row_key))
 
 
 def check_history_retention(history_retention_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
@@ -17,7 +17,7 @@ from state.stores.session import SessionStore
 from state.stores.suppliers import StoreSupplier
 from state.stores.transaction import TransactionStore
 from state.stores.ttl import TtlKeyValueStore
-from state.stores.versioned import VersionedKeyValueStore
+from state.stores.versioned import VersionedKeyValueStore, version_index
 from state.stores.window import WindowStore
 from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
@@ -148,12 +148,17 @@ class TypedStore:
             expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
         )  # fmt: skip
         self.store: StateStore[Any, Any] = _typed(spec, layers)
+        self._due: Sequence[bytes] = ()
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row; then tombstones of the rows that expire with this batch.
 
+        Of a versioned store, versions that no query can reach any more are among them.
+
         A row that the batch has written and that expires with it is not a change: it must not outlive the batch.
         """
+        if isinstance(self.store, VersionedKeyValueStore):
+            self._due = self.store.delete_unreachable()
         name, is_stamped, traces = self.spec.name, self.spec.timestamped, self._transaction.traces
         changed = self._transaction.changes()
         if self._segments is not None:
@@ -176,6 +181,9 @@ class TypedStore:
         self._transaction.commit()
         if self._segments is not None:
             self._segments.expire_before(self._horizon_ms)
+        if isinstance(self.store, VersionedKeyValueStore) and self._due:
+            self.store.settle(self._due)
+            self._due = ()
 
     @property
     def _horizon_ms(self) -> int:
@@ -222,6 +230,8 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
         return window_segments(inner, spec.retention_ms)
     if spec.kind is StoreKind.SESSION:
         return session_segments(inner, spec.retention_ms)
+    if spec.kind is StoreKind.VERSIONED:
+        return version_index(inner)
     return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 

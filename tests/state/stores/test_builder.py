@@ -29,7 +29,7 @@ Build = Callable[[StoreBuilder], StateStore[Any, Any]]
 KINDS: dict[str, tuple[Build, list[type]]] = {
     "key_value": (lambda b: b.key_value(UTF8, UTF8), []),
     "timestamped": (lambda b: b.timestamped_key_value(UTF8, UTF8), []),
-    "versioned": (lambda b: b.versioned_key_value(UTF8, UTF8, history_retention_ms=10), []),
+    "versioned": (lambda b: b.versioned_key_value(UTF8, UTF8, history_retention_ms=10), [ExpiryIndexStore]),
     "ttl": (lambda b: b.ttl_key_value(UTF8, UTF8, ttl_ms=10), [ExpiryIndexStore]),
     "window": (lambda b: b.window(UTF8, UTF8, window_size_ms=1, retention_ms=10), [SegmentedStore]),
     "session": (lambda b: b.session(UTF8, UTF8, retention_ms=10), [SegmentedStore]),

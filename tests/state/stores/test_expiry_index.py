@@ -86,6 +86,14 @@ def test_a_row_expires_at_its_time_and_not_before(store: ExpiryIndexStore) -> No
     assert [store.expired_keys(now_ms, 10) for now_ms in (-1, 99, 100, NEVER_MS)] == [[], [], [b"a"], []]
 
 
+def test_a_row_that_is_taken_out_stays_and_is_in_the_index_again_once_it_is_written(store: ExpiryIndexStore) -> None:
+    store.write([(key, stamped(b"1", 100, 0)) for key in (b"a", b"b")])
+    store.take_out([b"a", b"gone"])
+    assert ([key for key, _ in store.scan(None, None)], store.expired_keys(100, 10)) == ([b"a", b"b"], [b"b"])
+    store.write([(b"a", stamped(b"1", 100, 0))])
+    assert store.expired_keys(100, 10) == [b"a", b"b"]
+
+
 def test_a_deleted_range_takes_its_index_rows_along(store: ExpiryIndexStore) -> None:
     store.write([(key, stamped(b"1", 100, 0)) for key in (b"a", b"b", b"c")])
     store.delete_range(b"a", b"c")

@@ -34,5 +34,5 @@ def test_overheads_are_as_documented() -> None:
     documented = dict(re.findall(r"^\| (\w[\w ]*) \| (\d+)", DOCS, re.MULTILINE))
     assert int(documented["window"]) == segment + len(window_row_key(b"k", 1)) - 1
     assert int(documented["session"]) == segment + len(session_row_key(b"k", 1, 2)) - 1
-    assert int(documented["versioned"]) == len(version_row_key(b"k", 1)) - 1 + 1
+    assert int(documented["versioned"]) == len(b"d") + len(version_row_key(b"k", 1)) - 1 + 1
     assert int(documented["TTL"]) == len(b"d") + len(stamped(b"", 1, 1))

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidTimestampError, NullKeyError, SerializationError, StoreClosedError
-from state.keys.versions import version_row_key
+from state.keys.versions import decode_version_row_key, version_row_key
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
+from state.stores.caching import CacheBudget
+from state.stores.changelog_writer import InMemoryChangelog
 from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
+from state.stores.suppliers import MemorySupplier
 from state.stores.versioned import NOT_PUT_MS, VersionedKeyValueStore, VersionedRecord
 
 UTF8 = Utf8Serde()
@@ -23,6 +26,12 @@ PUTS = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sampled_from("xy
 
 def opened(history_retention_ms: int = 10) -> Versions:
     return StoreBuilder("versions").versioned_key_value(UTF8, UTF8, history_retention_ms=history_retention_ms)
+
+
+def versions_on_disk(store: Versions) -> list[tuple[str, int]]:
+    with store.layers.restore_target.scan(None, None) as rows:
+        found = [decode_version_row_key(row_key) for row_key, _ in rows]
+    return [(key.decode(), timestamp_ms) for key, timestamp_ms in found]
 
 
 class Model:
@@ -51,6 +60,14 @@ class Model:
         if value is None or (as_of_ms < self.now_ms - self.retention_ms and replaced_at_ms != -1):
             return None
         return VersionedRecord(value, valid_from_ms, replaced_at_ms)
+
+    def reachable(self) -> list[tuple[str, int]]:
+        horizon_ms = self.now_ms - self.retention_ms
+        valid = {key: max((at for name, at in self.versions if name == key and at <= horizon_ms), default=-1)
+                 for key in "ab"}  # fmt: skip
+        kept = [(key, at) for (key, at), value in self.versions.items()
+                if at > horizon_ms or (at == valid[key] and value is not None)]  # fmt: skip
+        return sorted(kept, key=lambda version: (version[0], -version[1]))
 
 
 @given(PUTS, st.integers(0, 30))
@@ -115,8 +132,44 @@ def test_versions_that_no_query_reaches_leave_the_disk() -> None:
     store = opened()
     for timestamp_ms in (0, 5, 10, 15):
         store.put("a", "v", timestamp_ms)
-    with store.layers.backend.scan(None, None) as rows:
-        assert len(list(rows)) == 3
+    store.flush()
+    assert versions_on_disk(store) == [("a", 15), ("a", 10), ("a", 5)]
+
+
+@given(PUTS, st.sets(st.integers(0, 11)), st.integers(0, 10))
+def test_a_flush_deletes_what_no_query_reaches_and_changes_no_answer(
+    puts: list[tuple[str, str | None, int]], flushed_after: set[int], retention_ms: int
+) -> None:
+    store, model = opened(retention_ms), Model(retention_ms)
+    for number, (key, value, timestamp_ms) in enumerate(puts):
+        assert store.put(key, value, timestamp_ms) == model.put(key, value, timestamp_ms)
+        if number in flushed_after:
+            store.flush()
+    store.flush()
+    for key in ("a", "b"):
+        assert store.get(key) == model.get(key, 1 << 40)
+        for as_of_ms in range(-1, 32):
+            assert store.get(key, as_of=as_of_ms) == model.get(key, as_of_ms)
+    assert versions_on_disk(store) == model.reachable()
+
+
+def test_versions_of_keys_that_are_not_written_any_more_go_a_bounded_number_at_a_time() -> None:
+    log = InMemoryChangelog()
+    builder = StoreBuilder("versions", MemorySupplier()).with_logging(log).with_caching(CacheBudget(max_entries=10_000))
+    store: Versions = builder.versioned_key_value(UTF8, UTF8, history_retention_ms=10)
+    for number in range(3000):
+        store.put(f"{number:04}", "v", 0)
+        store.delete(f"{number:04}", 1)
+    store.flush()
+    assert len(versions_on_disk(store)) == 6000
+    store.put("moves time", "v", 100)
+    left = [6000]
+    while left[-1] > 1:
+        store.flush()
+        left.append(len(versions_on_disk(store)))
+    assert left == [6000, 3997, 1997, 1]
+    last = {record.key: record.value for record in log.records}
+    assert sum(value is None for value in last.values()) == 6000
 
 
 def test_stream_time_outlives_a_reopen_and_a_restore() -> None:

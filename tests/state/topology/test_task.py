@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
+from state.keys.versions import decode_version_row_key
 from state.stores.bytes_store import BytesStore
 from state.stores.suppliers import MemorySupplier, RocksDBSupplier
 from state.topology import JoinWindows, Store, StoreKind, StreamsBuilder, SubTopology, sessions, tumbling, until_limit
@@ -134,18 +135,19 @@ class Keeper:
     """Puts each value, or deletes its key where the value is 0."""
 
     def init(self, context: ProcessorContext[str, int]) -> None:
-        self.passing, self.windows = context.store("passing"), context.store("windows")
+        self.stores = [context.store(name) for name in ("passing", "windows", "versions")]
 
     def process(self, key: str, value: int, timestamp_ms: int) -> None:
-        self.passing.put(key, value or None, timestamp_ms)
-        self.windows.put(key, value or None, timestamp_ms)
+        for store in self.stores:
+            store.put(key, value or None, timestamp_ms)
 
 
 def keeping() -> SubTopology:
     streams = StreamsBuilder("app")
     streams.add_store(Store("passing", int, kind=StoreKind.TTL, ttl=10 * MS))
     streams.add_store(Store("windows", int, kind=StoreKind.WINDOW, retention=10 * MS))
-    streams.stream("in", int).process(Keeper, stores=["passing", "windows"], values=int)
+    streams.add_store(Store("versions", int, kind=StoreKind.VERSIONED, retention=10 * MS, history=10 * MS))
+    streams.stream("in", int).process(Keeper, stores=["passing", "windows", "versions"], values=int)
     (sub_topology,) = streams.build().sub_topologies
     return sub_topology
 
@@ -170,6 +172,37 @@ def test_stream_time_of_a_store_outlives_a_restore_without_the_deletion_that_mov
     assert [one.store("windows").fetch_one("a", 0) for one in (task, restored)] == [None, None]
     task.close()
     restored.close()
+
+
+def kept(task: Task, *rows: tuple[bytes, int, int]) -> dict[tuple[bytes, int], bytes | None]:
+    """What a batch of keys, values and times changes in the versions."""
+    task.process([Record("in", 0, 0, timestamp_ms, key, b"%d" % value) for key, value, timestamp_ms in rows])
+    changes = [change for change in task.end_batch().changes if change.store == "versions"]
+    return {decode_version_row_key(change.key): change.value for change in changes}
+
+
+def test_a_batch_deletes_versions_of_keys_that_are_not_written_any_more(tmp_path: Path) -> None:
+    supplier = RocksDBSupplier(tmp_path)
+    task = Task(keeping(), 0, supplier)
+    assert kept(task, (b"a", 1, 0), (b"b", 1, 0), (b"a", 0, 5), (b"b", 2, 6)).keys() == {
+        (b"a", 0), (b"b", 0), (b"a", 5), (b"b", 6),
+    }  # fmt: skip
+    task.apply()
+    gone = {(b"a", 0): None, (b"a", 5): None, (b"b", 0): None}
+    assert kept(task, (b"c", 3, 100)) == {(b"c", 100): b"\x013"} | gone
+    task.close()  # the batch is given up
+    task = Task(keeping(), 0, supplier)
+    assert kept(task, (b"c", 3, 100)) == {(b"c", 100): b"\x013"} | gone
+    task.apply()
+    assert kept(task, (b"c", 4, 101)) == {(b"c", 101): b"\x014"}
+    task.apply()
+    versions = task.store("versions")
+    assert [versions.get(key) for key in ("a", "b", "c")] == [None, (2, 6, -1), (4, 101, -1)]
+    index = versions.layers.expiry_index
+    with index.scan(None, None) as rows:
+        assert [decode_version_row_key(key) for key, _ in rows] == [(b"b", 6), (b"c", 101), (b"c", 100)]
+    assert index.index_size() == 2
+    task.close()
 
 
 class Ticking:
