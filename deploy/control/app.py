@@ -204,7 +204,7 @@ def _jobs(jobs: Jobs, views: PlatformViews, clock: Clock) -> APIRouter:
     @router.post("/{name}/cancel")
     def cancel(
         name: JobId,
-        reason: Annotated[str, Query(max_length=200, description="For whoever waits for the job.")] = "",
+        reason: Annotated[str, Query(max_length=200, description="For the caller that waits for the job.")] = "",
     ) -> JobView:
         """Begin to end a job: by TERM if it runs; a queued one never starts. Safe to repeat."""
         return _view(jobs.cancel(name, reason))

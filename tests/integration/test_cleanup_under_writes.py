@@ -18,7 +18,7 @@ from state.changelog.headers import ChangelogHeaders
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup, CleanupRefusedError
 from state.maintenance.cleanup_folder import CleanupFolder
-from state.maintenance.cleanup_plan import CleanupOptions
+from state.maintenance.cleanup_plan import CleanupOptions, CleanupPlan
 from state.maintenance.expiry import DAY_MS
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord
@@ -179,14 +179,20 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     assert all(record.timestamp_ms < plan.cutoff_ms and record.value == b"old" for record in back)
 
 
-def test_rows_that_come_back_to_the_canary_stop_the_cleanup(broker: Broker, tmp_path: Path) -> None:
-    topic = "cleanup-canary"
-    broker.create_topic(topic, PARTITIONS, COMPACTED)
-    fill(broker, topic, range(1000), b"old", 100)
-    cleanup = cleanup_of(broker, topic, tmp_path)
+def after_canary(broker: Broker, topic: str, folder: Path, rows: int) -> tuple[Cleanup, CleanupPlan]:
+    """A clean-up of old rows that has deleted its canary, a fifth of them."""
+    fill(broker, topic, range(rows), b"old", 100)
+    cleanup = cleanup_of(broker, topic, folder)
     plan = cleanup.preview(CleanupOptions(90 * DAY_MS, canary_share=0.2, max_came_back_share=0.1))
     cleanup.archive(plan)
     cleanup.delete(plan, only_canary=True)
+    return cleanup, plan
+
+
+def test_rows_that_come_back_to_the_canary_stop_the_cleanup(broker: Broker, tmp_path: Path) -> None:
+    topic = "cleanup-canary"
+    broker.create_topic(topic, PARTITIONS, COMPACTED)
+    cleanup, plan = after_canary(broker, topic, tmp_path, 1000)
     fill(broker, topic, range(500), b"fresh", 0)
     with pytest.raises(CleanupRefusedError, match="TTL of 90 days is too short"):
         cleanup.delete(plan)
@@ -200,11 +206,7 @@ def test_rows_that_come_back_are_seen_after_compaction_has_removed_their_tombsto
 ) -> None:
     topic = "cleanup-compacted-canary"
     broker.create_topic(topic, 1, QUICKLY | {"delete.retention.ms": str(10 * DAY_MS)})
-    fill(broker, topic, range(100), b"old", 100)
-    cleanup = cleanup_of(broker, topic, tmp_path)
-    plan = cleanup.preview(CleanupOptions(90 * DAY_MS, canary_share=0.5, max_came_back_share=0.1))
-    cleanup.archive(plan)
-    cleanup.delete(plan, only_canary=True)
+    cleanup, plan = after_canary(broker, topic, tmp_path, 100)
     fill(broker, topic, range(100), b"fresh", 0)
 
     def without_tombstones() -> bool:

@@ -46,7 +46,7 @@ def test_a_change_of_state_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "exit_code"),
+    ("error", "shown", "exit_code"),
     [
         (ConfigurationError("no topic"), "ConfigurationError: no topic", ExitCode.CONFIGURATION),
         (BrokerUnavailableError("away"), "BrokerUnavailableError: away", ExitCode.TRY_AGAIN),
@@ -54,14 +54,14 @@ def test_a_change_of_state_is_told_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_beat_says_how_the_process_ends(
-    tmp_path: Path, error: Exception, told: str, exit_code: int | None
+    tmp_path: Path, error: Exception, shown: str, exit_code: int | None
 ) -> None:
     path = tmp_path / "a.json"
     heartbeats = HeartbeatWriter(path, FIRST, interval_s=3600, clock=ManualClock(5))
     with pytest.raises(type(error)), heartbeats.running():
         raise error
     assert read_heartbeat(path) == replace(
-        FIRST, state=AppState.FAILED, error=told, exit_code=exit_code, updated_at_ms=5
+        FIRST, state=AppState.FAILED, error=shown, exit_code=exit_code, updated_at_ms=5
     )
     heartbeats.enter(AppState.STARTING)
     assert read_heartbeat(path) == replace(FIRST, updated_at_ms=5)

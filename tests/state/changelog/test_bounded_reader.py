@@ -110,10 +110,10 @@ def test_a_missing_acl_is_told_by_the_name_of_the_group_or_topic(
 def test_a_topic_that_acls_hide_is_told_at_once(secured_broker: SecuredBroker) -> None:
     secured_broker.broker.create_topic("range-closed", 1)
     kafka = secured_broker.with_certificate("stranger")
-    told = "doesn't allow User:CN=stranger the operation Describe on topic range-closed"
-    with pytest.raises(ConfigurationError, match=told):
+    refusal = "doesn't allow User:CN=stranger the operation Describe on topic range-closed"
+    with pytest.raises(ConfigurationError, match=refusal):
         bounded_reader.bounds_of(kafka, "range-closed", 0)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=refusal):
         list(bounded_reader.read_topic(kafka, "range-closed"))
 
 
