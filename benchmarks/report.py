@@ -1,19 +1,25 @@
-"""The pages of measured figures, made from `benchmarks/results/`.
+"""The pages and tables of measured figures, made from `benchmarks/results/`.
 
-`python -m benchmarks.report` writes them to `docs/explanation/benchmarks/`.
+`python -m benchmarks.report` writes the pages to `docs/explanation/benchmarks/`, and the tables of the overview and of
+the README between the lines that mark them. It prints the sentences that other pages need.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.results import RESULTS
+from benchmarks.statements import Row, overview, sentences
 
 NOTES = RESULTS.parent / "notes"
-FOLDER = RESULTS.parents[1] / "docs" / "explanation" / "benchmarks"
+ROOT = RESULTS.parents[1]
+FOLDER = ROOT / "docs" / "explanation" / "benchmarks"
+_TABLE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
+_HEAD = "| | ours | the peer, or the target | `NAME` |\n|---|---|---|---|\n"
 _PAGES = {
     "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
     "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
@@ -34,6 +40,23 @@ brackets. [The overview](README.md) says how to read them.
 def pages() -> dict[Path, str]:
     """The text of each page, by its file."""
     return {FOLDER / f"{name}.md": _page(title, benchmarks) for name, (title, benchmarks) in _PAGES.items()}
+
+
+def tables() -> dict[Path, str]:
+    """The text of each document with a table of the overview's rows, by its file."""
+    shown = {FOLDER / "README.md": overview(), ROOT / "README.md": [row for row in overview() if row.in_readme]}
+    return {path: _with_table(path.read_text(), rows) for path, rows in shown.items()}
+
+
+def _with_table(text: str, rows: list[Row]) -> str:
+    table = _HEAD + "".join(f"{row}\n" for row in rows)
+    return _TABLE.sub(lambda _: table, text)
+
+
+def missing_sentences() -> dict[str, list[str]]:
+    """The sentences with figures that a page lacks, or has with other figures, by the page."""
+    found = {page: " ".join((ROOT / page).read_text().split()) for page in sentences()}
+    return {page: [one for one in wanted if one not in found[page]] for page, wanted in sentences().items()}
 
 
 def _page(title: str, benchmarks: tuple[str, ...]) -> str:
@@ -82,5 +105,8 @@ def _figure(value: float) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
+    for path, text in (pages() | tables()).items():
         path.write_text(text)
+    for page, wanted in missing_sentences().items():
+        for sentence in wanted:
+            print(f"{page} must say: {sentence}")

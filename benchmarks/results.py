@@ -14,8 +14,9 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.measured_code import code_digest, measured_packages
+
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("confluent-kafka", "pyspark", "rocksdict", "uvicorn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def _median(figures: Sequence[float]) -> float:
     return round(statistics.median(figures), 3)
 
 
-def machine() -> dict[str, object]:
-    """The machine and the versions behind a figure."""
+def machine(benchmark: str) -> dict[str, object]:
+    """The machine, and the versions of the packages that a benchmark measures."""
     cpu = next(
         (
             line.split(":", 1)[1].strip()
@@ -79,7 +80,7 @@ def machine() -> dict[str, object]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in sorted(measured_packages(benchmark))},
     }
 
 
@@ -99,7 +100,8 @@ def write_results(
     report = {
         "benchmark": name,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
+        "code": code_digest(name),
+        "machine": machine(name),
         "settings": dict(settings),
         "measures": [measure.as_dict() for measure in measures],
     }

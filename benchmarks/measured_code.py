@@ -1,0 +1,89 @@
+"""Which code a benchmark measures, and whether a result is older than it.
+
+A digest covers what the code does: comments, docstrings and formatting don't count.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
+_ENGINE = ("spark_apps/engine", "state/topology", "state/serdes", "state/stores/rocksdb.py")
+_NODES = ("state/query", "state/replicas", "state/protocol", "state/stores/rocksdb.py")
+_CODE: dict[str, tuple[str, ...]] = {
+    "app": _ENGINE,
+    "changeover": (*_NODES, "state/cluster"),
+    "crash": (*_ENGINE, "spark_apps/runtime"),
+    "dag_parse": ("dags", "storekeeper_provider"),
+    "dsl": ("state/topology", "state/serdes"),
+    "failover": (*_NODES, "state/cluster", "state/client"),
+    "freshness": (*_ENGINE, *_NODES),
+    "join": _ENGINE,
+    "leaderboard": _NODES,
+    "memory": ("state/stores",),
+    "migration": ("spark_apps/generations", *_ENGINE, *_NODES),
+    "neighbours": _NODES,
+    "order_location": _NODES,
+    "pos": (*_ENGINE, "spark_apps/apps/pos.py"),
+    "query": _NODES,
+    "quix": (*_ENGINE, "spark_apps/apps/pos.py"),
+    "restore": ("state/changelog", "state/replicas", "state/stores/rocksdb.py"),
+    "session": ("spark_apps/runtime/session.py", "deploy/jars"),
+    "windows": _ENGINE,
+    "wrappers": ("state/stores",),
+}
+_PACKAGES: dict[str, tuple[str, ...]] = {
+    "state/query": ("uvicorn",),
+    "state/stores": ("rocksdict",),
+    "state/stores/rocksdb.py": ("rocksdict",),
+    "state/changelog": ("confluent-kafka",),
+    "state/replicas": ("confluent-kafka",),
+    "spark_apps/engine": ("confluent-kafka", "pyspark"),
+    "spark_apps/runtime/session.py": ("pyspark",),
+    "spark_apps/generations": ("pyspark",),
+    "storekeeper_provider": ("apache-airflow",),
+}
+
+
+def measured_packages(benchmark: str) -> frozenset[str]:
+    """The packages, by the names in the lock, whose version a benchmark's figures depend on most."""
+    return frozenset(package for path in _CODE[benchmark] for package in _PACKAGES.get(path, ()))
+
+
+def code_digest(benchmark: str) -> str:
+    """The digest of the code that a benchmark measures, as it is now.
+
+    Raises:
+        KeyError: it is not said which code that is.
+    """
+    digest = hashlib.sha256()
+    for file in _files(benchmark):
+        digest.update(str(file.relative_to(_ROOT)).encode())
+        digest.update(_meaning(file.read_text()).encode())
+    return digest.hexdigest()[:16]
+
+
+def locked_versions() -> dict[str, str]:
+    """The version of each package in the lock."""
+    lines = (_ROOT / "requirements.lock").read_text().splitlines()
+    pinned = (line.split(" ")[0].split("==") for line in lines if "==" in line and not line.startswith((" ", "#")))
+    return dict(pinned)
+
+
+def _files(benchmark: str) -> Iterator[Path]:
+    for path in sorted(set(_CODE[benchmark])):
+        found = _ROOT / path
+        yield from sorted(found.rglob("*.py")) if found.is_dir() else [found]
+
+
+def _meaning(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node, clean=False
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)
