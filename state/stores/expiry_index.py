@@ -107,8 +107,8 @@ class ExpiryIndexStore(WrappedStore):
         """Half of the rows below, because most rows have an index row."""
         return (self._inner.approximate_num_entries() + 1) // 2
 
-    def expired_keys(self, now_ms: int, limit: int) -> list[bytes]:
-        """Keys of at most `limit` rows that expired at or before `now_ms`, longest expired first."""
+    def expired_keys(self, now_ms: int, limit: int | None) -> list[bytes]:
+        """Keys of at most `limit` rows, or of all, that expired at or before `now_ms`, longest expired first."""
         if now_ms < 0 or now_ms >= NEVER_MS:
             return []
         with self._inner.scan(_INDEX, _INDEX + _TIME.pack(now_ms + 1)) as rows:

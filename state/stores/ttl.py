@@ -75,8 +75,11 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         self._write(((self._encode_key(key), None),))
         return current
 
-    def sweep(self, limit: int = 1000) -> int:
-        """Deletes at most `limit` expired rows and logs their deletion; changes no answer. Returns how many went.
+    def sweep(self, limit: int | None = 1000) -> int:
+        """Deletes at most `limit` expired rows, or all, and logs their deletion; changes no answer.
+
+        Returns:
+            How many went.
 
         It works below the cache: a row that was written again and still waits there comes after the deletion, on disk
         and in the changelog. In a transaction it leaves rows that the transaction has refreshed or deleted. So a
@@ -85,7 +88,7 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         logged = self._layers.logged
         keys = self._index.expired_keys(self._time.observed_ms, limit)
         rows = zip(keys, logged.get_many(keys), strict=True)
-        expired = [(key, None) for key, data in rows if data is not None and self._is_expired(data)]
+        expired = [(key, None) for key, data in rows if data is not None and self.is_expired(data)]
         if expired:
             logged.write(expired)
         return len(expired)
@@ -105,11 +108,12 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
         return stamped(self._encode(value), end_ms, timestamp_ms)
 
     def _visible(self, data: bytes | None) -> V | None:
-        if data is None or self._is_expired(data):
+        if data is None or self.is_expired(data):
             return None
         return self._decode(unstamped(data))
 
-    def _is_expired(self, data: bytes) -> bool:
+    def is_expired(self, data: bytes) -> bool:
+        """Whether a stored value has expired."""
         end_ms = expires_at_ms(data)
         return end_ms != NEVER_MS and end_ms <= self._time.observed_ms
 
@@ -118,7 +122,7 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
 
     def _visible_rows(self, rows: BytesIterator) -> Iterator[tuple[K, V]]:
         for key, data in rows:
-            if not self._is_expired(data):
+            if not self.is_expired(data):
                 yield self._decode_key(key), self._decode(unstamped(data))
 
 

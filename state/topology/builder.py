@@ -124,6 +124,9 @@ class StreamsBuilder:
         if store.kind in {StoreKind.WINDOW, StoreKind.SESSION} and retention_ms < 1:
             msg = f"store {store.name!r} keeps windows: give it a retention"
             raise ConfigurationError(msg)
+        if store.kind is StoreKind.TTL and retention_ms < 1:
+            msg = f"store {store.name!r} has rows with a TTL: give it a ttl of at least a millisecond"
+            raise ConfigurationError(msg)
         self._stores[store.name] = TopologyStore(
             store.name, store.kind, store.key_serde or serde_of(str), store.value_serde, store, retention_ms, 1
         )

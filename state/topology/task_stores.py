@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
 from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
-from state.stores.expiry_index import ExpiryIndexStore
+from state.stores.expiry_index import ExpiryIndexStore, put_at_ms, unstamped
 from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore, StoreLayers
 from state.stores.record_context import RecordContext
@@ -16,12 +16,12 @@ from state.stores.segmented import SegmentedStore, session_segments, window_segm
 from state.stores.session import SessionStore
 from state.stores.suppliers import StoreSupplier
 from state.stores.transaction import TransactionStore
-from state.stores.ttl import TtlKeyValueStore
 from state.stores.versioned import VersionedKeyValueStore, version_index
 from state.stores.window import WindowStore
 from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
 from state.topology.store import StoreKind
+from state.topology.task_ttl import TaskTtlStore, ttl_index, with_ttl
 
 V = TypeVar("V")
 _UNREAD: Any = object()
@@ -155,18 +155,20 @@ class TypedStore:
 
         Of a versioned store, versions that no query can reach any more are among them.
 
-        A row that the batch has written and that expires with it is not a change: it must not outlive the batch.
+        A row that the batch has written and that expires with it does not outlive the batch.
         """
         if isinstance(self.store, VersionedKeyValueStore):
             self._due = self.store.delete_unreachable()
-        name, is_stamped, traces = self.spec.name, self.spec.timestamped, self._transaction.traces
+        elif isinstance(self.store, TaskTtlStore):
+            self.store.expire_rows(self._transaction)
+        name, plain, traces = self.spec.name, _plain_of(self.spec), self._transaction.traces
         changed = self._transaction.changes()
         if self._segments is not None:
             is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
             changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
         for key, value, timestamp_ms in changed:
-            if is_stamped and value is not None:
-                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value), traces.get(key) or None)
+            if plain is not None and value is not None:
+                yield StoreChange(name, key, *plain(value), traces.get(key) or None)
             else:
                 yield StoreChange(name, key, value, timestamp_ms, traces.get(key) or None)
         if self._segments is not None:
@@ -214,8 +216,9 @@ def restore(
     metadata: Mapping[bytes, bytes | None] = NO_METADATA,
 ) -> None:
     """Writes changes from a store's changelog to its backend, before a task is built over it."""
+    stored = _stored_of(spec)
     entries: list[Entry] = [
-        (change.key, stamped(change.value, change.timestamp_ms) if spec.timestamped else change.value)
+        (change.key, stored(change.value, change.timestamp_ms) if stored and change.value is not None else change.value)
         for change in changes
     ]
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
@@ -225,6 +228,20 @@ def restore(
     store.restore_batch(entries, metadata)
 
 
+def _plain_of(spec: TopologyStore) -> Callable[[bytes], tuple[bytes, int]] | None:
+    """What takes a stored value apart, into that of its changelog record and its timestamp; None: it is the same."""
+    if spec.kind is StoreKind.TTL:
+        return lambda data: (unstamped(data), put_at_ms(data))
+    return (lambda data: (data[STAMP_BYTES:], stamp_of(data))) if spec.timestamped else None
+
+
+def _stored_of(spec: TopologyStore) -> Callable[[bytes, int], bytes | None] | None:
+    """The opposite of `_plain_of`."""
+    if spec.kind is StoreKind.TTL:
+        return lambda value, timestamp_ms: with_ttl(value, timestamp_ms, spec.retention_ms)
+    return stamped if spec.timestamped else None
+
+
 def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
     if spec.kind is StoreKind.WINDOW:
         return window_segments(inner, spec.retention_ms)
@@ -232,7 +249,7 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
         return session_segments(inner, spec.retention_ms)
     if spec.kind is StoreKind.VERSIONED:
         return version_index(inner)
-    return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
+    return ttl_index(inner, spec.retention_ms) if spec.kind is StoreKind.TTL else inner
 
 
 def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore[Any, Any]:
@@ -248,6 +265,6 @@ def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore[Any, Any]:
         case StoreKind.VERSIONED:
             return VersionedKeyValueStore(layers, keys, values, history_retention_ms=spec.retention_ms)
         case StoreKind.TTL:
-            return TtlKeyValueStore(layers, keys, values, ttl_ms=spec.retention_ms or None)
+            return TaskTtlStore(layers, keys, values, ttl_ms=spec.retention_ms)
         case _:
             return KeyValueStore(layers, keys, values)

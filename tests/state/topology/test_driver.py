@@ -183,42 +183,6 @@ def test_stores_of_every_kind_for_processors() -> None:
     assert driver.store("s-ttl").get("a") == 5
 
 
-class Sweeper:
-    """Puts each record's row, then sweeps; None only sweeps."""
-
-    def init(self, context: ProcessorContext[str, int]) -> None:
-        self.rows = context.store("rows")
-
-    def process(self, key: str, value: int | None, timestamp_ms: int) -> None:
-        self.rows.observe(timestamp_ms)
-        if value is not None:
-            self.rows.put(key, value, timestamp_ms)
-        self.rows.sweep()
-
-
-def sweeping() -> TopologyTestDriver:
-    streams = StreamsBuilder("app")
-    streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=timedelta(milliseconds=10)))
-    streams.stream("in", int).process(Sweeper, stores=["rows"], values=int)
-    return TopologyTestDriver(streams.build())
-
-
-def test_a_sweep_keeps_rows_that_the_same_batch_has_refreshed() -> None:
-    driver = sweeping()
-    driver.append("in", "a", 1, 0)
-    driver.append("in", "gone", 1, 0)
-    driver.run()
-    driver.append("in", "a", 2, 20)
-    driver.append("in", "other", None, 21)
-    driver.run()
-    assert driver.rows("rows") == [("a", 2)]
-    assert [(key, value is None) for key, value in driver.changelog("rows")] == [
-        (b"a", False), (b"gone", False), (b"a", False), (b"gone", True),
-    ]  # fmt: skip
-    driver.pipe("in", "other", None, 30)
-    assert driver.changelog("rows")[-1] == (b"a", None)
-
-
 def test_records_of_several_topics_are_taken_by_time() -> None:
     streams = StreamsBuilder("app")
     one, two = streams.stream("one", int), streams.stream("two", int)
