@@ -14,6 +14,7 @@ from state.topology.ktable import GlobalTable, KTable
 from state.topology.node import Graph, TopologyStore
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
+from state.topology.signatures import check_function
 from state.topology.store import Store, StoreKind, milliseconds, options_of
 
 K = TypeVar("K")
@@ -63,6 +64,10 @@ class StreamsBuilder:
         Raises:
             ConfigurationError: the topic is read already, with other types, another check or other timestamps.
         """
+        if check is not None:
+            check_function(f"topic {topic}", "check(key, value, timestamp_ms)", check)
+        if timestamps is not None:
+            check_function(f"topic {topic}", "timestamps(key, value)", timestamps)
         source = self._source(topic, keys, values, named, check=check, timestamps=timestamps)
         return KStream(source, Serdes(source.key_serde, source.value_serde))
 
@@ -120,7 +125,7 @@ class StreamsBuilder:
             msg = f"two stores are called {store.name!r}: give one another name"
             raise ConfigurationError(msg)
         times = {StoreKind.VERSIONED: store.history, StoreKind.TTL: store.ttl}
-        retention_ms = milliseconds(times.get(store.kind, store.retention))
+        retention_ms = milliseconds(times.get(store.kind, store.retention), "retention")
         if store.kind in {StoreKind.WINDOW, StoreKind.SESSION} and retention_ms < 1:
             msg = f"store {store.name!r} keeps windows: give it a retention"
             raise ConfigurationError(msg)

@@ -72,10 +72,7 @@ def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
 
 
 def returned_type(function: object) -> Any:
-    """The type that a function is annotated to return, a class itself, or None if it has no annotation.
-
-    A value that may be None is of the other type: None is a tombstone, which no serde sees.
-    """
+    """The type that a function is annotated to return, a class itself, or None if it has no annotation."""
     if isinstance(function, WithKey):
         return returned_type(function.function)
     if isinstance(function, type):
@@ -84,14 +81,33 @@ def returned_type(function: object) -> Any:
         found = typing.get_type_hints(inspect.unwrap(function) if callable(function) else function).get("return")
     except (NameError, TypeError, AttributeError):
         return None
-    present = [part for part in typing.get_args(found) if part is not type(None)]
-    if isinstance(found, types.UnionType) or typing.get_origin(found) is typing.Union:
-        found = present[0] if len(present) == 1 else found
-    return None if found is Any or isinstance(found, TypeVar) else found
+    return _known(found)
 
 
 def element_type(function: object) -> Any:
     """The type of the elements of the iterable that a function is annotated to return, or None."""
-    found = returned_type(function)
-    arguments = typing.get_args(found)
-    return arguments[0] if arguments else None
+    arguments = typing.get_args(returned_type(function))
+    return _known(arguments[0]) if arguments else None
+
+
+def returned_pair(function: object, *, many: bool = False) -> tuple[Any, Any]:
+    """The types of key and value that a function is annotated to return; None for each that is not known.
+
+    Args:
+        function: it returns a pair.
+        many: whether it returns an iterable of pairs.
+    """
+    found = element_type(function) if many else returned_type(function)
+    parts = typing.get_args(found) if typing.get_origin(found) is tuple else ()
+    return (_known(parts[0]), _known(parts[1])) if len(parts) == 2 else (None, None)
+
+
+def _known(found: Any) -> Any:
+    """The type of what serdes see, or None if it says nothing.
+
+    A value that may be None is of the other type: None is a tombstone, which no serde sees.
+    """
+    present = [part for part in typing.get_args(found) if part is not type(None)]
+    if isinstance(found, types.UnionType) or typing.get_origin(found) is typing.Union:
+        found = present[0] if len(present) == 1 else found
+    return None if found in (Any, object) or isinstance(found, TypeVar | types.EllipsisType) else found

@@ -10,12 +10,14 @@ from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
 from state.stores.windowed import Windowed
 from state.topology.aggregator import Aggregator, count, reduction
+from state.topology.compatible import check_keys
 from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
-from state.topology.node import GraphNode
+from state.topology.node import GraphNode, operator_name
 from state.topology.operators.aggregate import StreamAggregate
 from state.topology.operators.grouped_table import GroupedTableAggregate
+from state.topology.signatures import check_function, check_kind
 from state.topology.store import Store, options_of
 from state.topology.windows import EmitStrategy, SessionWindows, Windows
 
@@ -32,6 +34,9 @@ GroupAdder = Adder[A, V, K] | WithWindow[Callable[[G, A, V], A | None]]
 Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
 """`merger(earlier, later)` joins the aggregates of two sessions."""
 AnyStore = str | Store[A] | None
+
+_INITIALIZE = "initialize()"
+_ADDER = "adder(aggregate, value)"
 
 
 class _Folding(Generic[K]):
@@ -51,10 +56,9 @@ class _Folding(Generic[K]):
         *, named: str | None, adders: Sequence[Any] = (),
     ) -> KTable[Any, Any]:  # fmt: skip
         options = options_of(store)
-        values = (None if options is None else options.value_serde) or values
-        serdes = Serdes(self._serdes.keys, values)
+        serdes = _row_serdes(self._operator(kind, named), kind, self._serdes, values, options)
         node = StreamAggregate(
-            self._nodes, kind, aggregator, serdes.required(f"{self._nodes[0].name}.{kind}"), options,
+            self._nodes, kind, aggregator, serdes.required(kind), options,
             adders=adders or [aggregator.add], windows=self._windows, emit=self._emit, named=named,
         )  # fmt: skip
         return KTable(node, serdes, windows=self._windows)
@@ -64,11 +68,20 @@ class _Folding(Generic[K]):
     ) -> KTable[Any, Any]:
         if isinstance(self._windows, SessionWindows) and merger is None:
             raise ConfigurationError("sessions are merged: give aggregate a merger=")
-        adds = [_as_called(adder, in_windows=self._windows is not None) for adder in adders]
+        operator, in_windows = self._operator("aggregate", named), self._windows is not None
+        check_function(operator, _INITIALIZE, initialize)
+        for adder in adders:
+            check_function(operator, _ADDER, adder, key=True, window=in_windows)
+        if merger is not None:
+            check_function(operator, "merger(earlier, later)", merger, key=True)
+        adds = [_as_called(adder, in_windows=in_windows) for adder in adders]
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
             initialize, adds[0], None if merger is None else keyed(merger)
         )
         return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adds)
+
+    def _operator(self, kind: str, named: str | None) -> str:
+        return operator_name(kind, self._nodes, named)
 
 
 class _Groups(_Folding[K], Generic[G, K, V]):
@@ -88,6 +101,7 @@ class _Groups(_Folding[K], Generic[G, K, V]):
             store: the store of the aggregates: its name, or options.
             named: the operator's name.
         """
+        check_function(self._operator("reduce", named), "reducer(aggregate, value)", reducer)
         return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
 
     def aggregate(
@@ -122,10 +136,15 @@ class KGroupedStream(_Groups[K, K, V], Generic[K, V]):
             windows: `tumbling(...)`, `hopping(...)`, `sliding(...)` or `sessions(...)`.
             emit: on every update, or once when a window closes.
         """
-        return WindowedStream(self._nodes, self._serdes, windows, emit)
+        return WindowedStream(self._nodes, self._serdes, *_checked_windows(self._nodes, windows, emit))
 
     def cogroup(self, adder: Adder[A, V, K]) -> CogroupedStream[K, A]:
-        """Starts an aggregate of several streams. `adder` adds the values of this one."""
+        """Starts an aggregate of several streams. `adder` adds the values of this one.
+
+        Raises:
+            ConfigurationError: the adder takes other arguments.
+        """
+        check_function(f"{self._nodes[0].name}.cogroup", _ADDER, adder, key=True, window=True)
         return CogroupedStream([(self._nodes[0], adder)], self._serdes)
 
 
@@ -141,14 +160,23 @@ class CogroupedStream(Generic[K, A]):
         self._serdes = serdes
 
     def cogroup(self, other: KGroupedStream[K, W], adder: Adder[A, W, K]) -> CogroupedStream[K, A]:
-        """Adds another stream. `adder` adds its values."""
+        """Adds another stream. `adder` adds its values.
+
+        Raises:
+            ConfigurationError: its keys are of another type, or the adder takes other arguments.
+        """
+        check_kind("cogroup", other, KGroupedStream, "a grouped stream")
+        where = f"{self._parts[0][0].name}.cogroup"
+        check_keys(where, self._serdes.keys, other._serdes.keys)  # noqa: SLF001 (its sibling)
+        check_function(where, _ADDER, adder, key=True, window=True)
         return CogroupedStream([*self._parts, (other._nodes[0], adder)], self._serdes)  # noqa: SLF001 (its sibling)
 
     def windowed_by(
         self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
     ) -> WindowedCogroup[K, A]:
         """One aggregate for each key and window."""
-        return WindowedCogroup(self._parts, self._serdes, windows, emit)
+        nodes = [node for node, _ in self._parts]
+        return WindowedCogroup(self._parts, self._serdes, *_checked_windows(nodes, windows, emit))
 
     def aggregate(
         self, initialize: Callable[[], A], *, store: AnyStore[A] = None, named: str | None = None
@@ -198,6 +226,7 @@ class KGroupedTable(Generic[K, V]):
             store: the store of the aggregates: its name, or options.
             named: the operator's name.
         """
+        self._check("reduce", named, adder, subtractor)
         return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
 
     def aggregate(
@@ -213,6 +242,8 @@ class KGroupedTable(Generic[K, V]):
             store: the store of the aggregates: its name, or options.
             named: the operator's name.
         """
+        self._check("aggregate", named, adder, subtractor, key=True)
+        check_function(operator_name("aggregate", (self._node,), named), _INITIALIZE, initialize)
         add, subtract = _as_called(adder), _as_called(subtractor)
         aggregator = Aggregator(initialize, add, subtract=subtract)
         return self._table("aggregate", aggregator, store, made_by(initialize), named)
@@ -221,9 +252,45 @@ class KGroupedTable(Generic[K, V]):
         self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
     ) -> KTable[K, Any]:
         options = options_of(store)
-        serdes = Serdes(self._serdes.keys, (None if options is None else options.value_serde) or values)
-        required = serdes.required(f"{self._node.name}.{kind}")
+        operator = operator_name(kind, (self._node,), named)
+        serdes = _row_serdes(operator, kind, self._serdes, values, options)
+        required = serdes.required(operator)
         return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
+
+    def _check(self, kind: str, named: str | None, adder: Any, subtractor: Any, *, key: bool = False) -> None:
+        operator = operator_name(kind, (self._node,), named)
+        check_function(operator, _ADDER, adder, key=key)
+        check_function(operator, "subtractor(aggregate, value)", subtractor, key=key)
+
+
+def _row_serdes(
+    operator: str, kind: str, above: Serdes, values: Serde[Any] | None, options: Store[Any] | None
+) -> Serdes:
+    """The serdes of an aggregate's rows.
+
+    Raises:
+        ConfigurationError: a type is not known.
+    """
+    known = Serdes(above.keys, (None if options is None else options.value_serde) or values)
+    name = (None if options is None else options.name) or "totals"
+    way_on = "annotate what makes them where the stream is made, or pass values= there"
+    if kind == "aggregate":
+        way_on = f"annotate what the initializer returns, or pass store=Store({name!r}, int) with their type"
+    known.required_keys(operator)
+    known.required_values(operator, way_on)
+    return known
+
+
+def _checked_windows(nodes: Sequence[GraphNode], windows: Any, emit: Any) -> tuple[Windows, EmitStrategy]:
+    """The windows and the strategy, if they are such."""
+    check_kind(
+        f"{nodes[0].name}.windowed-by", windows, Windows, "tumbling(...), hopping(...), sliding(...) or sessions(...)"
+    )
+    try:
+        return windows, EmitStrategy(emit)
+    except ValueError as error:
+        msg = f"{nodes[0].name}.windowed-by: emit= takes an EmitStrategy, not {emit!r:.60}"
+        raise ConfigurationError(msg) from error
 
 
 def _as_called(adder: Any, *, in_windows: bool = False) -> Callable[[Any, Any, Any], Any]:

@@ -9,6 +9,8 @@ from typing import Self
 from state.errors import InvalidWindowError
 from state.topology.store import milliseconds
 
+_BEFORE, _AFTER, _GRACE = ("a join window's before", "a join window's after", "a join window's grace")
+
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
@@ -41,18 +43,19 @@ class JoinWindows:
     @classmethod
     def of(cls, difference: timedelta, *, grace: timedelta = timedelta()) -> Self:
         """The right record may be earlier or later by `difference`."""
-        size_ms = milliseconds(difference)
-        return cls(size_ms, size_ms, milliseconds(grace))
+        size_ms = milliseconds(difference, "a join window's difference")
+        return cls(size_ms, size_ms, milliseconds(grace, _GRACE))
 
     @classmethod
     def between(cls, *, before: timedelta, after: timedelta, grace: timedelta = timedelta()) -> Self:
         """The right record may be earlier by `before` and later by `after`."""
-        return cls(milliseconds(before), milliseconds(after), milliseconds(grace))
+        return cls(milliseconds(before, _BEFORE), milliseconds(after, _AFTER), milliseconds(grace, _GRACE))
 
     @classmethod
     def looking_back(cls, *, before: timedelta, after: timedelta, grace: timedelta) -> Self:
         """An interval join: a left record looks back by `before`, a right one by `after`."""
-        return cls(milliseconds(before), milliseconds(after), milliseconds(grace), interval=True)
+        ends = (milliseconds(before, _BEFORE), milliseconds(after, _AFTER))
+        return cls(*ends, milliseconds(grace, _GRACE), interval=True)
 
     @property
     def retention_ms(self) -> int:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, overload
 
 from state.errors import ConfigurationError
+from state.names import checked_name
 from state.serdes.struct import serde_of
-from state.topology.functions import Joiner, Type, ValueMapper, WithKey, element_type, keyed
+from state.topology.compatible import check_keys, check_type, wider
+from state.topology.functions import (
+    Joiner,
+    Type,
+    ValueMapper,
+    WithKey,
+    element_type,
+    keyed,
+    returned_pair,
+    returned_type,
+)
 from state.topology.grouped import KGroupedStream
 from state.topology.join_windows import JoinWindows
-from state.topology.known_serdes import Serdes, made_by
+from state.topology.known_serdes import Serdes, keys_of, made_by, of_type
 from state.topology.ktable import GlobalTable, KTable
-from state.topology.node import GraphNode
+from state.topology.node import GraphNode, operator_name
 from state.topology.operators import stateless
 from state.topology.operators.process import Process, Processor
 from state.topology.operators.repartition import RepartitionSink
@@ -21,6 +32,7 @@ from state.topology.operators.source import TableSource
 from state.topology.operators.stateless import Branch, Compile, Merge, Sink, Split, Stateless
 from state.topology.operators.stream_join import StreamJoin
 from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
+from state.topology.signatures import check_function, check_kind, check_processor
 from state.topology.store import Store, milliseconds, options_of
 
 K = TypeVar("K")
@@ -29,6 +41,9 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 W = TypeVar("W")
 R = TypeVar("R")
+
+_PREDICATE = "predicate(key, value)"
+_PAIR_MAPPER = "mapper(key, value)"
 
 
 class KStream(Generic[K, V]):
@@ -45,14 +60,17 @@ class KStream(Generic[K, V]):
 
     def filter(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
         """The records for which `predicate(key, value)` holds."""
+        self._check("filter", _PREDICATE, predicate, named)
         return self._same("filter", stateless.filtering(predicate), named)
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
         """The records for which `predicate(key, value)` does not hold."""
+        self._check("filter-not", _PREDICATE, predicate, named)
         return self._same("filter-not", stateless.filtering(lambda key, value: not predicate(key, value)), named)
 
     def peek(self, action: Callable[[K, V], object], *, named: str | None = None) -> KStream[K, V]:
         """The same records; calls `action(key, value)` for each, and again for a batch that is run again."""
+        self._check("peek", "action(key, value)", action, named)
         return self._same("peek", stateless.peeking(action), named)
 
     def map(
@@ -60,19 +78,24 @@ class KStream(Generic[K, V]):
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K2, V2]:  # fmt: skip
         """A new key and value for each record: `mapper(key, value)`."""
-        return self._mapped("map", stateless.mapping(mapper), keys, values, named)
+        self._check("map", _PAIR_MAPPER, mapper, named)
+        node = Stateless(self.node, "map", stateless.mapping(mapper), named=named)
+        return _rekeyed(node, returned_pair(mapper), keys, values)
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, keys: Type[K2] | None = None,
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K2, V2]:  # fmt: skip
         """Any number of records for each: `mapper(key, value)` gives pairs of key and value."""
-        return self._mapped("flat-map", stateless.flat_mapping(mapper), keys, values, named)
+        self._check("flat-map", _PAIR_MAPPER, mapper, named, many=True)
+        node = Stateless(self.node, "flat-map", stateless.flat_mapping(mapper), named=named)
+        return _rekeyed(node, returned_pair(mapper, many=True), keys, values)
 
     def map_values(
         self, mapper: ValueMapper[V, R, K], *, values: Type[R] | None = None, named: str | None = None
     ) -> KStream[K, R]:
         """A new value for each record: `mapper(value)`."""
+        self._check("map-values", "mapper(value)", mapper, named, key=True)
         node = Stateless(self.node, "map-values", stateless.mapping_values(keyed(mapper)), named=named)
         return KStream(node, Serdes(self.serdes.keys, made_by(mapper, values)), rekeyed=self.rekeyed)
 
@@ -81,6 +104,7 @@ class KStream(Generic[K, V]):
         *, values: Type[R] | None = None, named: str | None = None,
     ) -> KStream[K, R]:  # fmt: skip
         """Any number of values for each record: `mapper(value)`."""
+        self._check("flat-map-values", "mapper(value)", mapper, named, key=True, many=True)
         node = Stateless(self.node, "flat-map-values", stateless.flat_mapping_values(keyed(mapper)), named=named)
         serde = made_by(None, values if values is not None else element_type(mapper))
         return KStream(node, Serdes(self.serdes.keys, serde), rekeyed=self.rekeyed)
@@ -89,18 +113,30 @@ class KStream(Generic[K, V]):
         self, selector: Callable[[K, V], K2], *, keys: Type[K2] | None = None, named: str | None = None
     ) -> KStream[K2, V]:
         """A new key for each record: `selector(key, value)`. Text, unless the selector or `keys` says otherwise."""
+        self._check("select-key", "selector(key, value)", selector, named)
         node = Stateless(self.node, "select-key", stateless.selecting_key(selector), named=named)
-        return KStream(node, Serdes(made_by(selector, keys) or serde_of(str), self.serdes.values), rekeyed=True)
+        made = keys_of(node.name, returned_type(selector), keys)
+        return KStream(node, Serdes(made, self.serdes.values), rekeyed=True)
 
     def split(self, *, named: str | None = None) -> SplitStream[K, V]:
         """Sends each record to the first branch that takes it."""
         return SplitStream(self, Split(self.node, named=named))
 
     def merge(self, *others: KStream[K, V], named: str | None = None) -> KStream[K, V]:
-        """The records of several streams, as they arrive."""
+        """The records of several streams, as they arrive.
+
+        Raises:
+            ConfigurationError: their keys or their values are of different types.
+        """
         streams = (self, *others)
+        for other in others:
+            check_kind("merge", other, KStream, "streams")
         node = Merge([stream.node for stream in streams], named=named)
-        return KStream(node, self.serdes, rekeyed=any(stream.rekeyed for stream in streams))
+        values = self.serdes.values
+        for other in others:
+            check_keys(node.name, self.serdes.keys, other.serdes.keys)
+            values = wider(node.name, values, other.serdes.values)
+        return KStream(node, Serdes(self.serdes.keys, values), rekeyed=any(stream.rekeyed for stream in streams))
 
     def repartition(
         self, *, partitions: int | None = None, topic: str | None = None, named: str | None = None
@@ -120,8 +156,11 @@ class KStream(Generic[K, V]):
         self, topic: str, *, keys: Type[K] | None = None, values: Type[V] | None = None, named: str | None = None
     ) -> None:
         """Writes the records to a topic."""
+        where = f"{self.node.name}.to {checked_name(topic)}"
         serdes = Serdes(made_by(None, keys) or self.serdes.keys, made_by(None, values) or self.serdes.values)
-        Sink(self.node, topic, *serdes.required(f"{self.node.name}.to {topic}"), named=named)
+        check_type(f"{where}: the keys are", self.serdes.keys, serdes.keys)
+        check_type(f"{where}: the values are", self.serdes.values, serdes.values)
+        Sink(self.node, topic, *serdes.required(where), named=named)
 
     def to_table(self, *, store: str | Store[V] | None = None, named: str | None = None) -> KTable[K, V]:
         """The newest value of each key."""
@@ -145,6 +184,7 @@ class KStream(Generic[K, V]):
             named: the operator's name.
         """
         stream = self.by_key() if stores else self
+        self._check_process("process", factory, stores, named)
         node = Process(stream.node, factory, stores, named=named, fixes_key=False)
         return KStream(node, Serdes(made_by(None, keys) or serde_of(str), made_by(None, values)), rekeyed=True)
 
@@ -154,6 +194,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:  # fmt: skip
         """As `process`, for a processor that keeps the key of each record."""
         stream = self.by_key() if stores else self
+        self._check_process("process-values", factory, stores, named)
         node = Process(stream.node, factory, stores, named=named, fixes_key=True)
         return KStream(node, Serdes(self.serdes.keys, made_by(None, values)), rekeyed=stream.rekeyed)
 
@@ -165,7 +206,10 @@ class KStream(Generic[K, V]):
     def group_by(
         self, selector: Callable[[K, V], K2], *, keys: Type[K2] | None = None, named: str | None = None
     ) -> KGroupedStream[K2, V]:
-        """Groups the records by the key that `selector(key, value)` returns, for an aggregation."""
+        """Groups the records by the key that `selector(key, value)` returns, for an aggregation.
+
+        Text, unless the selector's annotation or `keys` says otherwise.
+        """
         return self.select_key(selector, keys=keys, named=named).group_by_key()
 
     @overload
@@ -198,7 +242,8 @@ class KStream(Generic[K, V]):
                 `named`.
 
         Raises:
-            ConfigurationError: the grace is for versioned tables, within their history.
+            ConfigurationError: the grace is for versioned tables, within their history; an option is missing, or is for
+                others; the keys are of different types.
         """
         return self._join("join", other, joiner, windows, alone=(False, False), options=options)
 
@@ -229,6 +274,7 @@ class KStream(Generic[K, V]):
         store: Store[Any] | None = None, values: Type[R] | None = None, named: str | None = None,
     ) -> KStream[K, R]:  # fmt: skip
         """As `join`; a record of either stream without a partner gives a result with None for the other."""
+        check_kind("outer-join", other, KStream, "a stream")
         options = {"store": store, "values": values, "named": named}
         return self._join("outer-join", other, joiner, windows, alone=(True, True), options=options)
 
@@ -246,16 +292,22 @@ class KStream(Generic[K, V]):
         self, kind: str, other: Any, joiner: Any, windows: JoinWindows | None, *, alone: tuple[bool, bool],
         options: dict[str, Any],
     ) -> KStream[K, Any]:  # fmt: skip
-        join, named, grace = keyed(joiner), options.get("named"), options.get("grace")
+        named, grace = options.get("named"), options.get("grace")
+        self._check(kind, "joiner(left, right)", joiner, named, key=True)
+        where = self._operator(kind, named)
+        _check_options(where, other, windows, options)
+        join = keyed(joiner)
         result = Serdes(self.serdes.keys, made_by(joiner, options.get("values")))
         if isinstance(other, GlobalTable):
-            global_join = GlobalJoin(
-                self.node, other.node, kind, options["on"], join, keeps_unmatched=alone[0], named=named
-            )
+            on = options["on"]
+            check_function(where, "on(key, value)", on)
+            check_type(f"{where}: on gives keys of", made_by(on), other.node.key_serde)
+            global_join = GlobalJoin(self.node, other.node, kind, on, join, keeps_unmatched=alone[0], named=named)
             return KStream(global_join, result, rekeyed=self.rekeyed)
+        check_keys(where, self.serdes.keys, other.row_keys if isinstance(other, KTable) else other.serdes.keys)
         left = self.by_key()
         if isinstance(other, KTable):
-            grace_ms = None if grace is None else milliseconds(grace)
+            grace_ms = None if grace is None else milliseconds(grace, f"the grace of {where}")
             check_grace(other, grace_ms)
             # A join without a buffer needs no serdes.
             serdes: Any = left.serdes if grace_ms is None else left.serdes.required(f"{left.node.name}.{kind}")
@@ -263,8 +315,7 @@ class KStream(Generic[K, V]):
                 left.node, other.node, kind, join, serdes, keeps_unmatched=alone[0], grace_ms=grace_ms, named=named
             )  # fmt: skip
             return KStream(table_join, result)
-        if windows is None:
-            raise ConfigurationError("two streams are joined within a window: pass windows=JoinWindows.of(...)")
+        assert windows is not None  # noqa: S101 (`_check_options` has seen to it)
         right: KStream[Any, Any] = other.by_key()
         keys, left_values = left.serdes.required(f"{left.node.name}.{kind}")
         values = (left_values, right.serdes.required_values(f"{right.node.name}.{kind}"))
@@ -277,7 +328,7 @@ class KStream(Generic[K, V]):
             keys=keys,
             values=values,
             alone=alone,
-            store=options.get("store"),
+            store=options_of(options.get("store")),
             named=named,
         )
         return KStream(node, result)
@@ -285,9 +336,18 @@ class KStream(Generic[K, V]):
     def _same(self, kind: str, compile_: Compile, named: str | None) -> KStream[K, V]:
         return KStream(Stateless(self.node, kind, compile_, named=named), self.serdes, rekeyed=self.rekeyed)
 
-    def _mapped(self, kind: str, compile_: Compile, keys: Any, values: Any, named: str | None) -> KStream[Any, Any]:
-        serdes = Serdes(made_by(None, keys) or serde_of(str), made_by(None, values))
-        return KStream(Stateless(self.node, kind, compile_, named=named), serdes, rekeyed=True)
+    def _operator(self, kind: str, named: str | None) -> str:
+        return operator_name(kind, (self.node,), named)
+
+    def _check(self, kind: str, takes: str, function: Any, named: str | None, **where: bool) -> None:
+        check_function(self._operator(kind, named), takes, function, **where)
+
+    def _check_process(self, kind: str, factory: Any, stores: Any, named: str | None) -> None:
+        operator = self._operator(kind, named)
+        check_processor(operator, factory)
+        if isinstance(stores, str):
+            msg = f"{operator}: stores= takes a list of names: [{stores!r}]"
+            raise ConfigurationError(msg)
 
 
 class SplitStream(Generic[K, V]):
@@ -305,6 +365,7 @@ class SplitStream(Generic[K, V]):
         """
         if len(self._node.children) > len(self._node.predicates):
             raise ConfigurationError("the default branch is the last: add other branches before it")
+        check_function(f"a branch of {self._node.name}", _PREDICATE, predicate)
         self._node.predicates.append(predicate)
         return self._branch(named)
 
@@ -314,6 +375,39 @@ class SplitStream(Generic[K, V]):
 
     def _branch(self, named: str | None) -> KStream[K, V]:
         return KStream(Branch(self._node, named), self._stream.serdes, rekeyed=self._stream.rekeyed)
+
+
+def _rekeyed(node: GraphNode, made: tuple[Any, Any], keys: Any, values: Any) -> KStream[Any, Any]:
+    """Records with new keys and values, of the types that a function is annotated to make unless others are given."""
+    return KStream(node, Serdes(keys_of(node.name, made[0], keys), of_type(made[1], values)), rekeyed=True)
+
+
+def _check_options(where: str, other: object, windows: object, options: Mapping[str, Any]) -> None:
+    """Refuses the options of another kind of join.
+
+    Raises:
+        ConfigurationError: one is missing or has no meaning here, or `other` can't be joined.
+    """
+    check_kind(where, other, KStream | KTable | GlobalTable, "a stream, a table or a global table")
+    own = "store" if isinstance(other, KStream) else "grace" if isinstance(other, KTable) else "on"
+    foreign = sorted(
+        options.keys() - {own, "values", "named"} - {name for name, value in options.items() if value is None}
+    )
+    if not isinstance(other, KStream) and windows is not None:
+        foreign.append("windows")
+    if foreign:
+        msg = (
+            f"{where}: a {type(other).__name__} is not joined with {foreign[0]}=, only with {own}=, values= and named="
+        )
+        raise ConfigurationError(msg)
+    if isinstance(other, KStream) and windows is None:
+        msg = f"{where}: two streams are joined within a window: pass windows=JoinWindows.of(...)"
+        raise ConfigurationError(msg)
+    if windows is not None:
+        check_kind(where, windows, JoinWindows, "windows=JoinWindows.of(...)")
+    if isinstance(other, GlobalTable) and options.get("on") is None:
+        msg = f"{where}: pass on=: a function that gives the global table's key, from the record's key and value"
+        raise ConfigurationError(msg)
 
 
 def check_grace(table: KTable[Any, Any], grace_ms: int | None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
-from state.serdes.struct import serde_of
-from state.topology.functions import Joiner, Type, ValueMapper, keyed
-from state.topology.known_serdes import Serdes, made_by
-from state.topology.node import TableNode
+from state.topology.compatible import check_keys, check_type
+from state.topology.functions import Joiner, Type, ValueMapper, keyed, returned_pair
+from state.topology.known_serdes import Serdes, keys_of, made_by, of_type
+from state.topology.node import TableNode, operator_name
 from state.topology.operators.derived_table import DerivedTableNode
 from state.topology.operators.foreign_key import ForeignKeyJoin
 from state.topology.operators.grouped_table import GroupTableSink
@@ -17,6 +17,7 @@ from state.topology.operators.source import GlobalSource
 from state.topology.operators.stateless import ToStream
 from state.topology.operators.suppress import Suppress, Suppressed
 from state.topology.operators.table_join import TableJoin
+from state.topology.signatures import check_function, check_kind
 from state.topology.store import Store, options_of
 from state.topology.windows import WindowedSerde, Windows
 
@@ -30,6 +31,8 @@ W = TypeVar("W")
 R = TypeVar("R")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+
+_PREDICATE = "predicate(key, value)"
 
 
 class GlobalTable(Generic[K, V]):
@@ -54,12 +57,14 @@ class KTable(Generic[K, V]):
         self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
     ) -> KTable[K, V]:
         """The rows for which `predicate(key, value)` holds. A row that stops matching becomes a tombstone."""
+        self._check("filter", _PREDICATE, predicate, named)
         return self._derived("filter", predicate, self.serdes.values, store, named, filters=True)
 
     def filter_not(
         self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
     ) -> KTable[K, V]:
         """The rows for which `predicate(key, value)` does not hold."""
+        self._check("filter-not", _PREDICATE, predicate, named)
         return self._derived(
             "filter-not", lambda key, value: not predicate(key, value), self.serdes.values, store, named, filters=True
         )
@@ -69,13 +74,14 @@ class KTable(Generic[K, V]):
         named: str | None = None,
     ) -> KTable[K, R]:  # fmt: skip
         """The same keys with `mapper(value)`. A mapper's None is a tombstone; tombstones are not mapped."""
+        self._check("map-values", "mapper(value)", mapper, named, key=True)
         return self._derived("map-values", keyed(mapper), made_by(mapper, values), store, named, filters=False)
 
     def to_stream(self, *, named: str | None = None) -> KStream[K, V]:
         """The changes as a stream: the new value, or None for a row that is gone."""
         from state.topology.kstream import KStream  # noqa: PLC0415 (the two refer to each other)
 
-        return KStream(ToStream(self.node, named=named), Serdes(self._row_keys(), self.serdes.values))
+        return KStream(ToStream(self.node, named=named), Serdes(self.row_keys, self.serdes.values))
 
     def group_by(
         self, selector: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
@@ -85,20 +91,23 @@ class KTable(Generic[K, V]):
 
         Args:
             selector: `selector(key, value)` returns the key of the group, and the value for the aggregation.
-            keys: the type of the groups' keys, or a serde; text if it is not given.
+            keys: the type of the groups' keys, or a serde; text, unless the selector's annotation says otherwise.
             values: the type of the values, or a serde.
             named: the operator's name.
         """
         from state.topology.grouped import KGroupedTable  # noqa: PLC0415 (the two refer to each other)
 
+        self._check("group-by", "selector(key, value)", selector, named)
         self.node.require_rows()
-        known = Serdes(made_by(None, keys) or serde_of(str), made_by(None, values))
-        key_serde, value_serde = known.required(f"{self.node.name}.group-by")
+        where, made = self._operator("group-by", named), returned_pair(selector)
+        known = Serdes(keys_of(where, made[0], keys), of_type(made[1], values))
+        key_serde, value_serde = known.required(where)
         sink = GroupTableSink(self.node, key_serde, value_serde, selector, named=named)
         return KGroupedTable(sink.source, known)
 
     def suppress(self, until: Suppressed[Any], *, named: str | None = None) -> KTable[K, V]:
         """Holds changes back: `until_window_closes(...)` or `until_limit(...)`."""
+        check_kind("suppress", until, Suppressed, "until_window_closes(...) or until_limit(...)")
         serdes = self.serdes.required(f"{self.node.name}.suppress")
         node = Suppress(self.node, until, serdes, windowed=self.windows is not None, named=named)
         return KTable(node, self.serdes, windows=self.windows)
@@ -167,6 +176,9 @@ class KTable(Generic[K, V]):
         self, kind: str, other: KTable[K, Any], joiner: Any, alone: tuple[bool, bool], *, values: Any, store: Any,
         named: str | None,
     ) -> KTable[K, Any]:  # fmt: skip
+        self._check(kind, "joiner(left, right)", joiner, named, key=True)
+        check_kind(kind, other, KTable, "a table; a stream joins a table, not the other way round")
+        check_keys(self._operator(kind, named), self.row_keys, other.row_keys)
         options = options_of(store)
         known = made_by(joiner, values) or (None if options is None else options.value_serde)
         serdes = Serdes(self.serdes.keys, known)
@@ -181,8 +193,12 @@ class KTable(Generic[K, V]):
         self, kind: str, other: KTable[Any, Any], foreign_key: Any, joiner: Any, *, values: Any, store: Any,
         named: str | None,
     ) -> KTable[K, Any]:  # fmt: skip
+        where = self._operator(kind, named)
+        self._check(kind, "joiner(left, right)", joiner, named, key=True)
+        self._check(kind, "foreign_key(value)", foreign_key, named)
+        check_kind(kind, other, KTable, "a table")
+        check_type(f"{where}: foreign_key gives keys of", made_by(foreign_key), other.row_keys)
         options = options_of(store)
-        where = f"{self.node.name}.{kind}"
         serdes = (self.serdes.required(where), other.serdes.required(where))
         result = made_by(joiner, values) or (None if options is None else options.value_serde)
         node = ForeignKeyJoin(
@@ -193,9 +209,17 @@ class KTable(Generic[K, V]):
 
     def _row_serdes(self, serdes: Serdes, options: Store[Any] | None, kind: str) -> Any:
         """What a store of this table's keys needs; without a store nothing is needed."""
-        known = Serdes(self._row_keys(), serdes.values)
+        known = Serdes(self.row_keys, serdes.values)
         return known if options is None else known.required(f"{self.node.name}.{kind}")
 
-    def _row_keys(self) -> Serde[Any] | None:
+    def _operator(self, kind: str, named: str | None) -> str:
+        return operator_name(kind, (self.node,), named)
+
+    def _check(self, kind: str, takes: str, function: Any, named: str | None, *, key: bool = False) -> None:
+        check_function(self._operator(kind, named), takes, function, key=key)
+
+    @property
+    def row_keys(self) -> Serde[Any] | None:
+        """The serde of its rows' keys, with their windows."""
         keys = self.serdes.keys
         return WindowedSerde(keys) if self.windows is not None and keys is not None else keys

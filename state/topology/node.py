@@ -137,6 +137,7 @@ class GraphNode:
     ) -> None:
         self.graph = graph
         self.kind = kind
+        check_one_builder(graph, parents)
         self.parents = list(parents)
         self.children: list[tuple[GraphNode, int]] = []
         self.stores: list[TopologyStore] = []
@@ -199,6 +200,23 @@ def derived_name(kind: str, parents: Sequence[GraphNode]) -> str:
     parent = parents[0]
     equal = sum(child.kind == kind and child.parents[0] is parent for child, _ in parent.children)
     return joined_name(parent.name, f".{kind}" if equal == 0 else f".{kind}-{equal + 1}")
+
+
+def operator_name(kind: str, parents: Sequence[GraphNode], named: str | None) -> str:
+    """What messages call an operator that is to be added."""
+    return derived_name(kind, parents) if named is None else f"{kind} {named}"
+
+
+def check_one_builder(graph: Graph, parents: Sequence[GraphNode]) -> None:
+    """Refuses inputs of two topologies.
+
+    Raises:
+        ConfigurationError: records of the two could never meet.
+    """
+    others = [parent.name for parent in parents if parent.graph is not graph]
+    if others:
+        msg = f"{others[0]} is of another StreamsBuilder: describe all that meets with one"
+        raise ConfigurationError(msg)
 
 
 def joined_name(parent: str, tail: str) -> str:

@@ -71,9 +71,9 @@ class Store(Generic[V]):
         for name in (self.name, self.changelog):
             if name is not None:
                 checked_name(name)
+        object.__setattr__(self, "kind", StoreKind(self.kind))
         for name in ("retention", "history", "ttl"):
-            time = getattr(self, name)
-            if time is not None and time < timedelta():
+            if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
                 msg = f"store {self.name}: {name} can't be negative"
                 raise ConfigurationError(msg)
         if self.keys is not None:
@@ -82,11 +82,33 @@ class Store(Generic[V]):
             object.__setattr__(self, "value_serde", serde_of(self.values))
 
 
-def options_of(store: str | Store[Any] | None) -> Store[Any] | None:
-    """The options of a store that is given by its name, or with them."""
-    return Store(store) if isinstance(store, str) else store
+def options_of(store: object) -> Store[Any] | None:
+    """The options of a store that is given by its name, or with them.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if store is None or isinstance(store, Store):
+        return store
+    if not isinstance(store, str):
+        msg = f"store= takes a name or a Store(...), not {store!r:.60}"
+        raise ConfigurationError(msg)
+    return Store(store)
 
 
-def milliseconds(time: timedelta | None) -> int:
-    """A time in whole milliseconds; 0 for None."""
-    return 0 if time is None else time // timedelta(milliseconds=1)
+def milliseconds(time: object, what: str) -> int:
+    """A time in whole milliseconds; 0 for None.
+
+    Args:
+        time: the time.
+        what: what it is, for the message.
+
+    Raises:
+        ConfigurationError: it is a number: of seconds, or of milliseconds?
+    """
+    if time is None:
+        return 0
+    if not isinstance(time, timedelta):
+        msg = f"{what} can't be {time!r:.60}: pass a timedelta, such as timedelta(seconds=30)"
+        raise ConfigurationError(msg)
+    return time // timedelta(milliseconds=1)

@@ -31,6 +31,7 @@ from state.topology.store import milliseconds
 
 K = TypeVar("K")
 NONE = timedelta()
+_GRACE = "a window's grace"
 
 FOREVER_MS = 2**63 - 1
 """The end of a window that never ends, and the closing time of one that never closes."""
@@ -322,39 +323,40 @@ class EmitStrategy(StrEnum):
 
 def tumbling(size: timedelta, *, grace: timedelta = NONE) -> TimeWindows:
     """Windows side by side: each record falls into one."""
-    return TimeWindows.tumbling(milliseconds(size), grace_ms=milliseconds(grace))
+    return TimeWindows.tumbling(milliseconds(size, "a window's size"), grace_ms=milliseconds(grace, _GRACE))
 
 
 def hopping(size: timedelta, *, advance: timedelta, grace: timedelta = NONE) -> TimeWindows:
     """Windows that overlap: a new one every `advance`."""
-    return TimeWindows.hopping(milliseconds(size), advance_ms=milliseconds(advance), grace_ms=milliseconds(grace))
+    size_ms, advance_ms = milliseconds(size, "a window's size"), milliseconds(advance, "a window's advance")
+    return TimeWindows.hopping(size_ms, advance_ms=advance_ms, grace_ms=milliseconds(grace, _GRACE))
 
 
 def sliding(difference: timedelta, *, grace: timedelta = NONE) -> SlidingWindows:
     """Windows of records at most `difference` apart."""
-    return SlidingWindows(milliseconds(difference), milliseconds(grace))
+    return SlidingWindows(milliseconds(difference, "a window's difference"), milliseconds(grace, _GRACE))
 
 
 def sessions(gap: timedelta, *, grace: timedelta = NONE) -> SessionWindows:
     """Sessions of activity, ended by more than `gap` without a record."""
-    return SessionWindows(milliseconds(gap), milliseconds(grace))
+    return SessionWindows(milliseconds(gap, "a session's gap"), milliseconds(grace, _GRACE))
 
 
 class WindowedSerde(Generic[K]):
     """A key with its window: the key's bytes, then start and end in epoch ms, 8 bytes big-endian each."""
 
     def __init__(self, keys: Serde[K]) -> None:
-        self._keys = keys
+        self.keys = keys
 
     def serialize(self, value: Windowed[K]) -> bytes:
         """The key's bytes and the window's times."""
         key, start_ms, end_ms = value
-        return self._keys.serialize(key) + start_ms.to_bytes(8, "big") + end_ms.to_bytes(8, "big")
+        return self.keys.serialize(key) + start_ms.to_bytes(8, "big") + end_ms.to_bytes(8, "big")
 
     def deserialize(self, data: bytes) -> Windowed[K]:
         """The key in its window."""
         start_ms, end_ms = int.from_bytes(data[-16:-8], "big"), int.from_bytes(data[-8:], "big")
-        return Windowed(self._keys.deserialize(data[:-16]), start_ms, end_ms)
+        return Windowed(self.keys.deserialize(data[:-16]), start_ms, end_ms)
 
 
 def _require(holds: bool, name: str, value: int, allowed: str) -> None:

@@ -161,7 +161,7 @@ def _store_spec(
         return TopologyStore(
             name, StoreKind.WINDOW, keys, values, options, FOREVER_MS // 2, FOREVER_MS // 2, timestamped=True
         )
-    retention_ms = max(milliseconds(options.retention), windows.min_retention_ms)
+    retention_ms = max(milliseconds(options.retention, "retention"), windows.min_retention_ms)
     if isinstance(windows, SessionWindows):
         return TopologyStore(name, StoreKind.SESSION, keys, values, options, retention_ms)
     size_ms = max(1, windows.time_difference_ms) if isinstance(windows, SlidingWindows) else windows.size_ms

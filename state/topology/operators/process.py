@@ -10,6 +10,7 @@ from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.node import GraphNode
+from state.topology.signatures import check_methods
 from state.topology.timers import TimeKind, Timer
 from state.topology.wiring import Wiring
 
@@ -122,6 +123,7 @@ class Process(GraphNode):
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Builds and starts the processor of this task."""
         processor = self._factory()
+        check_methods(self.name, processor)
         context: ProcessorContext[Any, Any] = ProcessorContext(wiring, self)
         processor.init(context)
         return (processor.process,)

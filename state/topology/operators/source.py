@@ -100,7 +100,9 @@ class TableSource(TableNode):
         rows = rows_spec(name, options, self._serdes)
         if options.history is None:
             return rows
-        return replace(rows, kind=StoreKind.VERSIONED, retention_ms=milliseconds(options.history), timestamped=False)
+        return replace(
+            rows, kind=StoreKind.VERSIONED, retention_ms=milliseconds(options.history, "history"), timestamped=False
+        )
 
 
 class SourceTable(Table[K, V]):

@@ -15,7 +15,7 @@ from typing import Any
 from state.serdes.serde import BytesSerde, Serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
-from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors
+from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors, check_one_builder
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
 from state.topology.wiring import Wiring
@@ -81,6 +81,7 @@ class GlobalJoin(GraphNode):
         *, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream,), named=named)
+        check_one_builder(stream.graph, [table])
         self.table = table
         self._selector = selector
         self._joiner = joiner

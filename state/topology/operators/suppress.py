@@ -98,7 +98,7 @@ def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppresse
     Raises:
         ConfigurationError: the limit is negative.
     """
-    limit_ms = milliseconds(limit)
+    limit_ms = milliseconds(limit, "the limit of a suppression")
     if limit_ms < 0:
         msg = f"changes can't be held back for {limit_ms} ms: use 0 or more"
         raise ConfigurationError(msg)
