@@ -18,7 +18,7 @@ from quality.settings import QualitySettings
 from quality.verdict import Outcome
 from spark_apps.checked_table import WithTable, WithTopic
 from spark_apps.settings import AppSettings
-from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.bounded_reader import first_offset, read_range
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.errors import ChangelogError
@@ -149,7 +149,7 @@ class Topic:
     def first_offset(self, partition: int) -> int:
         """The oldest offset that the topic still has."""
         with self._reading():
-            return bounds_of(self._kafka, self._topic, partition)[0]
+            return first_offset(self._kafka, self._topic, partition)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Key and value of the records from `start` to `end`, exclusive, in order."""

@@ -1,9 +1,9 @@
 """A task's local stores: replicas of their changelogs that the task itself writes.
 
 A store's metadata hold its offset in the changelog, in the same write as its rows. Each commit adds the batch's changes
-and Kafka's commit marker to the changelog, so the expected end offset is known. If the actual end offset differs, there
-was another writer: a clean-up, an abandoned attempt, or this task on another machine. Then the store reads on from its
-offset.
+and Kafka's commit marker to the changelog, so the least possible end offset is known. If the actual end lies behind it,
+there was another writer: a clean-up, an abandoned attempt, or this task on another machine. Then the store reads on
+from its offset. If the actual end lies in front of it, the changelog has lost records.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from confluent_kafka import Message
 
 from spark_apps.engine.restores import Restoring
 from spark_apps.errors import LostChangelogError
-from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.bounded_reader import first_offset, read_range
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.reader import TopicFacts
-from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
+from state.changelog.restore import LogState, RestoreAction, plan_restore
 from state.changelog.skipped import headers_of, skip_reason
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
@@ -58,69 +58,79 @@ class LocalStore:
         self._clock = clock
         self.backend = _opened(spec, folder)
         self._position = 0
+        self._whole_at_ms = 0
 
     def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None]) -> None:
         """Restores the changelog records below `end` that the store doesn't have.
 
+        Args:
+            kafka: the Kafka.
+            end: the end of what is committed in the changelog; see `committed_ends`.
+            report: told of the progress.
+
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
+            LostChangelogError: the changelog has lost records that the store holds.
         """
-        own_end = self.backend.metadata(_OWN_END)
-        checkpoint = self._checkpoint()
         log, now_ms = self._changelog, self._clock.now_ms()
-        if (
-            checkpoint is not None
-            and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition)
-            and own_end is not None
-            and int(own_end) == end
-        ):
-            self._position = end
-            return
-        start, _ = bounds_of(kafka, log.topic, self._partition)
+        checkpoint, own_end = self._held()
+        if checkpoint is not None and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition):
+            if own_end > end:
+                raise self._lost(own_end, end)
+            if own_end == end:
+                self._position, self._whole_at_ms = end, now_ms
+                return
+        start = first_offset(kafka, log.topic, self._partition)
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
         behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
         plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
-        if plan.reason is RestoreReason.AHEAD_OF_LOG:
-            msg = (
-                f"changelog {log.topic} ends at {end} in partition {self._partition}, and the store had followed it to "
-                f"{checkpoint and checkpoint.offset}: it has lost records. Start a new generation, "
-                "which reads the input again (docs/how-to/back-up-and-recover.md)"
-            )
-            raise LostChangelogError(msg)
         if plan.action is RestoreAction.WIPE:
             _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
             self._empty()
-        self._read(kafka, plan.offset, end, report)
+        resumed = checkpoint if plan.action is RestoreAction.RESUME else None
+        self._whole_at_ms = now_ms if resumed is None else resumed.whole_at_ms
+        self._read(kafka, plan.offset, end, now_ms, report)
         self._position = end
 
     def written(self, changes: int) -> Mapping[bytes, bytes | None]:
         """The metadata to write with a batch's rows, for `changes` changelog records in the committed transaction."""
         end = self._position + changes + 1 if changes else self._position
-        return {METADATA_KEY: self._mark(self._position), _OWN_END: b"%d" % end}
+        return self._marks(self._position, end)
 
     def close(self) -> None:
         """Closes the store."""
         self.backend.close()
 
-    def _read(self, kafka: Kafka, start: int, end: int, report: Callable[[Restoring], None]) -> None:
+    def _read(self, kafka: Kafka, start: int, end: int, now_ms: int, report: Callable[[Restoring], None]) -> None:
         messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
         while part := list(islice(messages, _RESTORE_RECORDS)):
             reached = (part[-1].offset() or 0) + 1
-            restore(self._spec, self.backend, _changes(self._spec.name, part), {METADATA_KEY: self._mark(reached)})
+            restore(self._spec, self.backend, _changes(self._spec.name, part), self._marks(reached, reached))
             report(Restoring(self._spec.name, self._partition, reached - start, end - start))
-        self.backend.write((), {METADATA_KEY: self._mark(end), _OWN_END: b"%d" % end})
+        self._whole_at_ms = now_ms
+        self.backend.write((), self._marks(end, end))
 
-    def _mark(self, offset: int) -> bytes:
+    def _marks(self, offset: int, own_end: int) -> Mapping[bytes, bytes]:
         log = self._changelog
-        return Checkpoint(log.topic, log.topic_id, self._partition, offset, self._clock.now_ms()).encode()
+        checkpoint = Checkpoint(log.topic, log.topic_id, self._partition, offset, self._whole_at_ms)
+        return {METADATA_KEY: checkpoint.encode(), _OWN_END: b"%d" % own_end}
 
-    def _checkpoint(self) -> Checkpoint | None:
-        stored = self.backend.metadata(METADATA_KEY)
+    def _held(self) -> tuple[Checkpoint | None, int]:
+        """The store's checkpoint, and the least offset at which its changelog can end."""
+        stored, own_end = self.backend.metadata(METADATA_KEY), self.backend.metadata(_OWN_END)
         try:
-            return None if stored is None else Checkpoint.decode(stored)
-        except StoreCorruptedError:
+            checkpoint = None if stored is None else Checkpoint.decode(stored)
+            return checkpoint, 0 if checkpoint is None else max(checkpoint.offset, int(own_end or 0))
+        except (StoreCorruptedError, ValueError):
             self._empty()
-            return None
+            return None, 0
+
+    def _lost(self, own_end: int, end: int) -> LostChangelogError:
+        return LostChangelogError(
+            f"changelog {self._changelog.topic} ends at {end} in partition {self._partition}, and the store had "
+            f"followed it to {own_end}: it has lost records. Start a new generation, which reads the input again "
+            "(docs/how-to/back-up-and-recover.md)"
+        )
 
     def _empty(self) -> None:
         self.backend.close()

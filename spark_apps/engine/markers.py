@@ -15,7 +15,7 @@ from typing import Self
 
 import orjson
 
-from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.bounded_reader import committed_bounds, read_range
 from state.changelog.headers import SourceRanges
 from state.errors import ChangelogError
 from state.kafka.connection import Kafka
@@ -82,8 +82,9 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
+        OpenTransactionError: another writer's transaction hides it: an older marker would have a batch written twice.
     """
-    start, end = bounds_of(kafka, topic, partition)
+    start, end = committed_bounds(kafka, topic, partition)
     step, begin = _FIRST_STEP_BACK, end
     while begin > start:
         stop, begin = begin, max(start, end - step)

@@ -23,7 +23,7 @@ from spark_apps.engine.work import BatchWork
 from spark_apps.errors import MisplacedKeyError
 from spark_apps.runtime.sink_metrics import Written
 from spark_apps.topology_app import is_served
-from state.changelog.log_bounds import END, offsets_of
+from state.changelog.committed_ends import committed_ends
 from state.clock import Clock, SystemClock
 from state.errors import StoreCorruptedError
 from state.stores.bytes_store import BytesStore
@@ -207,15 +207,16 @@ class _LocalStores:
             raise
 
     def catch_up(self) -> None:
-        """Restores all stores to the end offsets of their changelogs.
+        """Restores all stores to the ends of what is committed in their changelogs.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
+            OpenTransactionError: a clean-up's transaction stays open and hides what this task has committed.
         """
         app, partition = self._run.work.app, self._run.partition
         topics = {name: app.changelogs[name].topic for name in self._logged}
         kafka = app.writer.kafka
-        ends = offsets_of(kafka, {(topic, partition): END for topic in topics.values()})
+        ends = committed_ends(kafka, [(topic, partition) for topic in topics.values()])
         with reporting(restore_dir(app.settings, app.app)) as report:
             for name, store in self._logged.items():
                 store.catch_up(kafka, ends[topics[name], partition], report)

@@ -78,7 +78,7 @@ def read_changelog(kafka: Kafka, topic: str) -> Iterator[Change]:
     """The rows and tombstones that a changelog holds now, partition by partition in the order of offsets."""
     changelog = Changelog(kafka, topic)
     for partition in changelog.partitions:
-        for record in changelog.scan(partition, *changelog.bounds(partition)):
+        for record in changelog.scan(partition, *changelog.committed(partition)):
             yield record.key or b"", record.value
 
 

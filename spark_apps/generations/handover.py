@@ -48,7 +48,7 @@ class GenerationController:
         wait: sleeps for the given number of seconds.
         publish: publishes an alias: the changelog behind a store's name.
         compare: compares two paused generations.
-        log_ends: the end offsets of topics that nobody writes to.
+        log_ends: the ends of what is committed in topics.
         timeout_s: how long a step waits for processes before it raises GenerationPendingError.
         max_behind: how many records of input the successor may be behind when a hand-over begins.
         accepts_differences: whether a backfill takes over even if it differs. A seeded generation never does.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
+from confluent_kafka import KafkaError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
@@ -91,7 +92,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
         UnconvertibleRowsError: rows of the live generation can't be converted.
         UnusableCheckpointError: a topic that holds the live generation's state was deleted.
         GenerationPendingError: the live generation has not finished a batch yet.
-        BrokerUnavailableError, AppRunningError: it can't be made now.
+        BrokerUnavailableError, OpenTransactionError, AppRunningError: it can't be made now.
     """
     seeding = Seeding(spec, settings, journal.live_generation, journal.generation(number))
     if seeding.new.since is not None:
@@ -211,7 +212,7 @@ class Seeding:
             topic, manifest = store.changelog_topic, newest_manifest(settings.delta_table(store.table_name))
             if manifest is None or manifest.changelog_topic != topic:
                 continue
-            ends = self._topics.end([topic])
+            ends = self._topics.committed_end([topic])
             for partition, reached in manifest.changelog_offsets.items():
                 end = ends.offset(topic, partition) or 0
                 if end < reached:
@@ -297,7 +298,7 @@ class Seeding:
 
     def _folded(self, spark: SparkSession, topic: str, batch: CommittedBatch) -> DataFrame:
         """The rows that a store's changelog holds at the end of that batch."""
-        whole = range_to_fold(topic, None, self._topics.bounds([topic]))
+        whole = range_to_fold(topic, None, self._topics.committed_bounds([topic]))
         records = read_changelog(spark, self._live_settings, whole)
         # Read after the range's end: every batch with records before that end is planned by now.
         part = cut(records, whole, batch, planned_batches(self._live_checkpoint))
@@ -368,13 +369,20 @@ class Seeding:
         CheckpointOwner(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
 
     def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
-        producer = new_producer(self.settings.kafka, {"enable.idempotence": True})
+        failed: list[KafkaError] = []
+        producer = new_producer(self.settings.kafka, {
+            "enable.idempotence": True,
+            "on_delivery": lambda error, _: failed.append(error) if error is not None else None,
+            "delivery.report.only.error": True,
+        })  # fmt: skip
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():
                 producer.produce(topic, Marker(_SEED_BATCH, {}, 0, reached).encode(), query_id.encode(), partition)
-        if producer.flush(self.settings.transaction_timeout_ms / 1000):
-            raise self._pending("the broker does not take the progress of its tasks")
+        left = producer.flush(self.settings.transaction_timeout_ms / 1000)
+        if failed or left:
+            reason = failed[0].str() if failed else f"{left} markers were not taken in time"
+            raise self._pending(f"the broker does not take the progress of its tasks ({reason})")
 
     def _made(self, start: Position, rows: int) -> Seed:
         _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)

@@ -45,7 +45,7 @@ def measured(store: str, settings: MaintenanceSettings) -> Size:
     spec, _ = live_store(store, settings)
     changelog = Changelog(settings.kafka, spec.changelog_topic)
     for partition in changelog.partitions:
-        content = content_of(changelog.scan(partition, *changelog.bounds(partition)), cutoff_ms=0, now_ms=now_ms)
+        content = content_of(changelog.scan(partition, *changelog.committed(partition)), cutoff_ms=0, now_ms=now_ms)
         rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
     return Size(now_ms, rows, size_bytes)
 

@@ -45,7 +45,7 @@ def skipped(
 def _rows(changelog: Changelog, reasons: set[str]) -> Iterator[dict[str, Any]]:
     """One for each skipped record; its reason is added to `reasons`."""
     for partition in changelog.partitions:
-        for record in changelog.skipped(partition, *changelog.bounds(partition)):
+        for record in changelog.skipped(partition, *changelog.committed(partition)):
             reasons.add(record.reason)
             yield {
                 "topic": changelog.topic,

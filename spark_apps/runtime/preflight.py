@@ -55,7 +55,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings))
     claim = confirmed_owner(checkpoint, mine, own)
     if claim.query_id is None:
-        _check_never_ran(mine, checkpoint, topics.bounds(topic for topic in own if topic not in missing))
+        _check_never_ran(mine, checkpoint, topics.committed_end(topic for topic in own if topic not in missing))
     check_partitions(spec.name, claim.partitions, found)
     read = dict.fromkeys([*sources, *read_topics(spec, settings)])
     bounds = topics.bounds(topic for topic in read if topic not in missing)
@@ -74,11 +74,11 @@ def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[
     return kept_inside(described(spec.name, spec.describe, settings))
 
 
-def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, bounds: TopicBounds) -> None:
+def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: Position) -> None:
     """Checks that an app without checkpoint and claim has no state: it would count its input on top of it."""
     if CheckpointOwner.read(checkpoint.path) is not None:
         return
-    for topic, partition, end in bounds.end:
+    for topic, partition, end in ends:
         if end > 0:
             msg = (
                 f"{mine.app} generation {mine.generation} has no checkpoint and no claim, but partition {partition} of "

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType, TopicMetadata
 
 from spark_apps.engine.topic_rules import TopicRule
+from state.changelog.committed_ends import committed_ends
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
 from state.changelog.position import Position
@@ -25,18 +26,13 @@ PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
-_OPEN_TIMEOUT_S = 30.0
-_OPEN_PAUSE_S = 0.02
 
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicBounds:
-    """The first and the end offset (exclusive) of every partition of some topics.
-
-    The end is that of `read_committed` readers: before the first record of a transaction that is still open.
-    """
+    """The first and the end offset (exclusive) of every partition of some topics."""
 
     start: Position
     end: Position
@@ -77,31 +73,28 @@ class Topics:
         return {name: len(self.partitions(name)) for name in names}
 
     def bounds(self, names: Iterable[str]) -> TopicBounds:
-        """Where the partitions of existing topics begin and end."""
+        """Where the partitions of existing inputs begin and end: as `end`."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return TopicBounds(self._offsets(listed, FIRST), self._offsets(listed, END))
 
     def end(self, names: Iterable[str]) -> Position:
-        """Where the partitions of existing topics end, exclusive."""
+        """Where the partitions of existing inputs end, exclusive: before the first record of an open transaction."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return self._offsets(listed, END)
 
-    def still_end(self, names: Iterable[str]) -> Position:
-        """The end offsets of existing topics once no transaction is open there. Call it while nobody writes.
-
-        The broker confirms a commit before each partition has its commit marker. Until then it reports an earlier end.
+    def committed_bounds(self, names: Iterable[str]) -> TopicBounds:
+        """Where the partitions of existing topics begin, and where what is committed ends; see `committed_ends`.
 
         Raises:
-            BrokerUnavailableError: a transaction stays open.
+            OpenTransactionError: a transaction stays open.
         """
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        deadline_s = time.monotonic() + _OPEN_TIMEOUT_S
-        while (end := self._offsets(listed, END)) != self._offsets(listed, END, self._open_client):
-            if time.monotonic() > deadline_s:
-                msg = f"a transaction is still open in one of {', '.join(names)}: try again when it has timed out"
-                raise BrokerUnavailableError(msg)
-            time.sleep(_OPEN_PAUSE_S)
-        return end
+        return TopicBounds(self._offsets(listed, FIRST), _position(committed_ends(self._kafka, listed)))
+
+    def committed_end(self, names: Iterable[str]) -> Position:
+        """The end of `committed_bounds`."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return _position(committed_ends(self._kafka, listed))
 
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         """The first offset of each partition whose record is of that time or later; its end if there is none."""
@@ -191,23 +184,13 @@ class Topics:
                 msg = f"the Kafka broker at {self._kafka} refuses a topic of this app's own: {reason.str()}"
                 raise ConfigurationError(msg) from error
 
-    def _offsets(self, listed: list[tuple[str, int]], which: int, client: Consumer | None = None) -> Position:
+    def _offsets(self, listed: list[tuple[str, int]], which: int) -> Position:
         wanted = dict.fromkeys(listed, which)
-        offsets: dict[str, dict[int, int]] = {}
-        for (name, partition), offset in self._asked(
-            lambda: log_offsets(client or self._offset_client, wanted, self._timeout_s)
-        ).items():
-            offsets.setdefault(name, {})[partition] = offset
-        return Position(offsets)
+        return _position(self._asked(lambda: log_offsets(self._offset_client, wanted, self._timeout_s)))
 
     @cached_property
     def _offset_client(self) -> Consumer:
         return offset_client(self._kafka)
-
-    @cached_property
-    def _open_client(self) -> Consumer:
-        """Sees open transactions, too."""
-        return offset_client(self._kafka, isolation="read_uncommitted")
 
     def _asked(self, ask: Callable[[], _Answer], name: str = "of this app", operation: str = "Describe") -> _Answer:
         try:
@@ -221,6 +204,13 @@ class Topics:
             if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 msg = f"the Kafka broker at {self._kafka} knows no topic {name}: it was deleted, or is being made"
             raise BrokerUnavailableError(msg) from error
+
+
+def _position(offsets: Mapping[tuple[str, int], int]) -> Position:
+    found: dict[str, dict[int, int]] = {}
+    for (name, partition), offset in offsets.items():
+        found.setdefault(name, {})[partition] = offset
+    return Position(found)
 
 
 def await_topics(

@@ -73,6 +73,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
 
     Raises:
         BrokerUnavailableError, AppRunningError, SchemaRegistryUnavailableError: it can't run now.
+        OpenTransactionError: a transaction stays open and may hide records of the batch.
         ConfigurationError: a changelog topic or the jars are missing.
         ChangelogError: a changelog doesn't fit its table, or isn't what the app writes.
         SnapshotDamagedError: a table isn't as its last snapshot left it; nothing was written to it.
@@ -145,8 +146,8 @@ class Snapshot:
         Args:
             batch: what the snapshot is of; not older than the last snapshot's. None: the app has finished no batch.
         """
-        # The batch's records lie before end offsets that are read after the batch.
-        bounds = self._topics.bounds([self._store.changelog_topic])
+        # The batch's records lie before ends of what is committed that are asked for after the batch.
+        bounds = self._topics.committed_bounds([self._store.changelog_topic])
         vouched = self._vouched()
         whole = range_to_fold(self._store.changelog_topic, None, bounds)
         if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:

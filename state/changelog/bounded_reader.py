@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from state.changelog.committed_ends import committed_ends
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.changelog.log_bounds import kept_offset_client, log_bounds
+from state.changelog.log_bounds import FIRST, kept_offset_client, log_bounds, log_offsets
 from state.errors import ChangelogError
 from state.kafka.access import denial
 from state.kafka.clients import CONNECT_AT_ONCE, new_consumer
@@ -48,7 +49,7 @@ def read_range(
         topic: an existing topic.
         partition: one of its partitions.
         start: an offset that the log still has, unless the range is empty.
-        end: at most the partition's end, as `bounds_of` returns it; exclusive.
+        end: at most the partition's stable end; exclusive.
         isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
 
     Raises:
@@ -81,10 +82,11 @@ def read_topic(kafka: Kafka, topic: str) -> Iterator[Message]:
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
+        OpenTransactionError: an open transaction hides some of them.
         ChangelogError: there is no such topic.
         ConfigurationError: ACLs don't allow it.
     """
-    bounds = {partition: bounds_of(kafka, topic, partition) for partition in partitions_of(kafka, topic)}
+    bounds = {partition: committed_bounds(kafka, topic, partition) for partition in partitions_of(kafka, topic)}
     for partition, (start, end) in bounds.items():
         yield from read_range(kafka, topic, partition, start, end)
 
@@ -108,19 +110,49 @@ def partitions_of(kafka: Kafka, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def bounds_of(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset of a partition, and its end: before the first record of a transaction that is still open.
+def first_offset(kafka: Kafka, topic: str, partition: int) -> int:
+    """The first offset that a partition still has.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ConfigurationError: ACLs don't allow it.
     """
-    return _answer(kafka, topic, lambda: _bounds(kept_offset_client(kafka), topic, partition))
+    where = (topic, partition)
+
+    def ask(client: Consumer) -> int:
+        return log_offsets(client, {where: FIRST}, PATIENCE_S)[where]
+
+    return _answer(kafka, topic, lambda: _described(topic, ask, kept_offset_client(kafka)))
 
 
-def _bounds(client: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    try:
+def committed_bounds(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and the end of what is committed in it; see `committed_ends`.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        OpenTransactionError: a transaction stays open.
+        ConfigurationError: ACLs don't allow it.
+    """
+    return first_offset(kafka, topic, partition), committed_ends(kafka, [(topic, partition)])[topic, partition]
+
+
+def stable_bounds(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and its last stable offset: committed records may lie behind it.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: ACLs don't allow it.
+    """
+
+    def ask(client: Consumer) -> tuple[int, int]:
         return log_bounds(client, topic, partition, PATIENCE_S)
+
+    return _answer(kafka, topic, lambda: _described(topic, ask, kept_offset_client(kafka)))
+
+
+def _described(topic: str, ask: Callable[[Consumer], _Answer], client: Consumer) -> _Answer:
+    try:
+        return ask(client)
     except KafkaException as error:
         # Of a topic that ACLs hide, it says that it does not know the partition.
         cause = client.list_topics(topic, timeout=PATIENCE_S).topics[topic].error

@@ -2,6 +2,7 @@
 
 ChangelogError
 ├── BrokerUnavailableError   no broker answers (retriable)
+├── OpenTransactionError     an open transaction hides what others have committed (retriable)
 ├── ChangelogMovedError      the log changed under its reader: plan the restore again
 └── TombstonesExpiredError   too far behind to be sure of deletions: rebuild
 """
@@ -13,6 +14,10 @@ from state.errors import ChangelogError, RetriableError
 
 class BrokerUnavailableError(ChangelogError, RetriableError):
     """No broker can be reached now. Rows in local stores go on being served; ask again later."""
+
+
+class OpenTransactionError(ChangelogError, RetriableError):
+    """A transaction stays open, so committed records behind it can't be read. The broker ends it when it times out."""
 
 
 class ChangelogMovedError(ChangelogError):

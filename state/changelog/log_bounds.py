@@ -25,7 +25,11 @@ TopicAndPartition = tuple[str, int]
 FIRST = int(OFFSET_BEGINNING)
 """Asks for the first offset of a log."""
 END = int(OFFSET_END)
-"""Asks for its end, exclusive; to `read_committed`, that is before the first record of an open transaction."""
+"""Asks for its end, exclusive.
+
+To `read_committed`, that is the last stable offset, before the first record of an open transaction: the end of an
+input. The end of a state is that of `committed_ends`.
+"""
 
 _TIMEOUT_S = 30.0
 
@@ -40,20 +44,22 @@ def offset_client(
     return new_consumer(kafka, "offsets", {"isolation.level": isolation, **(more or {})})
 
 
-@lru_cache(maxsize=4)
-def kept_offset_client(kafka: Kafka) -> Consumer:
+@lru_cache(maxsize=8)
+def kept_offset_client(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
     """The client that this process keeps for its requests: a new one sometimes asks before it is connected."""
-    return offset_client(kafka, more=CONNECT_AT_ONCE)
+    return offset_client(kafka, isolation=isolation, more=CONNECT_AT_ONCE)
 
 
-def offsets_of(kafka: Kafka, wanted: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
-    """The `FIRST` or `END` offset of each of `wanted`.
+def offsets_of(
+    kafka: Kafka, wanted: Mapping[TopicAndPartition, int], *, isolation: str = "read_committed"
+) -> dict[TopicAndPartition, int]:
+    """The `FIRST` or `END` offset of each of `wanted`, as readers of an isolation level see it.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer, or doesn't know a partition.
     """
     try:
-        return log_offsets(kept_offset_client(kafka), wanted, _TIMEOUT_S)
+        return log_offsets(kept_offset_client(kafka, isolation), wanted, _TIMEOUT_S)
     except KafkaException as error:
         topics = ", ".join(sorted({topic for topic, _ in wanted}))
         msg = f"the broker at {kafka} does not report the offsets of {topics}: {error.args[0].str()}"

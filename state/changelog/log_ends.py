@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from state.changelog.log_bounds import END, TopicAndPartition, known_offsets, offset_client
 from state.kafka.clients import new_admin
@@ -23,11 +23,12 @@ class LogEnd:
 
     Attributes:
         topic_id: the id of the topic; None if there is no such topic, or the topic has no such partition.
-        bounds: the last stable offset and the end of what is written; None if the broker did not answer in time.
+        end: the end of what is written, open transactions included: behind one there may be committed records, which
+            readers don't see yet. None if the broker did not answer in time.
     """
 
     topic_id: str | None
-    bounds: tuple[int, int] | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +47,22 @@ class LogEnds:
 
     def __init__(self, kafka: Kafka, *, timeout_s: float = 1.0) -> None:
         self._timeout_s = timeout_s
-        self._stable = offset_client(kafka)
-        self._written = offset_client(kafka, isolation="read_uncommitted")
+        self._client = offset_client(kafka, isolation="read_uncommitted")
         self._admin = new_admin(kafka)
         self._topics: dict[str, _Topic] = {}
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
         """The end of each partition whose topic the broker described in time.
 
-        Takes three round trips; at most three times the timeout if the broker is away.
+        Takes two round trips; at most twice the timeout if the broker is away.
         """
         # The client reports no end at all if one of the partitions doesn't exist.
         there = [where for where in partitions if self._exists(where)]
-        stable = self._ask(self._stable, there)
-        written = self._ask(self._written, list(stable))
+        ends = self._ask(there)
         topics = self._described({topic for topic, _ in partitions})
         self._topics |= topics
         return {
-            where: LogEnd(
-                topics[where[0]].topic_id if self._exists(where) else None,
-                (stable[where], written[where]) if where in written else None,
-            )
+            where: LogEnd(topics[where[0]].topic_id if self._exists(where) else None, ends.get(where))
             for where in partitions
             if where[0] in topics
         }
@@ -75,9 +71,9 @@ class LogEnds:
         topic, partition = where
         return topic not in self._topics or partition < self._topics[topic].partitions
 
-    def _ask(self, client: Consumer, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, int]:
+    def _ask(self, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, int]:
         try:
-            return known_offsets(client, dict.fromkeys(partitions, END), self._timeout_s)
+            return known_offsets(self._client, dict.fromkeys(partitions, END), self._timeout_s)
         except KafkaException:
             return {}
 

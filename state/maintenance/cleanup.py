@@ -115,9 +115,10 @@ class Cleanup:
         rows = size_bytes = expired_rows = expired_bytes = 0
         ages, sample = no_ages(), list[str]()
         changelog = Changelog(self._kafka, self._topic)
-        ends = changelog.ends()
+        # What is committed behind an open transaction is read by the steps that follow.
+        ends = {partition: changelog.stable_end(partition) for partition in changelog.partitions}
         for partition, end in ends.items():
-            records = changelog.scan(partition, changelog.bounds(partition)[0], end)
+            records = changelog.scan(partition, changelog.first(partition), end)
             content = content_of(records, cutoff_ms=cutoff_ms, now_ms=now_ms)
             rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
             expired_rows += len(content.expired)
@@ -160,8 +161,7 @@ class Cleanup:
             if archive.exists(partition):
                 rows += len(archive.keys(partition))
                 continue
-            start, _ = changelog.bounds(partition)
-            records = changelog.scan(partition, start, end)
+            records = changelog.scan(partition, changelog.first(partition), end)
             expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
             archive.put(partition, expired)
             rows += len(expired)
@@ -274,7 +274,7 @@ class Cleanup:
         try:
             changelog = self._changelog(plan)
             for partition in plan.ends:
-                _, end = changelog.bounds(partition)
+                end = changelog.stable_end(partition)
                 archive = self._folder.archive(plan)
                 seen = cleanup_outcome(
                     archive.keys(partition),
@@ -339,7 +339,7 @@ class Cleanup:
             raise InvalidArgumentError(msg)
 
     def _since(self, changelog: Changelog, plan: CleanupPlan, partition: int) -> Iterator[LogRecord]:
-        return changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
+        return changelog.scan(partition, plan.ends[partition], changelog.committed(partition)[1])
 
 
 def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], wanted: Wanted) -> Iterator[LogRecord]:

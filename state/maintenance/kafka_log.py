@@ -8,7 +8,7 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.bounded_reader import committed_bounds, first_offset, read_range, stable_bounds
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
@@ -20,7 +20,8 @@ from state.maintenance.log_record import LogRecord
 from state.names import cleanup_transaction
 
 TIMEOUT_S = 30.0
-_TRANSACTION_TIMEOUT_MS = 60_000
+_TRANSACTION_TIMEOUT_MS = 20_000
+"""A chunk takes less than a second. While a clean-up hangs, tasks that restore stores wait for this time."""
 
 
 class Changelog:
@@ -48,13 +49,21 @@ class Changelog:
         """The partitions' numbers."""
         return range(self.facts.partitions)
 
-    def bounds(self, partition: int) -> tuple[int, int]:
-        """The first offset, and the end: before the first record of a transaction that is still open."""
-        return bounds_of(self._kafka, self.topic, partition)
+    def first(self, partition: int) -> int:
+        """The first offset."""
+        return first_offset(self._kafka, self.topic, partition)
 
-    def ends(self) -> dict[int, int]:
-        """The end of each partition."""
-        return {partition: self.bounds(partition)[1] for partition in self.partitions}
+    def committed(self, partition: int) -> tuple[int, int]:
+        """The first offset, and the end of what is committed.
+
+        Raises:
+            OpenTransactionError: a transaction stays open, and may hide committed records.
+        """
+        return committed_bounds(self._kafka, self.topic, partition)
+
+    def stable_end(self, partition: int) -> int:
+        """Before the first record of a transaction that is open. For those who read on later from there."""
+        return stable_bounds(self._kafka, self.topic, partition)[1]
 
     def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """The committed records with `start <= offset < end`, in their order.
@@ -64,7 +73,7 @@ class Changelog:
         Raises:
             ChangelogError: the log begins behind `start`: it was cut off or recreated.
         """
-        first, _ = self.bounds(partition)
+        first = self.first(partition)
         if start < first:
             msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was recreated or is cut off"
             raise ChangelogError(msg)
@@ -146,7 +155,7 @@ class KafkaTentativeLog:
         self._open = False
 
     def abort(self) -> None:
-        """See `TentativeLog`. If the broker doesn't answer, it aborts by itself after a minute."""
+        """See `TentativeLog`. If the broker doesn't answer, it aborts by itself after half a minute."""
         if self._open:
             self._open = False
             with contextlib.suppress(KafkaException):

@@ -135,7 +135,7 @@ def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
     """Compares every copy of every partition. Keeps a few words for each row of one partition in memory."""
     result = Verification()
     for partition in changelog.partitions:
-        fold, reached = Fold(), changelog.bounds(partition)[0]
+        fold, reached = Fold(), changelog.first(partition)
         for copy in sorted(copies_of(partition), key=lambda copy: copy.offset):
             fold.take(changelog.scan(partition, reached, copy.offset) if copy.offset > reached else ())
             reached = max(reached, copy.offset)
@@ -157,7 +157,7 @@ def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
 def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> Differences:
     """Which keys differ. The copy may have moved on, so the changelog is folded again up to its current offset."""
     offset, entries, is_told = copy.entries(fold)
-    start, end = changelog.bounds(partition)
+    start, end = changelog.first(partition), changelog.stable_end(partition)
     folded = Fold()
     folded.take(changelog.scan(partition, start, offset) if offset > start else ())
     folded.hashes = {key: entry for key, entry in folded.hashes.items() if is_told(key)}

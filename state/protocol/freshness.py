@@ -13,7 +13,7 @@
 | `deadline_ms=`      | come within that time, or not at all                                                     |
 
 `max_staleness_ms=0` with a wait is a linearizable read: the end offset is requested after the request has arrived, and
-the answer holds everything below it.
+the answer holds everything below it. Nobody can see what is committed behind an open transaction: then it waits.
 """
 
 from __future__ import annotations

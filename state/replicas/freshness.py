@@ -12,8 +12,11 @@ everything below E holds all that was in the log at T. So:
 An end offset counts only if the broker confirms afterwards that the topic, by its id, is still the one that the rows
 come from. So after a topic was deleted, or deleted and recreated, staleness grows and the lag is unknown.
 
-Limits: "in the log" means below the last stable offset, so uncommitted records don't count as missing. The bound holds
-for the moment that it was computed for; if the process is stopped between answering and sending, that time is added.
+The end offset is that of all that is written. Readers see committed records in front of the earliest open transaction
+only, so behind one, what another writer has committed is hidden. Until it ends, staleness grows and the lag stays.
+
+Limit: the bound holds for the moment that it was computed for; if the process is stopped between answering and sending,
+that time is added.
 """
 
 from __future__ import annotations
@@ -98,8 +101,7 @@ class FreshnessTracker:
         with self._lock:
             self._source_progress = source_progress or SourceProgress()
             self._offset = offset
-            self._stable = _Reached()
-            self._written = _Reached()
+            self._reached = _Reached()
             self._end: tuple[int, float] | None = None
             self._source: SourceRanges = {} if source is None else source
             self.fresh_at_s = None
@@ -111,11 +113,10 @@ class FreshnessTracker:
         """The rows hold everything below `offset`. `source`: input ranges of the newest records; None: as before."""
         with self._lock:
             self._offset = offset
-            self._stable.at(offset)
-            self._written.at(offset)
+            self._reached.at(offset)
             if source is not None:
                 self._source = source
-            self.fresh_at_s = self._stable.at_s
+            self.fresh_at_s = self._reached.at_s
             self.version += 1
         if source is not None:
             self._see(source, at_s)
@@ -125,26 +126,24 @@ class FreshnessTracker:
         """Call it before asking the broker."""
         return EndRequest(at_s, self._offset, topic_id)
 
-    def saw_end(self, request: EndRequest, stable_end: int, written_end: int) -> None:
-        """Takes the broker's answer: the last stable offset, and the end offset including uncommitted records.
+    def saw_end(self, request: EndRequest, end: int) -> None:
+        """Takes the broker's answer: the end of what is written, open transactions included.
 
         An end offset below the replica's position at the time of the request belongs to another log and is ignored.
         """
-        if stable_end < request.offset:
+        if end < request.offset:
             return
         with self._lock:
-            self._stable.ask(stable_end, request.asked_at_s, self._offset)
-            self._written.ask(written_end, request.asked_at_s, self._offset)
-            self._end = (stable_end, request.asked_at_s)
-            self.fresh_at_s = self._stable.at_s
+            self._reached.ask(end, request.asked_at_s, self._offset)
+            self._end = (end, request.asked_at_s)
+            self.fresh_at_s = self._reached.at_s
             self.version += 1
         self._tell()
 
     def lost_log(self) -> None:
         """Notes that the log is gone: its end offset is unknown, and pending end offsets are dropped."""
         with self._lock:
-            self._stable.forget()
-            self._written.forget()
+            self._reached.forget()
             self._end = None
             self.version += 1
         self._tell()
@@ -173,7 +172,7 @@ class FreshnessTracker:
         is exact only if the app writes a batch in one transaction; otherwise the batch's last records may be missing.
         """
         with self._lock:
-            whole_at_s, source_progress = self._written.at_s, self._source_progress
+            whole_at_s, source_progress = self._reached.at_s, self._source_progress
             begun = {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in self._source.items()}
         found = Position(begun)
         return found if whole_at_s is None else found.merged(source_progress.before(whole_at_s))

@@ -183,8 +183,8 @@ class Replica(ReplicaRows):
             return False
         before, self._end_topic_id = self._end_topic_id, found.topic_id
         if found.topic_id == checkpoint.topic_id:
-            if found.bounds is not None:
-                self.tracker.saw_end(request, *found.bounds)
+            if found.end is not None:
+                self.tracker.saw_end(request, found.end)
             return False
         self._end_offset = None
         self.tracker.lost_log()

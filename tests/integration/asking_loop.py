@@ -17,7 +17,7 @@ def main(bootstrap: str, topics: str, seconds: str, timeout_s: str) -> None:
     logs = [(topic, partition) for topic in topics.split(",") for partition in range(PARTITIONS)]
     told, deadline_s = 0, time.monotonic() + float(seconds)
     while time.monotonic() < deadline_s:
-        told += sum(end.bounds is not None for end in ends.ends(logs).values())
+        told += sum(end.end is not None for end in ends.ends(logs).values())
     print(told)
 
 

@@ -6,9 +6,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from harness.broker import Broker
-from harness.waiting import eventually
 from state.changelog import bounded_reader
-from state.changelog.bounded_reader import bounds_of, read_range, read_topic
+from state.changelog.bounded_reader import committed_bounds, read_range, read_topic
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.errors import ChangelogError
 
@@ -26,18 +25,13 @@ def write(broker: Broker, topic: str) -> None:
             producer.produce(topic, b"%d" % number, b"%d" % place, partition=place % 2)
         producer.flush(30)
         producer.commit_transaction(30) if number % 2 else producer.abort_transaction(30)
-    # A commit is over before its marks are written; the next transaction would wait for them.
-    eventually(lambda: ends(broker, topic) == [40, 40], 30, "ten times three records and a mark")
-
-
-def ends(broker: Broker, topic: str) -> list[int]:
-    """Behind each partition's last finished transaction."""
-    return [bounds_of(broker.kafka, topic, partition)[1] for partition in range(2)]
+    # A commit is answered before its marks are written.
+    assert [committed_bounds(broker.kafka, topic, at)[1] for at in range(2)] == [40, 40], "three records and a mark"
 
 
 def test_pieces_in_any_order_add_up_to_the_whole(broker: Broker) -> None:
     write(broker, "range-pieces")
-    start, end = bounds_of(broker.kafka, "range-pieces", 1)
+    start, end = committed_bounds(broker.kafka, "range-pieces", 1)
     assert (start, end) == (0, 40)  # ten times three records and a mark
     pieces = [read_range(broker.kafka, "range-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
     # Backwards, so that each begins in front of where the one before it was.
@@ -60,7 +54,7 @@ def test_what_is_cut_off_missing_or_never_comes_is_told(broker: Broker, monkeypa
         future.result(30)
     with pytest.raises(ChangelogMovedError, match="range-cut-0"):
         list(read_range(broker.kafka, "range-cut", 0, 5, 40))
-    assert bounds_of(broker.kafka, "range-cut", 0) == (20, 40)
+    assert committed_bounds(broker.kafka, "range-cut", 0) == (20, 40)
     with pytest.raises(ChangelogError, match="no topic range-nowhere"):
         list(read_topic(broker.kafka, "range-nowhere"))
     monkeypatch.setattr(bounded_reader, "PATIENCE_S", 0.5)

@@ -26,7 +26,7 @@ from spark_apps.snapshot.changes import read_changelog
 from spark_apps.snapshot.cut import ChangelogRange
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import topology_app
-from state.changelog.bounded_reader import bounds_of
+from state.changelog.bounded_reader import stable_bounds
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.kafka.connection import Kafka
@@ -121,7 +121,7 @@ def _lag(broker: SecuredBroker, group: str, changelog: str) -> int | None:
     committed = broker.broker.committed(group, changelog, PARTITIONS)
     if len(committed) < PARTITIONS:
         return None
-    return sum(bounds_of(broker.broker.kafka, changelog, at)[1] - offset for at, offset in committed.items())
+    return sum(stable_bounds(broker.broker.kafka, changelog, at)[1] - offset for at, offset in committed.items())
 
 
 TEAM, TEAM_USER = "till-team.", "User:CN=till-team"

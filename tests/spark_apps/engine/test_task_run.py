@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
         settings=AppSettings(run_dir=tmp_path / "run"),
     )
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
-    monkeypatch.setattr(task_run, "offsets_of", lambda *_: {("changelog", 0): 0})
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 0})
     monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
     work: Any = SimpleNamespace(app=app, batch_id=1, source_of=lambda _: {})
     return TaskRun(work, layout, sub, 0)

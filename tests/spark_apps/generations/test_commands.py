@@ -97,7 +97,7 @@ def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tm
     spec, settings = app_named("pos"), AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
     topics = Topics(broker.kafka)
     taken = GenerationController(
-        spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.still_end
+        spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.committed_end
     )
     second = steps.planned(taken.read(), spec, []).generation(2)
     its_own = {*second.topics.values(), "pos-gen-2-0-markers", "pos-gen-2-again-repartition"}

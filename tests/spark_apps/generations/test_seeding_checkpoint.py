@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from spark_apps.engine.layout import Layout
 from spark_apps.generations import seeding as seeding_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled
 from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.errors import GenerationPendingError
 from spark_apps.generations.journal import BEGINNING
 from spark_apps.generations.seed_progress import Progress
 from spark_apps.generations.seeding import Seeding
@@ -48,6 +50,8 @@ class PlayedTopics:
     def bounds(self, names: Iterable[str]) -> TopicBounds:
         listed = list(names)
         return TopicBounds(_position(listed, 0), _position(listed, 9))
+
+    committed_bounds = bounds
 
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         return _position(names, 4)
@@ -137,3 +141,22 @@ def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(
     assert made.rows == 3
     assert made.start == made_by(found).committed_position() == _position([SALES], 7)
     assert is_settled(made_by(found))
+
+
+def test_a_seed_whose_progress_the_broker_refuses_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(PlayedProducer):
+        def __init__(self, _: object, settings: Mapping[str, Any]) -> None:
+            self._told = settings["on_delivery"]
+
+        def produce(self, *_: object) -> None:
+            pass
+
+        def flush(self, timeout_s: float) -> int:
+            self._told(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
+            return 0
+
+    monkeypatch.setattr(seeding_module, "new_producer", Refusing)
+    with pytest.raises(GenerationPendingError, match="does not take the progress of its tasks .*uthorization"):
+        seeding(tmp_path)._write_markers("query", {"sales": {0: b"{}"}})

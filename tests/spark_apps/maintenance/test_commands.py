@@ -58,7 +58,8 @@ def node(store: Broker, tmp_path: Path) -> Iterator[NodeProcess]:
 
 def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
     """A snapshot that holds `rows`, and says that it is whole."""
-    ends = Changelog(broker.kafka, TOPIC).ends()
+    changelog = Changelog(broker.kafka, TOPIC)
+    ends = {partition: changelog.stable_end(partition) for partition in changelog.partitions}
     held = [
         Row(partition_for(key, PARTITIONS), offset, 1000, key, value)
         for offset, (key, value) in enumerate(rows.items())

@@ -114,6 +114,9 @@ class CountedTopics(Topics):
         nothing = Position({name: dict.fromkeys(self.partitions(name), 0) for name in names if name in self._counts})
         return TopicBounds(nothing, nothing.merged(Position({CHANGELOG: {1: self._written}})))
 
+    def committed_end(self, names: Iterable[str]) -> Position:
+        return self.bounds(names).end
+
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
     """What preflight finds when the topics of `pos` have so many partitions."""

@@ -79,7 +79,7 @@ def test_a_broker_tells_of_a_topic_that_it_has_not(broker: Broker) -> None:
         Topics(broker.kafka).partitions("never-made")
 
 
-def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
+def test_the_committed_end_is_told_once_no_transaction_hides_it(broker: Broker) -> None:
     broker.create_topic("still", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "still"})
     producer.init_transactions(30)
@@ -90,5 +90,5 @@ def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
     assert topics.end(["still"]) == Position({"still": {0: 0}})
     committing = threading.Timer(0.3, producer.commit_transaction)
     committing.start()
-    assert topics.still_end(["still"]) == Position({"still": {0: 2}})
+    assert topics.committed_end(["still"]) == Position({"still": {0: 2}})
     committing.join()

@@ -15,6 +15,7 @@ from harness.broker import Broker
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
+from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.errors import ChangelogError, SnapshotDamagedError
 from state.maintenance.table_restore import restore_snapshot
@@ -24,6 +25,7 @@ from state.snapshots.delta_log import newest_manifest
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.vouched import newest_snapshot
 from tests.local_tables import local_table
+from tests.open_transactions import begun, ends_when_awaited
 from tests.spark_apps.snapshot.played_app import App, proven
 from tests.state.changelog.bad_records import KINDS, ROWS
 
@@ -82,6 +84,15 @@ def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:
     # The batch runs again after a crash, writes the same once more, and is committed.
     app.write(1, {"a": "ale", "c": "cider"})
     app.commit(1)
+    app.check(app.snapshot()[0])
+
+
+def test_what_a_hanging_cleanup_hides_is_waited_for(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.write(1, {"a": "apple", "b": "bread"})
+    hanging = begun(app.broker, app.store.changelog_topic, partition_for(b"a", 4))
+    app.write(2, {"a": "ale", "b": "bun"})
+    app.commit(2)
+    ends_when_awaited(hanging, monkeypatch)
     app.check(app.snapshot()[0])
 
 

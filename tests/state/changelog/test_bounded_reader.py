@@ -112,7 +112,7 @@ def test_a_topic_that_acls_hide_is_told_at_once(secured_broker: SecuredBroker) -
     kafka = secured_broker.with_certificate("stranger")
     refusal = "doesn't allow User:CN=stranger the operation Describe on topic range-closed"
     with pytest.raises(ConfigurationError, match=refusal):
-        bounded_reader.bounds_of(kafka, "range-closed", 0)
+        bounded_reader.stable_bounds(kafka, "range-closed", 0)
     with pytest.raises(ConfigurationError, match=refusal):
         list(bounded_reader.read_topic(kafka, "range-closed"))
 
@@ -122,7 +122,7 @@ def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.
     numbers = itertools.count(1)
     monkeypatch.setattr("state.changelog.log_bounds.offset_client", lambda *_, **__: next(numbers))
     monkeypatch.setattr(bounded_reader, "log_bounds", lambda client, *_: (client, client))
-    assert [bounded_reader.bounds_of(Kafka(f"kept:{port}"), "t", 0) for port in (1, 1, 2, 1)] == [
+    assert [bounded_reader.stable_bounds(Kafka(f"kept:{port}"), "t", 0) for port in (1, 1, 2, 1)] == [
         (1, 1),
         (1, 1),
         (2, 2),

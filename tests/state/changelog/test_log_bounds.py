@@ -75,7 +75,7 @@ def test_no_answer_is_no_offset() -> None:
 
 def test_no_answer_to_the_kept_client_means_that_no_broker_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = client({END: {("t", 0): NOT_TOLD}})
-    monkeypatch.setattr("state.changelog.log_bounds.kept_offset_client", lambda _: silent)
+    monkeypatch.setattr("state.changelog.log_bounds.kept_offset_client", lambda *_: silent)
     monkeypatch.setattr("state.changelog.log_bounds._TIMEOUT_S", 7)
     with pytest.raises(BrokerUnavailableError, match="the offsets of t"):
         offsets_of(Kafka("broker:9092"), {("t", 0): END})

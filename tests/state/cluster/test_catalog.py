@@ -33,13 +33,13 @@ def made(tmp_path: Path, *, other_serves: bool = True) -> tuple[Catalog, Replica
 
 def test_a_replica_that_is_known_to_be_fresh_answers(tmp_path: Path) -> None:
     catalog, replica = made(tmp_path)
-    replica.tracker.saw_end(replica.tracker.request(10.0), 0, 0)
+    replica.tracker.saw_end(replica.tracker.request(10.0), 0)
     assert catalog.answers_best(replica, 11.9)
 
 
 def test_after_a_pause_of_the_process_others_are_asked_first(tmp_path: Path) -> None:
     catalog, replica = made(tmp_path)
-    replica.tracker.saw_end(replica.tracker.request(10.0), 0, 0)
+    replica.tracker.saw_end(replica.tracker.request(10.0), 0)
     assert not catalog.answers_best(replica, 70.0)
 
 

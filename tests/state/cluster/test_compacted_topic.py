@@ -13,7 +13,7 @@ from harness.meanwhile import repeating
 from harness.secured_broker import SecuredBroker
 from harness.topics import write_topic
 from harness.waiting import eventually
-from state.changelog.bounded_reader import bounds_of
+from state.changelog.bounded_reader import stable_bounds
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock, ManualClock
 from state.cluster.compacted_topic import WholeTopicReader, create_compacted_topic
@@ -54,7 +54,7 @@ def test_all_that_was_there_is_read_although_others_never_stop_writing(broker: B
         producer.poll(0)
 
     with repeating(write, 0.01):
-        eventually(lambda: bounds_of(broker.kafka, "whole-crowded", 0)[1] > 2, 30, "others write")
+        eventually(lambda: stable_bounds(broker.kafka, "whole-crowded", 0)[1] > 2, 30, "others write")
         reader = reader_of(broker, "whole-crowded")
         assert not reader.caught_up
         read: list[bytes] = []

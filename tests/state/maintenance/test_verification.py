@@ -32,9 +32,13 @@ class FakeChangelog:
     def __init__(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         self.records = [LogRecord(offset, 0, key, value) for offset, (key, value) in enumerate(records)]
 
-    def bounds(self, partition: int) -> tuple[int, int]:
+    def first(self, partition: int) -> int:
         assert partition == 0
-        return 0, self.records[-1].offset + 1
+        return 0
+
+    def stable_end(self, partition: int) -> int:
+        assert partition == 0
+        return self.records[-1].offset + 1
 
     def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         assert partition == 0

@@ -6,8 +6,8 @@ from state.changelog.position import Position
 from state.replicas.freshness import FreshnessTracker, SourceProgress
 
 
-def told(tracker: FreshnessTracker, at_s: float, end: int, written: int | None = None) -> None:
-    tracker.saw_end(tracker.request(at_s), end, end if written is None else written)
+def told(tracker: FreshnessTracker, at_s: float, end: int) -> None:
+    tracker.saw_end(tracker.request(at_s), end)
 
 
 def test_nothing_is_known_before_the_first_answer() -> None:
@@ -20,7 +20,7 @@ def test_staleness_counts_from_when_the_end_was_asked_for() -> None:
     tracker = FreshnessTracker()
     tracker.opened(5)
     request = tracker.request(10.0)
-    tracker.saw_end(request, 5, 5)  # the answer comes whenever it comes
+    tracker.saw_end(request, 5)  # the answer comes whenever it comes
     assert tracker.staleness_ms(10.25) == 250
     assert tracker.staleness_ms(9.0) == 0
     assert tracker.end(10.0005) == (5, 1), "ages are rounded up"
@@ -99,12 +99,15 @@ def test_a_batch_is_whole_once_an_end_asked_for_later_is_passed() -> None:
     assert source(tracker) == 200
 
 
-def test_an_open_transaction_leaves_a_batch_open() -> None:
+def test_behind_an_open_transaction_nothing_is_fresh() -> None:
     tracker = FreshnessTracker()
     tracker.moved(1, {"pos": {0: (100, 200)}}, 10.0)
-    told(tracker, 11.0, 1, written=4)
-    assert source(tracker) == 100
-    assert tracker.staleness_ms(11.0) == 0, "what isn't committed is not missing"
+    told(tracker, 10.5, 1)
+    told(tracker, 11.0, 4)
+    assert source(tracker) == 200
+    assert tracker.staleness_ms(13.0) == 2500, "what is committed behind it can't be seen"
+    tracker.moved(4, None, 13.0)
+    assert tracker.staleness_ms(13.0) == 2000
 
 
 def test_a_later_batch_makes_the_one_before_whole() -> None:

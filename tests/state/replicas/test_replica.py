@@ -275,10 +275,10 @@ def test_the_end_of_another_topic_proves_nothing(
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     fresh_at_s = clock.monotonic_s()
-    assert not replica.heard_end(replica.request(fresh_at_s), LogEnd("id-1", (1, 1)))
+    assert not replica.heard_end(replica.request(fresh_at_s), LogEnd("id-1", 1))
     clock.advance(1000)
     late = replica.request(clock.monotonic_s())
-    assert replica.heard_end(late, LogEnd(topic_id, (1, 1)))
+    assert replica.heard_end(late, LogEnd(topic_id, 1))
     assert replica.log_changed
     assert (replica.tracker.fresh_at_s, replica.offset_lag, replica.tracker.end(0.0)) == (fresh_at_s, None, None)
     assert not replica.heard_end(late, LogEnd(topic_id)), "it is no news any more"
@@ -289,7 +289,7 @@ def test_an_answer_about_the_topic_of_before_is_not_taken_for_the_new_one(make: 
     replica.open(log_of(0, 0))
     request = replica.request(1.0)
     replica.open(log_of(0, 0, topic_id="id-2"))
-    for found in (LogEnd("id-1", (0, 0)), LogEnd("id-2", (0, 0))):
+    for found in (LogEnd("id-1", 0), LogEnd("id-2", 0)):
         assert not replica.heard_end(request, found)
     assert not replica.log_changed
     assert replica.tracker.fresh_at_s is None

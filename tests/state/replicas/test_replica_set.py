@@ -40,7 +40,7 @@ def opened(held: ReplicaSet, replica: ReplicaId, topic_id: str) -> FreshnessTrac
 
 def source(tracker: FreshnessTracker, end_asked_at_s: float) -> int | None:
     """The source position once the end of an empty log is known."""
-    tracker.saw_end(tracker.request(end_asked_at_s), 0, 0)
+    tracker.saw_end(tracker.request(end_asked_at_s), 0)
     return tracker.source().offset("pos", 0)
 
 

@@ -40,7 +40,7 @@ class Woken:
         self.replica = Replica(REPLICA, "t", storage=MemoryStorage(), clock=clock, listener=RecordingListener())
         self.replica.open(log_of(0, 1))
         self.replica.apply(batch([Record(0, b"k", b'"old"')], end=True))
-        self.replica.tracker.saw_end(self.replica.tracker.request(clock.monotonic_s() - PAUSE_S), 1, 1)
+        self.replica.tracker.saw_end(self.replica.tracker.request(clock.monotonic_s() - PAUSE_S), 1)
         report = ReplicaReport(REPLICA, ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 1, 0, 0)
         members = [Member("a", "http://a", heard=True), Member("b", "http://b", heard=True, replicas=(report,))]
         catalog = Catalog("a", {}, parse_definitions("rewards=t"))
@@ -69,7 +69,7 @@ class Woken:
     def catch_up(self) -> None:
         """The follower reads what was missed, and the end of the log is told."""
         self.replica.apply(batch([Record(1, b"k", b'"new"')], end=True))
-        self.replica.tracker.saw_end(self.replica.tracker.request(self._clock.monotonic_s()), 2, 2)
+        self.replica.tracker.saw_end(self.replica.tracker.request(self._clock.monotonic_s()), 2)
 
 
 def told(answer: Answer) -> tuple[bytes, bytes]:

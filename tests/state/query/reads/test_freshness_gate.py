@@ -59,11 +59,11 @@ def test_a_linearizable_read_asks_for_the_end_and_waits_for_what_was_asked_later
         waiting = asyncio.create_task(admitted(replica, "max_staleness_ms=0", LONG_S, lambda: asked.append("soon")))
         await asyncio.sleep(0)
         assert asked == ["soon"]
-        replica.tracker.saw_end(early, 0, 0)
+        replica.tracker.saw_end(early, 0)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not waiting.done(), "this end was asked for before the request came"
-        replica.tracker.saw_end(replica.tracker.request(clock.monotonic_s()), 0, 0)
+        replica.tracker.saw_end(replica.tracker.request(clock.monotonic_s()), 0)
         assert await waiting
 
     asyncio.run(scenario())
@@ -88,7 +88,7 @@ def test_a_replica_that_is_fresh_by_the_time_of_its_refusal_answers(forwarded: b
         async def wait_until_met(self, replica: Replica, *_: object) -> None:
             tracker = replica.tracker
             assert not requirement.met_by(replica.freshness(node.clock.monotonic_s()))
-            tracker.saw_end(tracker.request(node.clock.monotonic_s()), 1, 1)
+            tracker.saw_end(tracker.request(node.clock.monotonic_s()), 1)
 
     node.point._gate = LateGate(node.clock, lambda: None)
     answer = asyncio.run(node.point.answer("rewards", b"k", requirement, forwarded=forwarded))

@@ -63,7 +63,7 @@ class OneNode:
         records = [Record(self.end + number, *row) for number, row in enumerate(rows)]
         self.end += len(records)
         self.replica.apply(PartitionBatch("t", 0, records, self.end, end_reached=True))
-        self.replica.tracker.saw_end(self.replica.tracker.request(self.clock.monotonic_s()), self.end, self.end)
+        self.replica.tracker.saw_end(self.replica.tracker.request(self.clock.monotonic_s()), self.end)
 
 
 @pytest.fixture
