@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
-from spark_apps.engine.layout import Layout
 from spark_apps.engine.own_topics import CHANGELOG_CONFIG, OwnTopic, own_topics_of
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -23,6 +22,7 @@ from state.kafka.access import denial
 from state.kafka.clients import new_admin, new_topic
 from state.kafka.connection import Kafka
 from state.names import aliases_topic, members_topic
+from state.topology.layout import Layout
 
 _HOUR_MS = 3_600_000
 _WEEK_MS = 7 * 24 * _HOUR_MS

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_apps.checked_table import CheckedTable
-from spark_apps.engine.layout import markers_topic, slot_name
+from spark_apps.engine.slots import markers_topic, slot_name
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import fields_of

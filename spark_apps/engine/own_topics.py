@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
+from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.topology_app import changelog_topics
+from state.topology.layout import Layout
 
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
@@ -31,7 +32,7 @@ class OwnTopic:
 
 def own_topics_of(app: str, layout: Layout, generation: int) -> Iterator[OwnTopic]:
     """The topics of a generation of an app: markers, repartition topics that no shuffle replaces, changelogs."""
-    for slot, count in layout.slots().items():
+    for slot, count in slots_of(layout).items():
         yield OwnTopic(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
     for topic, count in layout.topics_to_create.items():
         yield OwnTopic(topic, count, REPARTITION_CONFIG)

@@ -20,8 +20,8 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int3
     if partitions == 1 or not keys:
         return np.zeros(len(keys), np.int32)
     found = np.empty(len(keys), np.int32)
-    _, offsets, data = pa.array(keys, pa.binary()).buffers()
-    ends = np.frombuffer(offsets, np.int32)[: len(keys) + 1]
+    _, offsets, data = pa.array(keys, pa.large_binary()).buffers()
+    ends = np.frombuffer(offsets, np.int64)[: len(keys) + 1]
     lengths, text = np.diff(ends), np.frombuffer(data or b"", np.uint8)
     for length in np.flatnonzero(np.bincount(lengths)):
         places = np.flatnonzero(lengths == length)

@@ -5,7 +5,7 @@
 | `task`         | its task's place in the stage that it goes to                   | null          |
 | `stage`        | that stage                                                      | null          |
 | `topic`        | the source topic, or the one that the shuffle stands for        | null          |
-| `partition`    | its partition; behind a shuffle the place of the task before it | null          |
+| `partition`    | its partition; behind a shuffle that of the task before it      | null          |
 | `offset`       | its offset; behind a shuffle its index in that task's output    | null          |
 | `timestamp_ms` | its timestamp                                                   | null          |
 | `key`, `value` | its key and value                                               | null          |
@@ -47,6 +47,8 @@ DDL = (
 )
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 """The columns of a record, in the order of `Record`'s fields."""
+MOST_BYTES = 64 << 20
+"""An Arrow column of bytes can't hold more than 2 GiB, nor can the JVM take a larger batch."""
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
@@ -72,53 +74,47 @@ def decoded_headers(text: str) -> list[Header]:
     return [(header["key"], b64decode(header.get("value", ""))) for header in orjson.loads(text)]
 
 
-def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Gathered rows in the order in which their task processes them.
-
-    Rows of one topic and partition stay in offset order. Partitions are merged by timestamp. So the order is the same
-    in each attempt, whatever order the shuffle brings.
-    """
-    if not batch.num_rows:
-        return batch
-    partitions, offsets, times = (batch.column(name).to_numpy() for name in ("partition", "offset", "timestamp_ms"))
-    topics = batch.column("topic").dictionary_encode()
-    names = topics.dictionary.to_pylist()
-    ranks = np.argsort(np.argsort(names))[topics.indices.to_numpy()]
-    by_offset = np.lexsort((offsets, partitions, ranks))
-    logs = np.stack((ranks, partitions))[:, by_offset]
-    begins = np.flatnonzero(np.any(logs[:, 1:] != logs[:, :-1], axis=0)) + 1
-    # A record that is older than the one before it waits for that one: no partition changes its order.
-    due = np.concatenate([np.maximum.accumulate(run) for run in np.split(times[by_offset], begins)])
-    return batch.take(pa.array(by_offset[np.argsort(due, kind="stable")]))
-
-
 def forwarded_rows(
-    stage: int, tasks: npt.ArrayLike, place: int, topic: str, outputs: Sequence[Output]
-) -> pa.RecordBatch:
-    """Rows of records that go to a shuffle.
+    stage: int,
+    tasks: Sequence[int] | npt.NDArray[np.int32],
+    partition: int,
+    topic: str,
+    outputs: Sequence[Output],
+    *,
+    most_bytes: int = MOST_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of records that go to a shuffle, in batches of bounded size.
 
     Args:
         stage: the stage that they go to.
         tasks: for each record, its task's place in that stage.
-        place: the place of the task that they come from.
+        partition: of the task that they come from.
         topic: the topic that the shuffle stands for.
         outputs: the records.
+        most_bytes: a batch of several records has at most so many bytes of keys and values.
     """
-    count = len(outputs)
-    keys, values, times, headers = zip(*outputs, strict=True)
-    columns = [
-        pa.array(tasks, pa.int32()),
-        pa.array(np.full(count, stage, np.int32)),
-        pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [topic]).cast(pa.string()),
-        pa.array(np.full(count, place, np.int32)),
-        pa.array(np.arange(count)),
-        pa.array(times, pa.int64()),
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
-        pa.array(list(map(encoded_headers, headers)), pa.string()),
-        pa.nulls(count, pa.binary()),
-    ]
-    return pa.record_batch(columns, schema=SCHEMA)
+    waiting = [(0, len(outputs))]
+    while waiting:
+        begin, end = waiting.pop()
+        keys, values, times, headers = zip(*outputs[begin:end], strict=True)
+        data = [pa.array(column, pa.binary()) for column in (keys, values)]
+        middle = (begin + end) // 2
+        if middle > begin and sum(column.nbytes for column in data) > most_bytes:
+            waiting += [(middle, end), (begin, middle)]
+            continue
+        count = end - begin
+        columns = [
+            pa.array(tasks[begin:end], pa.int32()),
+            pa.array(np.full(count, stage, np.int32)),
+            pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [topic]).cast(pa.string()),
+            pa.array(np.full(count, partition, np.int32)),
+            pa.array(np.arange(begin, end)),
+            pa.array(times, pa.int64()),
+            *data,
+            pa.array(list(map(encoded_headers, headers)), pa.string()),
+            pa.nulls(count, pa.binary()),
+        ]
+        yield pa.record_batch(columns, schema=SCHEMA)
 
 
 def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:

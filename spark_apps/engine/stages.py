@@ -17,20 +17,14 @@ from pyspark import TaskContext
 
 from spark_apps.engine.errors import task_errors
 from spark_apps.engine.global_tables import GlobalTableCopy, global_tables
-from spark_apps.engine.layout import Layout
 from spark_apps.engine.partitioning import partitions_of
-from spark_apps.engine.rows import (
-    SCHEMA,
-    forwarded_rows,
-    in_order,
-    outcome_row,
-    passed_rows,
-    records_of,
-)
+from spark_apps.engine.rows import forwarded_rows, outcome_row, passed_rows, records_of
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.work import AppWork, BatchWork
 from state.clock import SystemClock
 from state.stores.rocksdb_options import bound_process_memory
+from state.topology.layout import Layout
+from state.topology.order import by_upstream, in_order
 from state.topology.plan import SubTopology
 from state.topology.records import Output, RecordFields
 
@@ -48,8 +42,11 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
     sub, rows = layout.reader(topic), chain([first], batches)
     stage = layout.stages[sub.number]
     if stage == 0:
+        parts: Iterable[Sequence[RecordFields]] = (list(records_of(batch)) for batch in rows)
         with collector_off():
-            yield from _run(work, sub, partition, (list(records_of(batch)) for batch in rows))
+            if topic in layout.topics_to_create:
+                parts = [_ordered(chain.from_iterable(parts), layout, sub)]
+            yield from _run(work, sub, partition, parts)
         return
     place = layout.place(sub, partition)
     for batch in rows:
@@ -59,22 +56,31 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
 @task_errors
 def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: int) -> Iterator[pa.RecordBatch]:
     """A later stage: runs one task on its gathered rows. Outcomes and rows of later stages pass through."""
-    own: list[pa.RecordBatch] = []
+    # Batch by batch: Arrow could not put more than 2 GiB of values together.
+    records: list[RecordFields] = []
     for batch in batches:
         is_own = pc.fill_null(pc.equal(batch.column("stage"), stage), False)
         others = batch.filter(pc.invert(is_own))
         if others.num_rows:
             yield others
-        own.append(batch.filter(is_own))
-    rows = pa.Table.from_batches(own, SCHEMA).combine_chunks().to_batches()
-    if not rows or not rows[0].num_rows:
+        with collector_off():
+            records += records_of(batch.filter(is_own))
+    if not records:
         return
     layout = _app(work.app).layout
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = layout.tasks(stage)[context.partitionId()]
     with collector_off():
-        yield from _run(work, sub, partition, [list(records_of(in_order(rows[0])))])
+        yield from _run(work, sub, partition, [_ordered(records, layout, sub)])
+
+
+def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology) -> list[RecordFields]:
+    """All records of a task in the order in which it takes them."""
+    internal = layout.topics_to_create
+    if any(source.topic in internal for source in sub.sources):
+        records = [by_upstream(record) if record[0] in internal else record for record in records]
+    return in_order(records, sub)
 
 
 def _run(
@@ -83,10 +89,9 @@ def _run(
     app = _app(work.app)
     layout = app.layout
     outcome, forwarded = TaskRun(work, layout, sub, partition, app.global_tables)(records)
-    place = layout.place(sub, partition)
     for topic, outputs in forwarded.items():
         stage, tasks = _destinations(layout, topic, outputs)
-        yield forwarded_rows(stage, tasks, place, topic, outputs)
+        yield from forwarded_rows(stage, tasks, partition, topic, outputs)
     yield outcome_row(encode_outcome(outcome))
 
 

@@ -13,7 +13,6 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
-from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
@@ -27,6 +26,7 @@ from spark_apps.topology_app import Describe, changelog_topics, described, globa
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
+from state.topology.layout import Layout, check_runnable
 from state.topology.plan import Topology
 from state.topology.schemas import written_schemas
 

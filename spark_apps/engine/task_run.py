@@ -13,7 +13,6 @@ import structlog
 
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.global_tables import GlobalTableCopy
-from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.restores import reporting, restore_dir
@@ -30,6 +29,8 @@ from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.set_aside import set_aside
 from state.stores.suppliers import MemorySupplier
+from state.topology.layout import Layout
+from state.topology.order import with_upstream
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
 from state.topology.task import Task
@@ -127,7 +128,9 @@ class TaskRun:
         for topic, written in outputs.items():
             if topic in self.layout.shuffles:
                 forwarded.setdefault(topic, []).extend(written)
-            elif self.work.speaks or topic in self.layout.topology.repartition_topics:
+            elif topic in self.layout.topology.repartition_topics:
+                transaction.write(topic, with_upstream(written, self.partition))
+            elif self.work.speaks:
                 transaction.write(topic, written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from spark_apps.engine.layout import Layout, markers_topic, slot_name
+from spark_apps.engine.slots import markers_topic, slot_name
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.changelog.reader import TopicFacts
 from state.stores.record_context import Header
+from state.topology.layout import Layout
 from state.topology.plan import Plan, SubTopology
 
 

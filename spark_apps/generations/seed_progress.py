@@ -10,11 +10,12 @@ from typing import Any
 
 import orjson
 
-from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.markers import Marker
+from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.bounded_reader import read_topic
 from state.kafka.connection import Kafka
+from state.topology.layout import Layout
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import SubTopology
 
@@ -31,7 +32,7 @@ def live_progress(
         NotesGoneError: a task has only markers of later batches.
     """
     found: dict[str, Progress] = {}
-    for slot in layout.slots():
+    for slot in slots_of(layout):
         newest: dict[int, Marker | None] = {}
         for message in read_topic(kafka, markers_topic(app, generation, slot)):
             marker, partition = Marker.decode(message.value() or b""), message.partition() or 0

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
-from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import Marker
 from spark_apps.engine.own_topics import own_topics_of
+from spark_apps.engine.slots import markers_topic, slot_name
 from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import BatchFiles, begin_behind
@@ -61,6 +61,7 @@ from state.changelog.position import Position
 from state.clock import Clock
 from state.kafka.clients import new_producer
 from state.snapshots.delta_log import newest_manifest
+from state.topology.layout import Layout
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
 from state.topology.store import StoreKind

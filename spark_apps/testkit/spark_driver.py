@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import NewTopic
 
-from spark_apps.engine.layout import Layout
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -63,7 +62,6 @@ class SparkDriver(TopologyTestDriver):
         self._settings = settings
         self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
         self._admin = new_admin(settings.kafka)
-        self._layout = Layout(self.plan)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)
         self._piped: list[Record] = []
@@ -113,8 +111,9 @@ class SparkDriver(TopologyTestDriver):
     def _produce(self) -> None:
         # Librdkafka's own partitioner is never used: the partition is always given.
         producer = new_producer(self._settings.kafka, {"linger.ms": 5})
-        for topic, partition, _, timestamp_ms, key, value, _ in self._piped:
-            producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp_ms)
+        for topic, partition, _, timestamp_ms, key, value, headers in self._piped:
+            own = list(headers) or None
+            producer.produce(topic, value, key, partition, timestamp=timestamp_ms, headers=own)
         if producer.flush(_TIMEOUT_S):
             raise StateError("the broker didn't take the records: look at its log")
         self._piped = []
@@ -163,16 +162,18 @@ class SparkDriver(TopologyTestDriver):
         """Reads the new committed records of the app's topics into this driver."""
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):
-                self._show(topic, message.key(), message.value(), message.timestamp()[1])
+                headers = [(name, value or b"") for name, value in message.headers() or ()]
+                self._show(topic, message.key(), message.value(), message.timestamp()[1], headers)
         for topic in self._context.spec.dead_letter_topics:
             self.dead_letters += map(_letter, self._unseen(topic))
         for store, topic in self._changelog_topics.items():
             for message in self._unseen(topic):
                 change = StoreChange(store, message.key() or b"", message.value(), message.timestamp()[1])
                 self._changelogs.setdefault((store, message.partition() or 0), []).append(change)
+        ends = {log: len(records) for log, records in self._logs.items()}
         for slot in self._slots:
             if slot.sub_topology.is_global:
-                self._handle(slot)
+                self._handle(slot, ends)
             else:
                 slot.task = None
                 for spec in slot.sub_topology.stores:

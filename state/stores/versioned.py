@@ -138,6 +138,18 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                     break
         return records[::-1]
 
+    def all(self) -> Iterator[tuple[K, VersionedRecord[V]]]:
+        """The latest version of each key that has a value, in the order of the serialized keys."""
+        newest: dict[bytes, tuple[int, bytes]] = {}
+        with self._top.scan(None, None) as rows:
+            for row_key, stored in rows:
+                key, timestamp_ms = decode_version_row_key(row_key)
+                newest.setdefault(key, (timestamp_ms, stored))
+        for key, (timestamp_ms, stored) in newest.items():
+            if stored != _DELETED:
+                latest = VersionedRecord(self._decode(stored[1:]), timestamp_ms, VALID_TO_UNDEFINED_MS)
+                yield self._decode_key(key), latest
+
     def flush(self) -> None:
         """As for all stores; then deletes versions that no query can reach any more, a bounded number at a time.
 

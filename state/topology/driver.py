@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import orjson
 
 from state.changelog.partitioner import partition_for
-from state.errors import InvalidArgumentError, UnknownStoreError
+from state.errors import InvalidArgumentError, SerializationError, UnknownStoreError
+from state.serdes.serde import Serde
 from state.stores.bytes_store import BytesStore, Entry
 from state.stores.memory import MemoryStore
+from state.stores.record_context import Header
 from state.topology.dropped_records import DroppedRecords
+from state.topology.layout import Layout
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
+from state.topology.order import in_order
 from state.topology.plan import SubTopology, Topology
-from state.topology.records import Batch, DeadLetter, Output, Record, StoreChange
+from state.topology.records import Batch, DeadLetter, Output, Record, RecordFields, StoreChange
 from state.topology.task import Task
 from state.topology.task_stores import restore
 
 START_MS = 1_700_000_000_000
 POSITION = b"changelog-position"
+
+_Log = tuple[str, int]
 
 
 class CrashStep(StrEnum):
@@ -34,12 +40,26 @@ class CrashStep(StrEnum):
     COMMITTED = "committed"
 
 
-class OutputRecord(NamedTuple):
-    """A record that came out."""
-
+class _OutputFields(NamedTuple):
     key: Any
     value: Any
     timestamp_ms: int
+
+
+class OutputRecord(_OutputFields):
+    """A record that came out: the tuple of its key, value and timestamp.
+
+    Attributes:
+        headers: its headers. They don't count in comparisons.
+    """
+
+    headers: Sequence[Header]
+
+    def __new__(cls, key: Any, value: Any, timestamp_ms: int, headers: Sequence[Header] = ()) -> Self:
+        """The record."""
+        made = super().__new__(cls, key, value, timestamp_ms)
+        made.headers = headers
+        return made
 
 
 @dataclass(slots=True)
@@ -49,7 +69,7 @@ class _Slot:
     sub_topology: SubTopology
     partition: int
     progress: bytes = b"{}"
-    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    positions: dict[_Log, int] = field(default_factory=dict)
     task: Task | None = None
 
 
@@ -79,7 +99,10 @@ class TopologyTestDriver:
         self._backends: dict[tuple[str, int], MemoryStore] = {}
         self._crash: CrashStep | None = None
         self._batches_before = 0
-        subs = sorted(topology.sub_topologies, key=lambda sub: not sub.is_global)
+        self._layout = Layout(self.plan)
+        subs = [sub for sub in topology.sub_topologies if sub.is_global]  # every task looks them up
+        for stage in range(self._layout.last_stage + 1):
+            subs += self._layout.sub_topologies(stage)
         self._slots = [_Slot(sub, number) for sub in subs for number in range(self.plan.tasks(sub))]
         self._globals = {spec.name: partial(self._look_up, slot, spec.name) for slot in self._slots
                          if slot.sub_topology.is_global for spec in slot.sub_topology.stores}  # fmt: skip
@@ -87,8 +110,9 @@ class TopologyTestDriver:
             self._open(slot)
 
     def pipe(
-        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None
-    ) -> None:
+        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> None:  # fmt: skip
         """Appends a record to a source topic and handles it, with all that follows from it.
 
         Args:
@@ -97,25 +121,28 @@ class TopologyTestDriver:
             value: of the topic's type, or None.
             timestamp_ms: the record's; that of the driver's clock if None.
             partition: where it goes; its key decides if None.
+            headers: its headers.
 
         Raises:
-            InvalidArgumentError: the app does not read that topic, or it has no such partition.
+            InvalidArgumentError: the app does not read that topic, it has no such partition, or key or value are not
+                of its types.
         """
-        self.append(topic, key, value, timestamp_ms, partition=partition)
+        self.append(topic, key, value, timestamp_ms, partition=partition, headers=headers)
         self.run()
 
     def append(
-        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None
-    ) -> None:
+        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> None:  # fmt: skip
         """As `pipe`, but it waits for `run`: several records make one batch."""
         source = self._source(topic)
-        key_bytes = None if key is None else source.key_serde.serialize(key)
-        value_bytes = None if value is None else source.value_serde.serialize(value)
-        self.append_bytes(topic, key_bytes, value_bytes, timestamp_ms, partition=partition)
+        key_bytes = None if key is None else _encoded(topic, "key", source.key_serde, key)
+        value_bytes = None if value is None else _encoded(topic, "value", source.value_serde, value)
+        self.append_bytes(topic, key_bytes, value_bytes, timestamp_ms, partition=partition, headers=headers)
 
     def append_bytes(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int | None = None,
-        *, partition: int | None = None,
+        *, partition: int | None = None, headers: Sequence[Header] = (),
     ) -> None:  # fmt: skip
         """As `append`, of bytes as a topic may hold them."""
         self._source(topic)
@@ -126,13 +153,15 @@ class TopologyTestDriver:
             msg = f"topic {topic} has partitions 0 to {count - 1}, not {partition}"
             raise InvalidArgumentError(msg)
         offset = len(self._logs.get((topic, partition), ()))
-        self._append(
-            Record(topic, partition, offset, self.now_ms if timestamp_ms is None else timestamp_ms, key, value)
-        )
+        time_ms = self.now_ms if timestamp_ms is None else timestamp_ms
+        self._append(Record(topic, partition, offset, time_ms, key, value, headers))
 
     def run(self) -> None:
-        """Processes all waiting records, and those that follow from them."""
-        while sum(self._handle(slot) for slot in self._slots):
+        """Processes all waiting records, and those that follow from them.
+
+        As on Spark, a batch has what waits in the topics when it begins, and what comes by shuffle from its tasks.
+        """
+        while self._run_batch():
             pass
 
     def advance(self, by_ms: int) -> None:
@@ -145,7 +174,7 @@ class TopologyTestDriver:
             raise InvalidArgumentError("the wall clock never goes back: advance by 0 or more")
         self.now_ms += by_ms
         for slot in self._slots:
-            self._batch(slot, [])
+            self._batch(slot, [], {})
         self.run()
 
     def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
@@ -175,21 +204,21 @@ class TopologyTestDriver:
         Raises:
             UnknownStoreError: no store has that name.
         """
-        found = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
-        if not found:
-            names = sorted({spec.name for slot in self._slots for spec in slot.sub_topology.stores})
-            msg = f"there is no store {store!r}, only {names}"
-            raise UnknownStoreError(msg)
-        wanted = [slot for slot in found if partition is None or slot.partition == partition]
+        wanted = [slot for slot in self._slots_with(store) if partition is None or slot.partition == partition]
         return [row for slot in wanted for row in _rows(self._task(slot).store(store))]
 
     def store(self, name: str, partition: int = 0) -> Any:
-        """A store of one partition, with all that its kind can do."""
-        slot = next(
-            slot for slot in self._slots
-            if slot.partition == partition and name in {spec.name for spec in slot.sub_topology.stores}
-        )  # fmt: skip
-        return self._task(slot).store(name)
+        """A store of one partition, with all that its kind can do.
+
+        Raises:
+            UnknownStoreError: no store has that name.
+            InvalidArgumentError: it has no such partition.
+        """
+        slots = self._slots_with(name)
+        if not 0 <= partition < len(slots):
+            msg = f"store {name} has partitions 0 to {len(slots) - 1}, not {partition}"
+            raise InvalidArgumentError(msg)
+        return self._task(slots[partition]).store(name)
 
     def changelog(self, store: str, partition: int = 0) -> list[Entry]:
         """The records of a store's changelog, in order."""
@@ -201,26 +230,43 @@ class TopologyTestDriver:
             raise InvalidArgumentError(msg)
         return self._sources[topic]
 
+    def _slots_with(self, store: str) -> list[_Slot]:
+        """The slots that have a store, by partition."""
+        found = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
+        if not found:
+            names = sorted({spec.name for slot in self._slots for spec in slot.sub_topology.stores})
+            msg = f"there is no store {store!r}, only {names}"
+            raise UnknownStoreError(msg)
+        return found
+
     def _append(self, record: Record) -> None:
         self._logs.setdefault((record.topic, record.partition), []).append(record)
 
-    def _handle(self, slot: _Slot) -> bool:
-        records = []
-        for topic, partition in self._assigned(slot):
-            start = slot.positions.get((topic, partition), 0)
-            records += self._logs.get((topic, partition), [])[start:]
+    def _run_batch(self) -> bool:
+        """Runs one batch; whether there were any records."""
+        ends = {log: len(records) for log, records in self._logs.items() if log[0] not in self._layout.shuffles}
+        return sum(self._handle(slot, ends) for slot in self._slots) > 0
+
+    def _handle(self, slot: _Slot, ends: Mapping[_Log, int]) -> bool:
+        """Runs one task on what waits for it before `ends`, and in its shuffles; whether there was anything."""
+        records, read = list[Record](), dict[_Log, int]()
+        for log in self._assigned(slot):
+            there = self._logs.get(log, [])
+            start, end = slot.positions.get(log, 0), len(there) if log[0] in self._layout.shuffles else ends.get(log, 0)
+            records += there[start:end]
+            read[log] = end
         if records:
-            self._batch(slot, records)
+            self._batch(slot, in_order(records, slot.sub_topology), read)
         return bool(records)
 
-    def _assigned(self, slot: _Slot) -> Iterable[tuple[str, int]]:
+    def _assigned(self, slot: _Slot) -> Iterable[_Log]:
         for source in slot.sub_topology.sources:
             every = range(self.plan.partitions[source.topic])
             for partition in every if slot.sub_topology.is_global else [slot.partition]:
                 if partition in every:
                     yield source.topic, partition
 
-    def _batch(self, slot: _Slot, records: list[Record]) -> None:
+    def _batch(self, slot: _Slot, records: Sequence[RecordFields], read: Mapping[_Log, int]) -> None:
         task = self._task(slot)
         before = dict(task.dropped.by_reason)
         try:
@@ -234,10 +280,9 @@ class TopologyTestDriver:
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
             # No reader sees what an aborted transaction wrote.
             slot.task = None
-            if not records:
-                self._batch(slot, records)
+            self._batch(slot, records, read)
             return
-        self._commit(slot, records, batch)
+        self._commit(slot, read, batch)
         for reason, count in task.dropped.by_reason.items():
             for _ in range(count - before[reason]):
                 self.dropped.drop(reason)
@@ -254,26 +299,31 @@ class TopologyTestDriver:
         crash, self._crash = self._crash, None
         return crash
 
-    def _commit(self, slot: _Slot, records: list[Record], batch: Batch) -> None:
+    def _commit(self, slot: _Slot, read: Mapping[_Log, int], batch: Batch) -> None:
         for topic, outputs in batch.outputs.items():
             for output in outputs:
                 self._write(slot, topic, output)
         for change in batch.changes:
             self._changelogs.setdefault((change.store, slot.partition), []).append(change)
-        for record in records:
-            slot.positions[record.topic, record.partition] = record.offset + 1
+        slot.positions |= read
         self.dead_letters += batch.dead_letters
         slot.progress = batch.progress
 
     def _write(self, slot: _Slot, topic: str, output: Output) -> None:
         key, value, timestamp_ms, headers = output
         if topic in self._sources:
-            partition = slot.partition if key is None else partition_for(key, self.plan.partitions[topic])
-            offset = len(self._logs.get((topic, partition), ()))
-            self._append(Record(topic, partition, offset, timestamp_ms, key, value, headers))
-        self._show(topic, key, value, timestamp_ms)
+            count = self.plan.partitions[topic]
+            by_key = key is not None or topic in self._layout.shuffles
+            partition = partition_for(key or b"", count) if by_key else slot.partition % count
+            log = self._logs.setdefault((topic, partition), [])
+            # What a task reads behind a repartition has the partition of the task before it: see `order.by_upstream`.
+            shown = slot.partition if topic in self._topology.repartition_topics else partition
+            log.append(Record(topic, shown, len(log), timestamp_ms, key, value, headers))
+        self._show(topic, key, value, timestamp_ms, headers)
 
-    def _show(self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+    def _show(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Sequence[Header]
+    ) -> None:
         """Lets `read` give a record."""
         sink = self._sinks[topic]
         self._read.setdefault(topic, []).append(
@@ -281,6 +331,7 @@ class TopologyTestDriver:
                 None if key is None else sink.key_serde.deserialize(key),
                 None if value is None else sink.value_serde.deserialize(value),
                 timestamp_ms,
+                headers,
             )
         )
 
@@ -305,8 +356,7 @@ class TopologyTestDriver:
         slot.task.advance(self.now_ms)
 
     def _look_up(self, slot: _Slot, name: str, key: Any) -> Any:
-        assert slot.task is not None  # noqa: S101 (for the type checker)
-        return slot.task.store(name).get(key)
+        return self._task(slot).store(name).get(key)
 
     def _backend(self, name: str, partition: int) -> MemoryStore:
         return self._backends.setdefault((name, partition), MemoryStore(name))
@@ -319,6 +369,17 @@ class _Supplier:
 
     def open(self, name: str) -> BytesStore:
         return self.driver._backend(name, self.partition)  # noqa: SLF001 (its own part)
+
+
+def _encoded(topic: str, what: str, serde: Serde[Any], given: Any) -> bytes:
+    """Encodes a key or value that its topic's reader can decode."""
+    try:
+        data = serde.serialize(given)
+        serde.deserialize(data)
+    except SerializationError as error:
+        msg = f"topic {topic} can't have the {what} {given!r}: {error}; append_bytes takes what does not decode"
+        raise InvalidArgumentError(msg) from error
+    return data
 
 
 def _rows(store: Any) -> Iterable[tuple[Any, Any]]:

@@ -8,7 +8,6 @@ reached its stores.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -30,7 +29,7 @@ from state.topology.wiring import Wiring
 if TYPE_CHECKING:
     from state.topology.plan import SubTopology
 
-_TOPIC, _TIMESTAMP_MS = itemgetter(0), itemgetter(3)
+_TOPIC = itemgetter(0)
 
 
 class Task:
@@ -79,17 +78,12 @@ class Task:
         return self._wiring.typed(name)
 
     def process(self, records: Sequence[RecordFields]) -> None:
-        """Takes records of one partition. Those of one topic stay in order; topics are merged by timestamp.
+        """Takes records in the order given. Those of several partitions or topics need `order.in_order` before.
 
         Raises:
             KeyError: a record is of a topic that this task does not read.
         """
-        topics = sorted(set(map(_TOPIC, records)))
-        if len(topics) == 1:
-            self._sources[topics[0]](records)
-            return
-        logs = ([record for record in records if record[0] == topic] for topic in topics)
-        for topic, run in groupby(heapq.merge(*logs, key=_TIMESTAMP_MS), _TOPIC):
+        for topic, run in groupby(records, _TOPIC):
             self._sources[topic](run)
 
     def advance(self, now_ms: int) -> None:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from spark_apps.apps.records import topics
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.errors import task_errors
-from spark_apps.engine.layout import markers_topic
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
+from spark_apps.engine.slots import markers_topic
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan, producer_options
 from spark_apps.runtime.stream import StreamContext

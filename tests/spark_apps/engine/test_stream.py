@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from spark_apps.engine import stream
 from spark_apps.errors import MisplacedKeyError
 from spark_apps.topology_app import Describe
 from state.changelog.partitioner import partition_for
+from state.keys.windows import decode_window_row_key
 from tests.spark_apps.engine import topologies
 from tests.spark_apps.engine.spark_run import SparkRun
 
@@ -93,6 +95,19 @@ def test_tables_are_joined_and_behind_state_records_go_by_a_topic(
     [repartition] = [topic for topic in run.topics() if topic.endswith("repartition")]
     begins, _ = run.bounds(repartition)
     assert sum(begins.values()) > 0, "what was read is deleted"
+
+
+def test_a_batch_loses_no_window_without_grace_behind_a_topic(make_run: MakeRun) -> None:
+    run = make_run("regions", topologies.regions)
+    run.make_topics({"regions-users": 4, "regions-views": 4})
+    users = {b"u%d" % n: [b"north", b"south", b"west"][n % 3] for n in range(20)}
+    run.produce("regions-users", [(user, region, NOW_MS) for user, region in users.items()])
+    views = [(b"u%d" % (n * n % 20), NOW_MS + 1 + 50 * n) for n in range(600)]
+    run.produce("regions-views", [(b"page-%d" % (n % 7), user, time_ms) for n, (user, time_ms) in enumerate(views)])
+    run.run()
+    expected = Counter((users[user], time_ms // 1000 * 1000) for user, time_ms in views)
+    found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("regions-regions-changelog").items()}
+    assert found == expected
 
 
 def test_keys_that_nodes_would_not_find_are_refused(make_run: MakeRun) -> None:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import pytest
 
 from spark_apps.engine import task_run
-from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.markers import Marker
 from spark_apps.engine.task_run import TaskRun
@@ -24,6 +23,7 @@ from state.changelog.reader import TopicFacts
 from state.errors import StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
+from state.topology.layout import Layout
 from state.topology.records import Outputs
 from tests.spark_apps.engine import topologies
 

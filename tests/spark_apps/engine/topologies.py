@@ -9,7 +9,7 @@ import msgspec
 
 from spark_apps.settings import AppSettings
 from state.serdes.serde import Utf8Serde
-from state.topology import JoinWindows, Store, StreamsBuilder
+from state.topology import JoinWindows, Store, StreamsBuilder, tumbling
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -47,6 +47,19 @@ def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
     numbers.to("shuffled-copies")
     odd = numbers.filter(lambda _, number: number % 2 == 1).select_key(lambda _, number: str(number % 10))
     odd.group_by_key().aggregate(Totals, Totals.plus, store=Store("digits", Totals)).to_stream().to("shuffled-out")
+
+
+def regions(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Views joined with their users, and counted by the user's region in windows without grace, behind a topic."""
+    users = streams.table("regions-users", str)
+    views = streams.stream("regions-views", str).select_key(lambda _, user: user)
+    by_region = views.left_join(users, _or_nowhere, values=str).group_by(lambda _, region: region)
+    options = Store("regions", int, retention=timedelta(hours=1))
+    by_region.windowed_by(tumbling(timedelta(seconds=1))).count(store=options)
+
+
+def _or_nowhere(_: str, region: str | None) -> str:
+    return region or "nowhere"
 
 
 class Sale(msgspec.Struct, frozen=True):

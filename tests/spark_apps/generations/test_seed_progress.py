@@ -9,11 +9,12 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.broker import Broker
-from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import Marker
+from spark_apps.engine.slots import markers_topic, slot_name, slots_of
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from spark_apps.generations.seed_progress import live_progress, peer_of, progress_of
 from state.topology import StreamsBuilder
+from state.topology.layout import Layout
 
 QUERY = "3d1f"
 
@@ -39,7 +40,7 @@ def filtered(streams: StreamsBuilder) -> None:
 def test_a_sub_topology_takes_the_place_of_the_one_with_its_stores_or_its_topics() -> None:
     live, new = layout("app", by_value), layout("app-gen-2", filtered)
     first, second = new.topology.sub_topologies
-    assert slot_name(second) not in live.slots()
+    assert slot_name(second) not in slots_of(live)
     assert peer_of(first, live) == live.topology.sub_topologies[0]
     assert peer_of(second, live) == live.topology.sub_topologies[1]
 

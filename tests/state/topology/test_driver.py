@@ -10,6 +10,7 @@ import pytest
 
 from state.errors import InvalidArgumentError, UnknownStoreError
 from state.topology import (
+    CrashStep,
     DropReason,
     ProcessorContext,
     Store,
@@ -276,3 +277,80 @@ def test_rows_that_expire_leave_the_changelog_whichever_batch_wrote_them() -> No
         for kind in ("windows", "sessions"):
             left = [key for key, value in dict(driver.changelog(kind)).items() if value is not None]
             assert len(left) == len(driver.rows(kind)) == 1, (kind, batches)
+
+
+def test_headers_come_in_and_go_out() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).map_values(lambda value: value + 1, values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1, 5, headers=[("who", b"me")])
+    [record] = driver.read("out")
+    assert (record, record.headers) == (("a", 2, 5), [("who", b"me")])
+    key, value, timestamp_ms = record
+    assert (key, value, timestamp_ms) == ("a", 2, 5)
+
+
+def test_headers_pass_a_repartition() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).repartition(topic="by-topic").to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1, 5, headers=[("who", b"me")])
+    [record] = driver.read("out")
+    assert record.headers == [("who", b"me")]
+
+
+@pytest.mark.parametrize("wrong", ["text", Spent(Decimal(1)), {"card": 7}])
+def test_a_value_of_another_type_is_refused_when_it_is_piped(wrong: object) -> None:
+    driver = spending()
+    with pytest.raises(InvalidArgumentError, match=r"topic pos can't have the value .*append_bytes"):
+        driver.pipe("pos", "7", wrong)
+    with pytest.raises(InvalidArgumentError, match="topic pos can't have the key 7"):
+        driver.pipe("pos", 7, Invoice("7", Decimal(1)))
+    assert driver.dead_letters == []
+
+
+def test_an_unknown_store_or_partition_is_named() -> None:
+    driver = spending()
+    with pytest.raises(UnknownStoreError, match=r"there is no store 'cc', only .*'spent'"):
+        driver.store("cc")
+    with pytest.raises(InvalidArgumentError, match="store spent has partitions 0 to 3, not 4"):
+        driver.store("spent", 4)
+
+
+def test_a_global_table_is_there_after_a_crash() -> None:
+    for step in CrashStep:
+        streams = StreamsBuilder("app")
+        rates = streams.global_table("rates", int)
+        streams.stream("in", int).join(rates, lambda one, two: one + two, on=lambda key, _: key, values=int).to("out")
+        driver = TopologyTestDriver(streams.build())
+        driver.crash_at(step)
+        driver.pipe("rates", "a", 1, 0)
+        driver.pipe("in", "a", 2, 1)
+        assert driver.read("out") == [("a", 3, 1)], step
+
+
+def test_rows_of_a_versioned_store_are_the_latest() -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int, store=Store("versions", int, history=timedelta(hours=1)))
+    driver = TopologyTestDriver(streams.build())
+    rows = [("b", 1, 5), ("b", 2, 9), ("b", 3, 7), ("a", 1, 5), ("gone", 1, 5), ("gone", None, 6)]
+    for key, value, timestamp_ms in rows:
+        driver.append("in", key, value, timestamp_ms)
+    assert driver.rows("versions") == []
+    driver.run()
+    assert driver.rows("versions") == [("a", 1), ("b", 2)]
+    assert driver.store("versions").get("b", 7).value == 3
+
+
+def test_a_batch_is_merged_by_time_behind_a_shuffle_as_on_spark() -> None:
+    streams = StreamsBuilder("app")
+    by_value = streams.stream("in", int).group_by(lambda _, value: str(value % 2))
+    by_value.windowed_by(tumbling(timedelta(milliseconds=10))).count(
+        store=Store("counts", int, retention=timedelta(hours=1))
+    )
+    driver = TopologyTestDriver(streams.build(), {"in": 4})
+    for timestamp_ms in range(200):
+        driver.append("in", f"key-{timestamp_ms % 13}", timestamp_ms, timestamp_ms)
+    driver.run()
+    assert driver.dropped.total == 0
+    assert sum(count for _, count in driver.rows("counts")) == 200

@@ -33,12 +33,12 @@ class Layout:
 
     def __post_init__(self) -> None:
         topology = self.plan.topology
-        readers = {source.topic: sub for sub in self._running for source in sub.sources}
+        readers = {source.topic: sub for sub in self.running for source in sub.sources}
         shuffles = {topic: readers[topic] for topic in topology.shuffled_topics}
         object.__setattr__(self, "shuffles", shuffles)
         object.__setattr__(self, "topics", tuple(topic for topic in readers if topic not in shuffles))
         stages: dict[int, int] = {}
-        for sub in self._running:
+        for sub in self.running:
             self._stage(sub, stages)
         object.__setattr__(self, "stages", stages)
 
@@ -59,7 +59,7 @@ class Layout:
 
     def sub_topologies(self, stage: int) -> list[SubTopology]:
         """The sub-topologies of a stage."""
-        return [sub for sub in self._running if self.stages[sub.number] == stage]
+        return [sub for sub in self.running if self.stages[sub.number] == stage]
 
     def tasks(self, stage: int) -> list[tuple[SubTopology, int]]:
         """The tasks of a stage, sub-topology and partition: a task's place in the list is its Spark partition."""
@@ -77,14 +77,11 @@ class Layout:
 
     def reader(self, topic: str) -> SubTopology:
         """The sub-topology that reads a topic, or the shuffle that stands for it."""
-        return next(sub for sub in self._running if any(source.topic == topic for source in sub.sources))
-
-    def slots(self) -> dict[str, int]:
-        """The number of partitions of each sub-topology, by its slot name."""
-        return {slot_name(sub): self.plan.tasks(sub) for sub in self._running}
+        return next(sub for sub in self.running if any(source.topic == topic for source in sub.sources))
 
     @property
-    def _running(self) -> list[SubTopology]:
+    def running(self) -> list[SubTopology]:
+        """The sub-topologies that have stages: all but those of global tables."""
         return [sub for sub in self.plan.topology.sub_topologies if not sub.is_global]
 
     def _stage(self, sub: SubTopology, stages: dict[int, int]) -> int:
@@ -96,20 +93,7 @@ class Layout:
         return stages[sub.number]
 
     def _writer(self, source: RepartitionSource) -> SubTopology:
-        return next(sub for sub in self._running if source.sink in sub.nodes)
-
-
-def slot_name(sub: SubTopology) -> str:
-    """A sub-topology's name in markers and transactional ids: of the topics that it reads, the alphabetically first.
-
-    Only one sub-topology reads a topic, so operators that are added elsewhere change no name.
-    """
-    return min(source.topic for source in sub.sources)
-
-
-def markers_topic(app: str, generation: int, slot: str) -> str:
-    """The topic of the markers of one sub-topology of one generation of an app."""
-    return f"{app}-gen-{generation}-{slot}-markers"
+        return next(sub for sub in self.running if source.sink in sub.nodes)
 
 
 def check_runnable(topology: Topology) -> None:
