@@ -383,7 +383,8 @@ class Seeding:
         left = producer.flush(self.settings.transaction_timeout_ms / 1000)
         if failed or left:
             reason = failed[0].str() if failed else f"{left} markers were not taken in time"
-            raise self._pending(f"the broker does not take the progress of its tasks ({reason})")
+            msg = f"the broker does not take the progress of its tasks ({reason})"
+            raise self._pending(msg)
 
     def _made(self, start: Position, rows: int) -> Seed:
         _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)

@@ -76,7 +76,7 @@ def test_a_task_that_lost_its_store_restores_what_is_committed_behind_it(
     assert totals(app) == {b"a": 111, b"expired": 7}
 
 
-@pytest.mark.long("the test above ends the transaction itself")
+@pytest.mark.long("test_behind_a_cleanup.py ends the transaction itself in another test")
 @pytest.mark.parametrize("loses_store", [True, False])
 def test_a_cleanup_that_was_killed_costs_time_and_no_row(app: TaskRuns, broker: Broker, *, loses_store: bool) -> None:
     app.run(0, [(b"a", b"1", NOW_MS), (b"expired", b"7", NOW_MS)])
