@@ -12,7 +12,7 @@ from spark_apps.engine.slots import markers_topic, slot_name
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import fields_of
-from state.names import changelog_topic
+from state.names import changelog_topic, dead_letter_topic
 from state.schemas.bound import BoundSerde
 from state.schemas.registry import SchemaRegistry, registry_of
 from state.store_definitions import ServedKind
@@ -21,6 +21,7 @@ from state.topology.describe import transport
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
+from state.topology.topics import check_topics
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]
 """Describes an app's topology. A function of a module, so that workers find it by its name."""
@@ -90,6 +91,7 @@ def described_with(registry: SchemaRegistry, app: str, describe: Describe, setti
     streams = StreamsBuilder(internal_name(app, settings.generation))
     describe(streams, settings)
     topology = streams.build()
+    check_topics(topology, _internal_topics(app, topology, settings.generation))
     bind_schemas(topology, registry, changelog_topics(app, topology, settings.generation))
     return topology
 
@@ -141,10 +143,24 @@ def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     if spec.describe is None:
         return ()
     topology = described(spec.name, spec.describe, settings)
-    running = [sub for sub in topology.sub_topologies if not sub.is_global]
-    markers = (markers_topic(spec.name, settings.generation, slot_name(sub)) for sub in running)
     repartitions = sorted(topology.repartition_topics - topology.shuffled_topics)
-    return (*changelog_topics(spec.name, topology, settings.generation).values(), *markers, *repartitions)
+    changelogs = changelog_topics(spec.name, topology, settings.generation).values()
+    return (*changelogs, *_markers(spec.name, topology, settings.generation), *repartitions)
+
+
+def _markers(app: str, topology: Topology, generation: int) -> list[str]:
+    running = [sub for sub in topology.sub_topologies if not sub.is_global]
+    return [markers_topic(app, generation, slot_name(sub)) for sub in running]
+
+
+def _internal_topics(app: str, topology: Topology, generation: int) -> list[tuple[str, str]]:
+    """The topics that belong to the app alone, without repartition topics, each with what it is."""
+    changelogs = changelog_topics(app, topology, generation)
+    return [
+        *((topic, f"the changelog of store {store}") for store, topic in changelogs.items()),
+        *((topic, "the topic of a task's markers") for topic in _markers(app, topology, generation)),
+        (dead_letter_topic(app), "the topic of the app's dead letters"),
+    ]
 
 
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:

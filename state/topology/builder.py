@@ -16,6 +16,7 @@ from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
 from state.topology.signatures import check_function
 from state.topology.store import Store, StoreKind, milliseconds, options_of
+from state.topology.topics import changelogs_of, check_topics
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -140,9 +141,12 @@ class StreamsBuilder:
         """The finished topology.
 
         Raises:
-            ConfigurationError: a processor names a store that is not declared, or two operators name one store.
+            ConfigurationError: a processor names a store that is not declared, two operators name one store, or
+                topics meet (`check_topics`).
         """
-        return Topology(self._graph, self._stores)
+        topology = Topology(self._graph, self._stores)
+        check_topics(topology, changelogs_of(topology))
+        return topology
 
     def _source(
         self, topic: str, keys: Any, values: Any, named: str | None, *, check: Any = None, timestamps: Any = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from state.errors import ConfigurationError, InvalidNameError
-from state.topology import Store, StreamsBuilder, tumbling
+from state.topology import Store, StoreKind, StreamsBuilder, tumbling
 
 
 class Score(msgspec.Struct, frozen=True, rename="pascal"):
@@ -51,3 +53,30 @@ def test_windows_are_not_ranked() -> None:
 def test_a_changelog_has_the_name_of_a_topic() -> None:
     with pytest.raises(InvalidNameError):
         Store("scores", Score, changelog="no topic")
+
+
+@pytest.mark.parametrize("option", ["ttl", "history", "retention"])
+def test_a_time_that_rows_of_a_kind_do_not_know_is_refused(option: str) -> None:
+    def store(name: str) -> Store[Any]:
+        return Store(name, int, **{option: timedelta(hours=1)})  # type: ignore[arg-type]
+
+    stream = StreamsBuilder("app").stream("in", int)
+    windows = stream.group_by_key().windowed_by(tumbling(timedelta(minutes=1)))
+    places: dict[str, Callable[[Store[Any]], object]] = {
+        "ttl history retention": lambda options: stream.group_by_key().count(store=options),
+        "ttl retention": lambda options: stream.to_table(store=options),
+        "ttl history": lambda options: windows.count(store=options),
+    }
+    for refuses, count in places.items():
+        if option in refuses:
+            with pytest.raises(ConfigurationError, match=f"store n-{len(refuses)}: {option}= has no meaning"):
+                count(store(f"n-{len(refuses)}"))
+        else:
+            count(store(f"n-{len(refuses)}"))
+
+
+def test_operators_choose_the_kind_of_their_stores() -> None:
+    stream = StreamsBuilder("app").stream("in", int)
+    stream.to_table(store=Store("v", int, kind=StoreKind.VERSIONED, history=timedelta(hours=1)))
+    with pytest.raises(ConfigurationError, match="rows of kind key_value, not ttl"):
+        stream.group_by_key().count(store=Store("n", int, kind=StoreKind.TTL))
