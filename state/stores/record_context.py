@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import orjson
 
@@ -14,6 +15,24 @@ InputPosition = dict[str, dict[str, int]]
 
 NO_TIMESTAMP_MS = -1
 POSITION_KEY = b"input-position"
+
+
+class Origin(NamedTuple):
+    """The record that something comes from.
+
+    Attributes:
+        topic: its topic; empty if it is not known, or if there is none.
+        partition: its partition.
+        offset: its offset; -1 if it is not known.
+        headers: its headers.
+        trace: its `traceparent`, if it has one.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    headers: Sequence[Header]
+    trace: bytes | None
 
 
 class RecordContext:
@@ -54,6 +73,21 @@ class RecordContext:
         if found is not None:
             self.untraced = b""
         return found or self.untraced
+
+    @property
+    def origin(self) -> Origin:
+        """The record under way, to come back to it."""
+        return Origin(self.topic, self.partition, self.offset, self.headers, self.trace)
+
+    def come_from(self, origin: Origin) -> None:
+        """What follows comes from this record, and not from the one that let it go."""
+        self.topic, self.partition, self.offset, self.headers, trace = origin
+        self.trace = trace or self.untraced
+
+    def come_from_headers(self, headers: Sequence[Header]) -> None:
+        """What follows comes from a record of which the headers are known, and nothing else."""
+        self.topic, self.offset, self.headers = "", -1, headers
+        self.trace = self.trace_in(headers) if headers else self.untraced
 
     def forget_traces(self) -> None:
         """Begins a batch: none of its records had a trace yet."""

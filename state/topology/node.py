@@ -123,7 +123,10 @@ class GraphNode:
         store_names: stores of `add_store` that it uses.
         replayable: whether it gives the same records again if it is run again: no state, no look-up, no side effect.
         copartitioned: whether the topics that reach it must have the same number of partitions.
+        meets: whether it joins its two inputs by what they are at the moment.
     """
+
+    meets = False
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import Origin, RecordContext
 from state.topology.change import Change, Forward
 
 K = TypeVar("K")
@@ -40,7 +41,7 @@ class Table(ABC, Generic[K, V]):
         self._downstream: list[Forward[K, V]] = []
         self._subscribers = self._downstream
         self._sends_old_values = False
-        self._held: dict[K, tuple[Change[V], int]] = {}
+        self._held: dict[K, tuple[Change[V], int, Origin]] = {}
 
     @abstractmethod
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
@@ -62,7 +63,7 @@ class Table(ABC, Generic[K, V]):
         held = self._held.get(key) if self._held else None
         if held is None:
             return self.get(key)
-        change, timestamp_ms = held
+        change, timestamp_ms, _ = held
         return None if change.old is None else ValueAndTimestamp(change.old, timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
@@ -84,8 +85,21 @@ class Table(ABC, Generic[K, V]):
         """Sends every later change to `forward`, after those that subscribed before."""
         self._subscribers.append(forward)
 
-    def hold_back(self) -> Callable[[], None]:
+    def bracket(self, around: Callable[[Forward[K, V]], Forward[K, V]]) -> None:
+        """Puts something around what all subscribers do with a change. Call it when all have subscribed."""
+        subscribers = self._subscribers.copy()
+
+        def forward_all(key: K, change: Change[V], timestamp_ms: int) -> None:
+            for forward in subscribers:
+                forward(key, change, timestamp_ms)
+
+        self._subscribers[:] = [around(forward_all)]
+
+    def hold_back(self, context: RecordContext) -> Callable[[], None]:
         """Holds changes back from those that subscribe later.
+
+        Args:
+            context: the record under way. A change is let go as one of the record that made it.
 
         Returns:
             A function that lets the last change of each key go, with the old value from before the first. Where old
@@ -99,13 +113,14 @@ class Table(ABC, Generic[K, V]):
             earlier = held.pop(key, None)
             if earlier is not None:
                 change = Change(change.new, earlier[0].old)
-            held[key] = (change, timestamp_ms)
+            held[key] = (change, timestamp_ms, context.origin)
 
         def release() -> None:
-            for key, (change, timestamp_ms) in list(held.items()):
+            for key, (change, timestamp_ms, origin) in list(held.items()):
                 del held[key]
                 if change.new is None and change.old is None and self._sends_old_values:
                     continue
+                context.come_from(origin)
                 for forward in subscribers:
                     forward(key, change, timestamp_ms)
 

@@ -88,10 +88,8 @@ class Task:
 
     def advance(self, now_ms: int) -> None:
         """Fires the timers that are due by the wall clock."""
-        context = self._wiring.context
-        context.timestamp_ms, context.headers = max(self._stream_time.now_ms, 0), ()
-        context.trace = context.untraced
-        self._wiring.timers.advance(TimeKind.WALL_CLOCK, now_ms)
+        self._wiring.context.timestamp_ms = max(self._stream_time.now_ms, 0)
+        self._fire(TimeKind.WALL_CLOCK, now_ms)
 
     def take_outputs(self) -> Outputs:
         """The records for sink and repartition topics so far. They will not be given again."""
@@ -100,8 +98,7 @@ class Task:
     def end_batch(self) -> Batch:
         """Collects all writes of the batch, without the outputs that were taken before."""
         wiring = self._wiring
-        for end in wiring.batch_ends:
-            end()
+        wiring.end_batch()
         outputs = self.take_outputs()
         letters, self._dead_letters = self._dead_letters, []
         changes = [
@@ -163,9 +160,14 @@ class Task:
                 if timestamp_ms > now_ms:
                     now_ms = time.now_ms = timestamp_ms
                     if timers.follow_stream_time:
-                        timers.advance(TimeKind.STREAM_TIME, now_ms)
+                        self._fire(TimeKind.STREAM_TIME, now_ms)
 
         return read
+
+    def _fire(self, kind: TimeKind, now_ms: int) -> None:
+        # What a timer forwards comes from no record.
+        self._wiring.context.come_from_headers(())
+        self._wiring.timers.advance(kind, now_ms)
 
     def _dead_letters_of(self, record: RecordFields, error: StateError) -> None:
         self._dead_letters.append(DeadLetter(Record(*record), str(error), type(error).__name__))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from state.errors import UnknownStoreError
@@ -10,6 +12,7 @@ from state.stores.record_context import RecordContext
 from state.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from state.stores.suppliers import StoreSupplier
 from state.topology.dropped_records import DroppedRecords
+from state.topology.forks import Meeting, around, is_cached, meetings_of
 from state.topology.functions import Push
 from state.topology.node import GraphNode, TableNode, TopologyStore
 from state.topology.records import Output, Outputs
@@ -29,7 +32,7 @@ class Wiring:
         timers: what is due by stream time or wall clock.
         times: stream time of each operator that has its own, by a name for it. Part of the task's progress.
         emitted: how far windows were emitted on close, by operator. Part of the task's progress.
-        batch_ends: called when a batch ends, before changes are collected.
+        saves: called when a batch ends and nothing is held back any more, before changes are collected.
     """
 
     def __init__(
@@ -47,9 +50,12 @@ class Wiring:
         self.times: dict[str, StreamTime] = {}
         self.timers = Timers(progress.get("timers", {}))
         self.emitted: dict[str, Callable[[], int]] = {}
-        self.batch_ends: list[Callable[[], None]] = []
+        self.saves: list[Callable[[], None]] = []
         self.global_tables = global_tables
-        self._nodes: frozenset[GraphNode] = frozenset()
+        self._nodes: dict[GraphNode, int] = {}
+        self._meetings: dict[GraphNode, Meeting] = {}
+        self._forks: dict[GraphNode, list[Meeting]] = {}
+        self._releases: list[tuple[int, Callable[[], None]]] = []
         self._supplier = supplier
         self._progress = progress
         self._entries: dict[GraphNode, tuple[Push, ...]] = {}
@@ -58,7 +64,8 @@ class Wiring:
 
     def wire(self, nodes: Sequence[GraphNode]) -> None:
         """Opens the stores and realises the nodes, in the order of their declaration."""
-        self._nodes = frozenset(nodes)
+        self._nodes = {node: number for number, node in enumerate(nodes)}
+        self._meetings, self._forks = meetings_of(nodes)
         for node in nodes:
             for spec in node.stores:
                 self.stores[spec.name] = opened(spec, self._supplier, self.context)
@@ -68,6 +75,9 @@ class Wiring:
             time.observe(times.get(name, NOTHING_SEEN_MS))
         for node in nodes:
             node.realise(self)
+        for fork, meetings in self._forks.items():
+            if isinstance(fork, TableNode):
+                self.table(fork).bracket(partial(around, meetings))
 
     def entry(self, node: GraphNode, number: int = 0) -> Push:
         """The function that takes the records of a node's input."""
@@ -79,18 +89,36 @@ class Wiring:
         """The function that gives a record to all children of a stream node, in the order of declaration."""
         if node not in self._forwards:
             here = [self.entry(child, number) for child, number in node.children if child in self._nodes]
-            self._forwards[node] = _all_of(here)
+            forward = _all_of(here)
+            self._forwards[node] = around(self._forks[node], forward) if node in self._forks else forward
         return self._forwards[node]
+
+    def meeting(self, node: GraphNode) -> Meeting | None:
+        """What a join must settle, if it is below a fork."""
+        meeting = self._meetings.get(node)
+        if meeting is not None and meeting.held:
+            self._let_go(node, lambda: meeting.settle())  # noqa: PLW0108 (the join sets it later)
+        return meeting
 
     def table(self, node: GraphNode) -> Table[Any, Any]:
         """The table of a node."""
         if node not in self._tables:
             assert isinstance(node, TableNode)  # noqa: S101 (for the type checker)
             table = self._tables[node] = node.table(self)
-            if any(spec.options.caching for spec in node.stores):
+            if is_cached(node):
                 table.enable_sending_old_values()
-                self.batch_ends.append(table.hold_back())
+                self._let_go(node, table.hold_back(self.context))
         return self._tables[node]
+
+    def end_batch(self) -> None:
+        """Lets go what is held back, from the top of the topology to its bottom; then saves what still waits."""
+        for _, release in sorted(self._releases, key=itemgetter(0)):
+            release()
+        for save in self.saves:
+            save()
+
+    def _let_go(self, node: GraphNode, release: Callable[[], None]) -> None:
+        self._releases.append((self._nodes[node], release))
 
     def outputs_to(self, topic: str) -> list[Output]:
         """The list that collects the outputs to a topic."""

@@ -100,7 +100,7 @@ class StreamAggregate(TableNode):
         }
         return kinds.get(type(windows), WindowedAggregation)(
             windows, aggregator, wiring.typed(self.spec.name), wiring.dropped, wiring.stream_time(self.name),
-            emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name),
+            context=wiring.context, emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name),
         )  # fmt: skip
 
 

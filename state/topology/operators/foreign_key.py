@@ -82,7 +82,7 @@ class Registration(RepartitionSink):
         (push,) = self.wire(wiring)
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
-        answers = wiring.outputs_to(self.response_topic)
+        answers, context = wiring.outputs_to(self.response_topic), wiring.context
 
         def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
             old, new = self._named(change.old), self._named(change.new)
@@ -93,7 +93,7 @@ class Registration(RepartitionSink):
                     continue
                 # There is no row to ask for: the answer is known.
                 answer = MessageSerde().serialize(Message(Instruction.ANSWER, digest, None))
-                answers.append((left_key, answer, timestamp_ms, ()))
+                answers.append((left_key, answer, timestamp_ms, context.headers))
             if change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 
@@ -155,7 +155,7 @@ class Subscriptions(GraphNode):
             subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
             if message.instruction is Instruction.FORGET:
                 return
-            row = table.get(foreign_key)
+            row = table.forwarded(foreign_key)
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
             data = None if forgets else self._encoded(value_of(row))
             answer(left_key, Message(Instruction.ANSWER, message.digest, data), answer_ms)
@@ -213,7 +213,8 @@ class ForeignKeyJoin(TableNode):
 
         def push(key_bytes: bytes, message: Message, timestamp_ms: int) -> None:
             key = registration.left_keys.deserialize(key_bytes)
-            row = value_of(left.get(key))
+            # The row that was registered: one whose change is held back is not yet.
+            row = value_of(left.forwarded(key))
             if registration.digest(row) != message.digest:
                 return
             right = None if message.data is None else decode(message.data)

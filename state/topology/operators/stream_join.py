@@ -4,20 +4,22 @@ Each side keeps its records in a window store. A record without a partner, on a 
 third store until its window is closed. Waiting rows are in the order in which they go out:
 
     key:   int64 timestamp, big-endian · 01 for the left side, 00 for the right · the record's key
-    value: the values of that key and time, each with its length in 4 bytes in front
+    value: the records of that key and time, each with its length in 4 bytes in front: headers, then the value
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
+from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.join_windows import JoinWindows
 from state.topology.node import GraphNode, TopologyStore, ancestors
+from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.operators.source import Source
 from state.topology.store import Store, StoreKind
 from state.topology.windows import FOREVER_MS
@@ -80,6 +82,7 @@ class Side:
     ) -> None:
         self._forward = wiring.forward(join)
         self._drop = wiring.dropped.drop
+        self._context = wiring.context
         self._time = wiring.stream_time(join.name)
         self._joiner, self._windows = join.joiner, join.windows
         self._own, self._other = own, other
@@ -98,14 +101,21 @@ class Side:
             return
         now_ms = self._time.observe(timestamp_ms)
         if self._waiting is not None and now_ms > self._waiting.next_close_ms:
-            for row in self._waiting.take_closed(now_ms):
-                self._emit_alone(*row)
+            self._release(self._waiting.take_closed(now_ms))
         self._own.put(key, value, timestamp_ms)
         if not self._emit_pairs(key, value, timestamp_ms) and self._may_be_alone:
             if self._waiting is None or timestamp_ms + self._closes_after_ms < now_ms:
                 self._emit_alone(key, value, timestamp_ms, self._is_left)
             else:
-                self._waiting.add(key, value, timestamp_ms, left=self._is_left)
+                self._waiting.add(key, value, timestamp_ms, self._context.headers, left=self._is_left)
+
+    def _release(self, closed: list[tuple[Any, Any, int, bool, Sequence[Header]]]) -> None:
+        context = self._context
+        under_way = context.origin
+        for key, value, timestamp_ms, is_left, headers in closed:
+            context.come_from_headers(headers)
+            self._emit_alone(key, value, timestamp_ms, is_left)
+        context.come_from(under_way)
 
     def _emit_alone(self, key: Any, value: Any, timestamp_ms: int, is_left: bool) -> None:
         joined = self._joiner(key, value, None) if is_left else self._joiner(key, None, value)
@@ -140,10 +150,10 @@ class Waiting:
         """No row's window is closed until stream time is greater."""
         return self._heap[0][0] if self._heap else FOREVER_MS
 
-    def add(self, key: Any, value: Any, timestamp_ms: int, *, left: bool) -> None:
+    def add(self, key: Any, value: Any, timestamp_ms: int, headers: Sequence[Header], *, left: bool) -> None:
         """Adds a record."""
         row_key = self._row_key(key, timestamp_ms, left=left)
-        data = self._values[0 if left else 1].serialize(value)
+        data = encode_headers(headers) + self._values[0 if left else 1].serialize(value)
         earlier = self._store.get(row_key)
         self._store.put(row_key, (earlier or b"") + len(data).to_bytes(4, "big") + data)
         if earlier is None:
@@ -155,12 +165,12 @@ class Waiting:
         if self._store.get(row_key) is not None:
             self._store.put(row_key, None)
 
-    def take_closed(self, now_ms: int) -> list[tuple[Any, Any, int, bool]]:
-        """Takes out key, value, time and side of the records whose window is closed, by time and key."""
+    def take_closed(self, now_ms: int) -> list[tuple[Any, Any, int, bool, Sequence[Header]]]:
+        """Takes out key, value, time, side and headers of the records whose window is closed, by time and key."""
         closed = set()
         while self.next_close_ms < now_ms:
             closed.add(heapq.heappop(self._heap)[1])
-        taken = []
+        taken: list[tuple[Any, Any, int, bool, Sequence[Header]]] = []
         for row_key in sorted(closed):
             data = self._store.get(row_key)
             if data is None:
@@ -168,7 +178,9 @@ class Waiting:
             self._store.put(row_key, None)
             timestamp_ms, left = _place(row_key)
             key, serde = self._keys.deserialize(row_key[9:]), self._values[0 if left else 1]
-            taken += [(key, serde.deserialize(part), timestamp_ms, left) for part in _parts(data)]
+            for part in _parts(data):
+                headers, at = decode_headers(part)
+                taken.append((key, serde.deserialize(part[at:]), timestamp_ms, left, headers))
         return taken
 
     def _expect(self, row_key: bytes) -> None:

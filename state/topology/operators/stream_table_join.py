@@ -3,19 +3,22 @@
 A join as of the record's time may wait for rows of the table that are late. The records that wait are in a store:
 
     key:   int64 timestamp, big-endian · the record's key · uint32 number, for records of one key and time
-    value: length of the key, 4 bytes · the key · the value
+    value: length of the key, 4 bytes · the key · the headers · the value
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
+from state.stores.record_context import Header, Origin, RecordContext
 from state.topology.dropped_records import DropReason
+from state.topology.forks import Meeting
 from state.topology.functions import Push
 from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors, check_one_builder
+from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
 from state.topology.wiring import Wiring
@@ -26,7 +29,12 @@ Look = Callable[[Any, int], Any]
 
 
 class StreamTableJoin(GraphNode):
-    """A stream joined with a table by their common key. Only the stream's records give results."""
+    """A stream joined with a table by their common key. Only the stream's records give results.
+
+    A record that comes from the same record as a change of the table meets the row with that change in it.
+    """
+
+    meets = True
 
     def __init__(
         self, stream: GraphNode, table: TableNode, kind: str, joiner: Joiner, serdes: tuple[Serde[Any], Serde[Any]],
@@ -52,7 +60,7 @@ class StreamTableJoin(GraphNode):
         table, forward, dropped = wiring.table(self.parents[1]), wiring.forward(self), wiring.dropped
         look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
         join = _joining(look, self._joiner, forward, keeps_unmatched=self._keeps_unmatched)
-        keeps_unmatched = self._keeps_unmatched
+        keeps_unmatched, context = self._keeps_unmatched, wiring.context
         buffer, time = None, None
         if self._grace_ms is not None:
             time = wiring.stream_time(self.name)
@@ -64,13 +72,44 @@ class StreamTableJoin(GraphNode):
                 dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
             elif key is None:
                 forward(None, self._joiner(None, value, None), timestamp_ms)
-            elif buffer is None or not buffer.add(key, value, timestamp_ms, now_ms):
+            elif buffer is None or not buffer.add(key, value, timestamp_ms, now_ms, context.headers):
                 join(key, key, value, timestamp_ms)
             else:
-                for record in buffer.take_due(now_ms):
-                    join(record[0], *record)
+                release(buffer.take_due(now_ms))
 
-        return (push,)
+        def release(due: Sequence[tuple[Any, Any, int, Sequence[Header]]]) -> None:
+            under_way = context.origin
+            for key, value, timestamp_ms, headers in due:
+                context.come_from_headers(headers)
+                join(key, key, value, timestamp_ms)
+            context.come_from(under_way)
+
+        meeting = wiring.meeting(self)
+        return (push if meeting is None else collecting(push, meeting, wiring.context),)
+
+
+def collecting(push: Push, meeting: Meeting, context: RecordContext) -> Push:
+    """Takes records when their join is settled."""
+    waiting: list[tuple[Any, Any, int, Origin]] = []
+
+    def collect(key: Any, value: Any, timestamp_ms: int) -> None:
+        if meeting.collects:
+            waiting.append((key, value, timestamp_ms, context.origin))
+        else:
+            push(key, value, timestamp_ms)
+
+    def settle() -> None:
+        if not waiting:
+            return
+        under_way = context.origin
+        records, waiting[:] = waiting.copy(), ()
+        for key, value, timestamp_ms, origin in records:
+            context.come_from(origin)
+            push(key, value, timestamp_ms)
+        context.come_from(under_way)
+
+    meeting.settle, meeting.forget = settle, waiting.clear
+    return collect
 
 
 class GlobalJoin(GraphNode):
@@ -121,29 +160,32 @@ class GraceBuffer:
         self._order = [row_key for row_key, _ in store.all()]
         self._number = max((int.from_bytes(row_key[-4:], "big") for row_key in self._order), default=0)
 
-    def add(self, key: Any, value: Any, timestamp_ms: int, now_ms: int) -> bool:
+    def add(self, key: Any, value: Any, timestamp_ms: int, now_ms: int, headers: Sequence[Header]) -> bool:
         """Adds a record; False if its grace is over already, so that it need not wait."""
         if timestamp_ms + self._grace_ms < now_ms:
             return False
         self._number = (self._number + 1) % (1 << 32)
         data = self._keys.serialize(key)
         row_key = timestamp_ms.to_bytes(8, "big") + data + self._number.to_bytes(4, "big")
-        self._store.put(row_key, len(data).to_bytes(4, "big") + data + self._values.serialize(value))
+        place = len(data).to_bytes(4, "big") + data + encode_headers(headers)
+        self._store.put(row_key, place + self._values.serialize(value))
         heapq.heappush(self._order, row_key)
         return True
 
-    def take_due(self, now_ms: int) -> list[tuple[Any, Any, int]]:
+    def take_due(self, now_ms: int) -> list[tuple[Any, Any, int, Sequence[Header]]]:
         """Takes out the records whose grace is over, by time and key."""
-        due = []
+        due: list[tuple[Any, Any, int, Sequence[Header]]] = []
         while self._order and int.from_bytes(self._order[0][:8], "big") + self._grace_ms <= now_ms:
             row_key = heapq.heappop(self._order)
-            due.append((*self._record(self._store.get(row_key)), int.from_bytes(row_key[:8], "big")))
+            key, value, headers = self._record(self._store.get(row_key))
+            due.append((key, value, int.from_bytes(row_key[:8], "big"), headers))
             self._store.put(row_key, None)
         return due
 
-    def _record(self, data: bytes) -> tuple[Any, Any]:
+    def _record(self, data: bytes) -> tuple[Any, Any, Sequence[Header]]:
         end = 4 + int.from_bytes(data[:4], "big")
-        return self._keys.deserialize(data[4:end]), self._values.deserialize(data[end:])
+        headers, at = decode_headers(data, end)
+        return self._keys.deserialize(data[4:end]), self._values.deserialize(data[at:]), headers
 
 
 def _now(get: Callable[[Any], Any]) -> Look:

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from state.errors import BufferFullError, ConfigurationError
 from state.serdes.serde import BytesSerde, Serde
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import RecordContext
 from state.topology.change import Change
 from state.topology.node import TableNode, TopologyStore
 from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
@@ -142,15 +143,18 @@ class Suppress(TableNode):
         rows = wiring.rows(self._spec)
         for _, row in rows.all():
             waiting = row.value
-            buffer.put(waiting.due_ms, waiting.key, waiting.change, waiting.timestamp_ms)
+            buffer.put(waiting.due_ms, waiting.key, waiting.change, waiting.timestamp_ms, waiting.headers)
         buffer.touched.clear()
+        context = wiring.context
 
         def save() -> None:
             for key, waiting in buffer.take_touched().items():
+                context.come_from_headers(() if waiting is None else waiting.headers)
                 rows.put(key, None if waiting is None else ValueAndTimestamp(waiting, waiting.timestamp_ms))
 
-        wiring.batch_ends.append(save)
-        return SuppressedTable(wiring.table(self.parents[0]), self._suppressed, buffer, wiring.stream_time(self.name))
+        wiring.saves.append(save)
+        parent, stream_time = wiring.table(self.parents[0]), wiring.stream_time(self.name)
+        return SuppressedTable(parent, self._suppressed, buffer, stream_time, context)
 
 
 class SuppressedTable(Table[K, V]):
@@ -160,8 +164,9 @@ class SuppressedTable(Table[K, V]):
     """
 
     def __init__(
-        self, parent: Table[K, V], suppressed: Suppressed[K], buffer: TimeOrderedBuffer[K, V], stream_time: StreamTime
-    ) -> None:
+        self, parent: Table[K, V], suppressed: Suppressed[K], buffer: TimeOrderedBuffer[K, V], stream_time: StreamTime,
+        context: RecordContext,
+    ) -> None:  # fmt: skip
         """Subscribes to `parent`.
 
         Args:
@@ -169,12 +174,14 @@ class SuppressedTable(Table[K, V]):
             suppressed: when to let them through.
             buffer: what waits.
             stream_time: that of the changes so far.
+            context: the record under way. A change goes out with the headers of the record that made it.
         """
         super().__init__()
         self._parent = parent
         self._suppressed = suppressed
         self._buffer = buffer
         self._stream_time = stream_time
+        self._context = context
         self._sends_old_values = parent.enable_sending_old_values()
         parent.subscribe(self._on_change)
 
@@ -191,7 +198,8 @@ class SuppressedTable(Table[K, V]):
     def _on_change(self, key: K, change: Change[V], timestamp_ms: int) -> None:
         buffer = self._buffer
         now_ms = self._stream_time.observe(timestamp_ms)
-        buffer.put(self._suppressed.due_ms(key, timestamp_ms), key, change, timestamp_ms)
+        headers = self._context.headers
+        buffer.put(self._suppressed.due_ms(key, timestamp_ms), key, change, timestamp_ms, headers)
         while (due_ms := buffer.earliest_due_ms) is not None and due_ms <= now_ms:
             self._emit_first()
         while self._suppressed.buffer.exceeded_by(buffer):
@@ -201,7 +209,10 @@ class SuppressedTable(Table[K, V]):
     def _emit_first(self) -> None:
         waiting = self._buffer.pop()
         if waiting.change.new is not None or not self._suppressed.drops_tombstones:
+            under_way = self._context.origin
+            self._context.come_from_headers(waiting.headers)
             self._forward(waiting.key, waiting.change, waiting.timestamp_ms)
+            self._context.come_from(under_way)
 
     def _require_early_emission(self) -> None:
         limits = self._suppressed.buffer

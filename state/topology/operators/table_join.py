@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import Origin, RecordContext
 from state.topology.change import Change, value_of
+from state.topology.forks import Meeting
 from state.topology.node import TableNode
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
@@ -21,6 +24,8 @@ R = TypeVar("R")
 
 class TableJoin(TableNode):
     """Two tables joined by their common key."""
+
+    meets = True
 
     def __init__(
         self, left: TableNode, right: TableNode, kind: str, joiner: Callable[[Any, Any, Any], Any],
@@ -38,7 +43,12 @@ class TableJoin(TableNode):
         """The joined table."""
         left, right = (wiring.table(parent) for parent in self.parents)
         store = None if self._spec is None else wiring.rows(self._spec)
-        return JoinedTable(left, right, self._joiner, alone=self._alone, store=store)
+        meeting = wiring.meeting(self)
+        if meeting is None:
+            return JoinedTable(left, right, self._joiner, alone=self._alone, store=store)
+        return MeetingTable(
+            left, right, self._joiner, alone=self._alone, store=store, meeting=meeting, context=wiring.context
+        )
 
 
 class JoinedTable(Table[K, R], Generic[K, V, W, R]):
@@ -125,3 +135,103 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
             return
         newest_ms = timestamp_ms if other is None else max(timestamp_ms, other.timestamp_ms)
         self._write(self._store, key, Change(new, old), newest_ms)
+
+
+@dataclass(slots=True)
+class _Side(Generic[V]):
+    """What one side of a key was and is."""
+
+    old: V | None
+    new: V | None
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class _Collected(Generic[V, W]):
+    """What changed of one key since the join was last settled: nothing of a side that is None."""
+
+    origin: Origin
+    left: _Side[V] | None = None
+    right: _Side[W] | None = None
+
+
+class MeetingTable(JoinedTable[K, V, W, R]):
+    """A join whose sides have a table or a stream in common, so that one change may come on both.
+
+    It collects the changes of a key, and gives one result of them when it is settled: from what both sides were before
+    the first to what they are after the last.
+    """
+
+    def __init__(self, *tables: Any, meeting: Meeting, context: RecordContext, **more: Any) -> None:
+        """Subscribes to both tables; see `JoinedTable`.
+
+        Args:
+            tables: the two, and the joiner.
+            meeting: when to settle.
+            context: the record under way.
+            more: as for `JoinedTable`.
+        """
+        super().__init__(*tables, **more)
+        self._meeting = meeting
+        self._context = context
+        self._collected: dict[K, _Collected[V, W]] = {}
+        meeting.settle = self._settle
+        meeting.forget = self._collected.clear
+
+    def forwarded(self, key: K) -> ValueAndTimestamp[R] | None:
+        """The row that subscribers know: what is collected is not in it."""
+        collected = self._collected.get(key) if self._collected and self._store is None else None
+        if collected is None:
+            return super().forwarded(key)
+        left = _row(collected.left) if collected.left is not None else self._left.forwarded(key)
+        right = _row(collected.right) if collected.right is not None else self._right.forwarded(key)
+        return self._joined_row(key, left, right)
+
+    def _on_left(self, key: K, change: Change[V], timestamp_ms: int) -> None:
+        collected = self._of(key)
+        collected.left = _moved(collected.left, change, timestamp_ms)
+        if not self._meeting.collects:
+            self._settle()
+
+    def _on_right(self, key: K, change: Change[W], timestamp_ms: int) -> None:
+        collected = self._of(key)
+        collected.right = _moved(collected.right, change, timestamp_ms)
+        if not self._meeting.collects:
+            self._settle()
+
+    def _of(self, key: K) -> _Collected[V, W]:
+        collected = self._collected.get(key)
+        if collected is None:
+            collected = self._collected[key] = _Collected(self._context.origin)
+        else:
+            collected.origin = self._context.origin
+        return collected
+
+    def _settle(self) -> None:
+        if not self._collected:
+            return
+        context = self._context
+        under_way = context.origin
+        while self._collected:
+            key = next(iter(self._collected))
+            collected = self._collected.pop(key)
+            left = collected.left or _unchanged(self._left.forwarded(key))
+            right = collected.right or _unchanged(self._right.forwarded(key))
+            new, old = self._join(key, left.new, right.new), self._join(key, left.old, right.old)
+            if new is None and old is None:
+                continue
+            context.come_from(collected.origin)
+            self._write(self._store, key, Change(new, old), max(left.timestamp_ms, right.timestamp_ms))
+        context.come_from(under_way)
+
+
+def _moved(side: _Side[V] | None, change: Change[V], timestamp_ms: int) -> _Side[V]:
+    return _Side(change.old if side is None else side.old, change.new, timestamp_ms)
+
+
+def _unchanged(row: ValueAndTimestamp[V] | None) -> _Side[V]:
+    return _Side(None, None, -1) if row is None else _Side(row.value, row.value, row.timestamp_ms)
+
+
+def _row(side: _Side[V]) -> ValueAndTimestamp[V] | None:
+    return None if side.old is None else ValueAndTimestamp(side.old, side.timestamp_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -10,9 +10,11 @@ from sortedcontainers import SortedDict
 
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import Header
 from state.stores.windowed import Windowed
 from state.topology.change import Change
 from state.topology.operators.grouped_table import ChangeSerde
+from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.windows import FOREVER_MS
 
 K = TypeVar("K")
@@ -31,12 +33,14 @@ class Buffered(Generic[K, V]):
         key: the row's key.
         change: the key's newest change, whose `old` is the value from before the buffer: what downstream saw last.
         timestamp_ms: that of the newest change.
+        headers: those of the record that made the newest change.
     """
 
     due_ms: int
     key: K
     change: Change[V]
     timestamp_ms: int
+    headers: Sequence[Header] = ()
 
 
 class TimeOrderedBuffer(Generic[K, V]):
@@ -65,7 +69,7 @@ class TimeOrderedBuffer(Generic[K, V]):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the buffered changes: keys, values and `RECORD_OVERHEAD_BYTES` each."""
+        """The size of the buffered changes: keys, values, headers and `RECORD_OVERHEAD_BYTES` each."""
         return self._size_bytes
 
     @property
@@ -73,7 +77,7 @@ class TimeOrderedBuffer(Generic[K, V]):
         """When the first change falls due, or None if nothing is buffered."""
         return self._rows.peekitem(0)[0][0] if self._rows else None
 
-    def put(self, due_ms: int, key: K, change: Change[V], timestamp_ms: int) -> None:
+    def put(self, due_ms: int, key: K, change: Change[V], timestamp_ms: int, headers: Sequence[Header] = ()) -> None:
         """Buffers a change, in place of the key's earlier one if there is one."""
         data = self._key_bytes(key)
         self.touched.add(data)
@@ -82,10 +86,10 @@ class TimeOrderedBuffer(Generic[K, V]):
             self._due[data] = known_due_ms = due_ms
         else:
             earlier: Buffered[K, V] = self._rows[known_due_ms, data]
-            self._size_bytes -= self._weight(data, earlier.change)
+            self._size_bytes -= self._weight(data, earlier)
             change = Change(change.new, earlier.change.old)
-        self._rows[known_due_ms, data] = Buffered(known_due_ms, key, change, timestamp_ms)
-        self._size_bytes += self._weight(data, change)
+        waiting = self._rows[known_due_ms, data] = Buffered(known_due_ms, key, change, timestamp_ms, headers)
+        self._size_bytes += self._weight(data, waiting)
 
     def pop(self) -> Buffered[K, V]:
         """Takes out the change that falls due first.
@@ -96,7 +100,7 @@ class TimeOrderedBuffer(Generic[K, V]):
         (_, data), waiting = self._rows.popitem(0)
         del self._due[data]
         self.touched.add(data)
-        self._size_bytes -= self._weight(data, waiting.change)
+        self._size_bytes -= self._weight(data, waiting)
         return waiting
 
     def prior(self, key: K) -> tuple[bool, ValueAndTimestamp[V] | None]:
@@ -112,14 +116,15 @@ class TimeOrderedBuffer(Generic[K, V]):
         old = waiting.change.old
         return True, None if old is None else ValueAndTimestamp(old, waiting.timestamp_ms)
 
-    def _weight(self, key: bytes, change: Change[V]) -> int:
-        values = (value for value in (change.new, change.old) if value is not None)
-        return RECORD_OVERHEAD_BYTES + len(key) + sum(len(self._value_bytes(value)) for value in values)
+    def _weight(self, key: bytes, waiting: Buffered[K, V]) -> int:
+        values = (value for value in (waiting.change.new, waiting.change.old) if value is not None)
+        headers = sum(len(name) + len(value or b"") for name, value in waiting.headers)
+        return RECORD_OVERHEAD_BYTES + len(key) + headers + sum(len(self._value_bytes(value)) for value in values)
 
 
 class BufferedSerde:
     """A change that waits: due time, timestamp, start and end of the window (0 without one), 8 bytes big-endian each;
-    length of the key, 4 bytes; the key; the change.
+    length of the key, 4 bytes; the key; the headers; the change.
     """
 
     def __init__(self, keys: Serde[Any], values: Serde[Any], *, windowed: bool) -> None:
@@ -133,7 +138,8 @@ class BufferedSerde:
         data = self._keys.serialize(key)
         times = (min(value.due_ms, FOREVER_MS), value.timestamp_ms, start_ms, end_ms)
         head = b"".join(time.to_bytes(8, "big", signed=True) for time in times)
-        return head + len(data).to_bytes(4, "big") + data + self._changes.serialize(value.change)
+        place = head + len(data).to_bytes(4, "big") + data
+        return place + encode_headers(value.headers) + self._changes.serialize(value.change)
 
     def deserialize(self, data: bytes) -> Buffered[Any, Any]:
         """The change."""
@@ -142,5 +148,7 @@ class BufferedSerde:
         )
         end = 36 + int.from_bytes(data[32:36], "big")
         key = self._keys.deserialize(data[36:end])
-        change: Change[Any] = self._changes.deserialize(data[end:])
-        return Buffered(due_ms, Windowed(key, start_ms, end_ms) if self._windowed else key, change, timestamp_ms)
+        headers, at = decode_headers(data, end)
+        change: Change[Any] = self._changes.deserialize(data[at:])
+        row_key = Windowed(key, start_ms, end_ms) if self._windowed else key
+        return Buffered(due_ms, row_key, change, timestamp_ms, headers)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any, Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import RecordContext
 from state.stores.windowed import Windowed
 from state.topology.aggregator import Aggregator
 from state.topology.change import Change, value_of
@@ -38,6 +39,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         dropped: DroppedRecords,
         stream_time: StreamTime,
         *,
+        context: RecordContext,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
         emitted_until_ms: int = NOTHING_EMITTED_MS,
     ) -> None:
@@ -49,12 +51,14 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
             store: the rows, a window store or a session store. It keeps them at least `windows.min_retention_ms`.
             dropped: counts what is left out.
             stream_time: how far the records have come.
+            context: the record under way. It does not make the windows that it closes: they go out without headers.
             emit: on every update, or once when a window closes.
             emitted_until_ms: `emitted_until_ms` of the task before: what it emitted isn't emitted again.
         """
         super().__init__()
         self.windows = windows
         self.stream_time = stream_time
+        self._context = context
         self._aggregator = aggregator
         self._store = store
         self.dropped = dropped
@@ -101,10 +105,16 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
 
     def _emit_closed(self, until_ms: int) -> None:
         self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
-        for window in self._closing.take_until(until_ms):
+        closed = self._closing.take_until(until_ms)
+        if not closed:
+            return
+        under_way = self._context.origin
+        self._context.come_from_headers(())
+        for window in closed:
             row = self.get(window)
             if row is not None:
                 self._forward(window, Change(row.value), row.timestamp_ms)
+        self._context.come_from(under_way)
 
 
 class WindowedTable(StreamAggregation[K, V, A]):

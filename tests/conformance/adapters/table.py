@@ -10,6 +10,7 @@ from state.serdes.json import JsonSerde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.builder import StoreBuilder
 from state.stores.key_value import KeyValueStore
+from state.stores.record_context import RecordContext
 from state.topology.change import Change
 from state.topology.operators.derived_table import FilteredTable, MappedTable
 from state.topology.operators.grouped_table import TableAggregation
@@ -92,7 +93,7 @@ class TableAdapter(Adapter):
     def _cached(self, table: Table[Any, Any]) -> Table[Any, Any]:
         if self.config.get("cache"):
             table.enable_sending_old_values()
-            self.releases.append(table.hold_back())
+            self.releases.append(table.hold_back(RecordContext()))
         return table
 
     def _derived(self, table: Table[Any, Any]) -> Table[Any, Any]:

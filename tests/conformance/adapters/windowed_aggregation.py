@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from state.serdes.json import JsonSerde
 from state.serdes.timestamped import TimestampedSerde
 from state.stores.builder import StoreBuilder
+from state.stores.record_context import RecordContext
 from state.stores.session import SessionStore
 from state.stores.window import WindowStore
 from state.topology.operators.session_aggregation import SessionAggregation
@@ -47,7 +48,7 @@ class WindowedAggregationAdapter(Adapter):
         if config.get("send_old") or config.get("cache"):
             self.table.enable_sending_old_values()
         if config.get("cache") and config.get("emit", "update") == "update":
-            self.release = self.table.hold_back()
+            self.release = self.table.hold_back(RecordContext())
         self.observed = Observed(self.output())
 
     def opened_store(self, builder: StoreBuilder) -> WindowStore[Any, Any] | SessionStore[Any, Any]:

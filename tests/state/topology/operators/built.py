@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from state.stores.record_context import RecordContext
 from state.topology.aggregator import Aggregator
 from state.topology.dropped_records import DroppedRecords
 from state.topology.operators.grouped_table import Selector, TableAggregation, regrouping
@@ -34,7 +35,16 @@ def over(
     emitted_until_ms: int = NOTHING_EMITTED_MS,
 ) -> Aggregation:
     time = StreamTime() if stream_time is None else stream_time
-    return kind(windows, aggregator, store, DroppedRecords(), time, emit=emit, emitted_until_ms=emitted_until_ms)
+    return kind(
+        windows,
+        aggregator,
+        store,
+        DroppedRecords(),
+        time,
+        context=RecordContext(),
+        emit=emit,
+        emitted_until_ms=emitted_until_ms,
+    )
 
 
 def suppressed_table(
@@ -46,7 +56,7 @@ def suppressed_table(
     stream_time: StreamTime | None = None,
 ) -> tuple[SuppressedTable[Any, Any], TimeOrderedBuffer[Any, Any]]:
     buffer: TimeOrderedBuffer[Any, Any] = TimeOrderedBuffer(key_bytes=key_bytes, value_bytes=value_bytes)
-    return SuppressedTable(parent, suppressed, buffer, stream_time or StreamTime()), buffer
+    return SuppressedTable(parent, suppressed, buffer, stream_time or StreamTime(), RecordContext()), buffer
 
 
 def grouped(

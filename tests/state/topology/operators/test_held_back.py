@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.record_context import RecordContext
 from state.stores.windowed import Windowed
 from state.topology.aggregator import count
 from state.topology.operators.session_aggregation import SessionAggregation
@@ -23,7 +24,7 @@ GAP_MS = 300_000
 
 def held_back(table: Table[Any, Any]) -> tuple[Observed, Callable[[], None]]:
     table.enable_sending_old_values()
-    release = table.hold_back()
+    release = table.hold_back(RecordContext())
     return Observed(table), release
 
 
