@@ -117,20 +117,24 @@ def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
     """Creates Airflow's database, or brings it to the installed version unless it has that. Safe to repeat.
 
     Raises:
-        StartError: Airflow refused; the message carries its last line.
+        StartError: Airflow refused, and the message carries its last line; or it took too long.
     """
     marker, version = layout.airflow / "migrated-to", importlib.metadata.version("apache-airflow")
     if marker.exists() and marker.read_text("utf-8") == version and (layout.airflow / "airflow.db").exists():
         return
-    done = subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"],
-        env=dict(environment),
-        cwd=layout.root,
-        capture_output=True,
-        text=True,
-        timeout=_MIGRATE_TIMEOUT_S,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", "db", "migrate"],
+            env=dict(environment),
+            cwd=layout.root,
+            capture_output=True,
+            text=True,
+            timeout=_MIGRATE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = f"Airflow's database was not prepared within {_MIGRATE_TIMEOUT_S} s: run `storekeeper up` again."
+        raise StartError(msg) from error
     if done.returncode != 0:
         check_not_full(layout.airflow)
         cause = _last_line(done.stderr, done.stdout)

@@ -28,6 +28,8 @@ def up(
 
     On a running platform it starts the processes that have ended.
 
+    Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why.
+
     Example: storekeeper up
     """
     _require_platform()
@@ -40,20 +42,25 @@ def up(
     settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
     check_no_other(settings)
     with _step_report(quiet=quiet) as report:
-        new_password = bring_up(Instance.of(settings), report)
+        outcome = bring_up(Instance.of(settings), report)
         try:
             remember_started(settings.run_dir)
         except OSError as error:
             report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
+    for trouble in outcome.troubles:
+        say(str(trouble))
     out = Console(highlight=False, soft_wrap=True)
     if not quiet:
-        out.print(f"The platform in {settings.run_dir} is up.", markup=False)
+        without = ", ".join(trouble.name for trouble in outcome.troubles)
+        out.print(f"The platform in {settings.run_dir} is up{f', but not {without}' * bool(without)}.", markup=False)
         out.print(f"  Airflow      {settings.airflow_url}")
         out.print(f"  Kafka        {settings.kafka_bootstrap}")
         out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
         out.print("  more         storekeeper status, storekeeper down")
-    if new_password is not None:
-        out.print(f"  Airflow user {AIRFLOW_USER}, password {new_password} (shown this once)", markup=False)
+    if outcome.password is not None:
+        out.print(f"  Airflow user {AIRFLOW_USER}, password {outcome.password} (shown this once)", markup=False)
+    if outcome.troubles:
+        raise typer.Exit(ExitCode.FINDING)
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:

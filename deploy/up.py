@@ -1,59 +1,54 @@
-"""Starting the platform, or healing one that has lost parts. Leaves nothing half-started behind."""
+"""Starting the platform, or healing one that has lost parts. What can't start doesn't stop what works."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from deploy.airflow_client import AirflowClient
-from deploy.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database, write_airflow_config
-from deploy.broker import answers, prepare_broker
+from deploy.airflow_home import make_airflow_password, write_airflow_config
+from deploy.bring_up import Report, Trouble, bring_up
+from deploy.broker import prepare_broker
 from deploy.dag_export import export_dags
-from deploy.disk import check_not_full, check_room
+from deploy.disk import check_room
 from deploy.effective import differences, effective, other_programs, write_started_with
 from deploy.environment import Instance
-from deploy.errors import AlreadyRunningError, StartError
+from deploy.errors import AlreadyRunningError
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.collect import collect_status
-from deploy.overview.model import Overview
-from deploy.overview.processes import Probes
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
+from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
 from deploy.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
 from deploy.supervisor_rpc import SupervisorRpc
 from deploy.table_readers import mend_modes
-from deploy.topics import make_topics
-from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
 from state.errors import ConfigurationError
 from state.kafka.properties import read_properties
-from state.program import NO_RESTART
 from state.run_dir import last_started, make_private
 
-START_APPS_DAG = "stream_apps"
-SCHEDULED_DAGS = (
-    *("watch_streams", "snapshot_stores", "check_tables"),
-    *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
-    *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
-)
-"""The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""
 
-Report = Callable[[str], None]
-"""Takes one short sentence for each step that begins."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How `up` ended.
+
+    Attributes:
+        password: of Airflow's admin if it was generated just now, to be shown once.
+        troubles: what doesn't work. All else does.
+    """
+
+    password: str | None = None
+    troubles: tuple[Trouble, ...] = ()
 
 
-def up(instance: Instance, report: Report) -> str | None:
-    """Brings the platform up and waits until all of it works. Safe to repeat; heals what was lost.
-
-    Returns the password of Airflow's admin if it was generated just now, to be shown once.
+def up(instance: Instance, report: Report) -> Outcome:
+    """Brings the platform up and waits until each part works, or is known not to. Safe to repeat; heals what was lost.
 
     Raises:
-        PlatformError: with one sentence about what to do. What this call started is stopped again by then.
+        PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
     """
     layout = instance.layout
     check_room(layout.root)
@@ -64,8 +59,7 @@ def up(instance: Instance, report: Report) -> str | None:
             return _from_nothing(instance, report)
         _take_over_settings(instance, report)
         export_dags(layout.dags)
-        _heal(instance, client, report)
-        return None
+        return _heal(instance, client, report)
 
 
 def check_no_other(settings: PlatformSettings) -> None:
@@ -85,7 +79,7 @@ def check_no_other(settings: PlatformSettings) -> None:
         raise AlreadyRunningError(msg)
 
 
-def _from_nothing(instance: Instance, report: Report) -> str | None:
+def _from_nothing(instance: Instance, report: Report) -> Outcome:
     settings, layout = instance.settings, instance.layout
     _check_kafka(settings, report)
     layout.make()
@@ -102,12 +96,12 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         export_dags(layout.dags)
         password, is_new = make_airflow_password(layout)
         client = start_supervisor(layout, settings, instance.environment, instance.programs)
-        _bring_up(instance, client, password, report)
+        troubles = bring_up(instance, client, password, report)
     except BaseException:
         with undisturbed():
             stop_everything(layout)
         raise
-    return password if is_new else None
+    return Outcome(password if is_new else None, troubles)
 
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
@@ -132,98 +126,14 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
             path.unlink()
 
 
-def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> None:
-    settings = instance.settings
-    if settings.starts_broker:
-        report(f"starting Kafka at {settings.kafka_bootstrap}")
-        client.start(KAFKA)
-    client.start(CONTROL)  # healed, if need be: it starts with the supervisor
-    with ThreadPoolExecutor(max_workers=1) as background:
-        database = background.submit(prepare_database, instance.layout, instance.environment)
-        if settings.starts_broker:
-            _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
-        made = make_topics(settings, wanted_apps(settings).values())
-        report(f"topics are there ({len(made)} new)")
-        database.result()
-    report(f"starting Airflow at {settings.airflow_url}")
-    for program in (*AIRFLOW_PROGRAMS, *map(node_program, settings.node_names), METRICS):
-        client.start(program)
-    with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
-        _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
-        _await_dags(instance, client, airflow)
-        _await(instance, client, (CONTROL,), lambda: Probes(settings).problem(CONTROL) is None)
-        report("Airflow is up and brings up the Spark apps")
-        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
-        for dag in SCHEDULED_DAGS:
-            airflow.unpause(dag)
-    report("waiting until every app and node works")
-    _await_health(instance, client)
-
-
-def _await_dags(instance: Instance, client: SupervisorRpc, airflow: AirflowClient) -> None:
-    try:
-        _await(instance, client, AIRFLOW_PROGRAMS, lambda: all(map(airflow.has_dag, (START_APPS_DAG, *SCHEDULED_DAGS))))
-    except StartError as error:
-        broken = airflow.import_errors()
-        if broken:
-            msg = f"Airflow could not read its DAGs ({broken[0]}): correct that file and run the command again."
-            raise StartError(msg) from error
-        raise
-
-
-def _await(instance: Instance, client: SupervisorRpc, programs: tuple[str, ...], condition: Callable[[], bool]) -> None:
-    """Waits for a condition that depends on `programs`; fails early when one of them gave up."""
-
-    def decided() -> bool:
-        check_not_full(instance.layout.root)
-        return condition() or bool(_given_up(client, programs))
-
-    timeout_s = instance.settings.start_timeout_s
-    reached = eventually(decided, timeout_s, poll_s=0.3)
-    for name in _given_up(client, programs):
-        msg = f"{name} gave up: see {instance.layout.log(name)}."
-        raise StartError(msg)
-    if not reached:
-        logs = ", ".join(str(instance.layout.log(name)) for name in programs)
-        msg = f"{', '.join(programs)} did not become healthy within {timeout_s} s: see {logs}."
-        raise StartError(msg)
-
-
-def _given_up(client: SupervisorRpc, programs: tuple[str, ...]) -> list[str]:
-    return [
-        info.name
-        for info in client.processes()
-        if info.name in programs
-        and (info.state == "FATAL" or (info.state == "EXITED" and info.exit_status in NO_RESTART))
-    ]
-
-
-def _await_health(instance: Instance, client: SupervisorRpc) -> None:
-    seen: list[Overview] = []
-
-    def healthy() -> bool:
-        seen.append(collect_status(instance.settings))
-        return seen[-1].healthy
-
-    programs = tuple(info.name for info in client.processes())
-    try:
-        _await(instance, client, programs, healthy)
-    except StartError as error:
-        ill = next((process for process in seen[-1].processes if not process.healthy), None)
-        if ill is None:
-            raise
-        msg = f"{ill.name} did not become healthy ({ill.detail}): see {instance.layout.log(ill.name)}."
-        raise StartError(msg) from error
-
-
-def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
+def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> Outcome:
     if collect_status(instance.settings).healthy:
         report("everything runs already")
-        return
+        return Outcome()
     before = {info.name for info in client.processes() if info.is_wanted}
     password, _ = make_airflow_password(instance.layout)
     try:
-        _bring_up(instance, client, password, report)
+        return Outcome(troubles=bring_up(instance, client, password, report))
     except BaseException:
         with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]

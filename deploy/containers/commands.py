@@ -83,10 +83,10 @@ def streams() -> None:
     """
     from deploy.airflow_client import AirflowClient  # noqa: PLC0415
     from deploy.airflow_home import AIRFLOW_USER, read_airflow_password  # noqa: PLC0415
+    from deploy.bring_up import DAGS  # noqa: PLC0415
     from deploy.errors import StartError  # noqa: PLC0415
     from deploy.layout import RunLayout  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
-    from deploy.up import SCHEDULED_DAGS, START_APPS_DAG  # noqa: PLC0415
     from deploy.waiting import eventually  # noqa: PLC0415
 
     settings = PlatformSettings.load()
@@ -94,15 +94,14 @@ def streams() -> None:
     if password is None:
         msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper container prepare` first."
         raise StartError(msg)
-    dags = (START_APPS_DAG, *SCHEDULED_DAGS)
     with AirflowClient(_AIRFLOW_URL, AIRFLOW_USER, password) as airflow:
-        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, dags)), settings.start_timeout_s):
+        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, DAGS)), settings.start_timeout_s):
             broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
             msg = f"Airflow at {_AIRFLOW_URL} did not become ready ({'; '.join(broken) or 'DAGs are missing'})."
             raise StartError(msg)
-        for dag in dags:
+        for dag in DAGS:
             airflow.unpause(dag)
-        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
+        airflow.run("stream_apps", None, settings.start_timeout_s)
 
 
 @healthy_commands.command()

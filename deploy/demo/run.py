@@ -150,8 +150,10 @@ class Demo:
         """
         self._screen.step(1, "starting Kafka, Airflow, the Spark apps and two query nodes")
         with self._report.phase("start"):
-            password = up(self._instance, self._screen.note)
-        self._screen.note(f"Airflow: {self._settings.airflow_url}, user {AIRFLOW_USER}, password {password}")
+            begun = up(self._instance, self._screen.note)
+        if begun.troubles:
+            raise StartError("\n".join(map(str, begun.troubles)))
+        self._screen.note(f"Airflow: {self._settings.airflow_url}, user {AIRFLOW_USER}, password {begun.password}")
 
     def check(self) -> None:
         """Sends the input through the platform, and writes the results and differences into the report.
