@@ -11,7 +11,7 @@ from state.topology.functions import Check, TimestampExtractor
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
 from state.topology.ktable import GlobalTable, KTable
-from state.topology.node import Graph, TopologyStore
+from state.topology.node import Graph, TopologyStore, check_options
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
 from state.topology.signatures import check_function
@@ -118,7 +118,8 @@ class StreamsBuilder:
         """Declares a store for processors that name it in `process(stores=...)`.
 
         Raises:
-            ConfigurationError: it has no name or no types, or another store has its name.
+            ConfigurationError: it has no name or no types, another store has its name, or its options are those of
+                another kind.
         """
         if store.name is None or store.value_serde is None:
             raise ConfigurationError("a store for processors needs a name and the type of its values")
@@ -133,9 +134,11 @@ class StreamsBuilder:
         if store.kind is StoreKind.TTL and retention_ms < 1:
             msg = f"store {store.name!r} has rows with a TTL: give it a ttl of at least a millisecond"
             raise ConfigurationError(msg)
-        self._stores[store.name] = TopologyStore(
+        spec = TopologyStore(
             store.name, store.kind, store.key_serde or serde_of(str), store.value_serde, store, retention_ms, 1
         )
+        check_options(spec)
+        self._stores[store.name] = spec
 
     def build(self) -> Topology:
         """The finished topology.

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from state.topology.wiring import Wiring
 
 LONGEST_NAME = 80
+_KINDS = {
+    "retention": (StoreKind.WINDOW, StoreKind.SESSION),
+    "history": (StoreKind.VERSIONED,),
+    "ttl": (StoreKind.TTL,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,22 @@ class TopologyStore:
             _check_number(self.name, field_name, serde)
         elif field_name not in encoded_names(serde):
             msg = f"store {self.name}: ranked_by={field_name!r} is not a field of its values as they are encoded"
+            raise ConfigurationError(msg)
+
+
+def check_options(spec: TopologyStore) -> None:
+    """Refuses options that would be ignored in silence.
+
+    Raises:
+        ConfigurationError: they are those of another kind of store.
+    """
+    kind, options = spec.kind, spec.options
+    if options.kind not in {StoreKind.KEY_VALUE, kind}:
+        msg = f"store {spec.name}: this operator keeps rows of kind {kind.value}, not {options.kind.value}"
+        raise ConfigurationError(msg)
+    for option, kinds in _KINDS.items():
+        if getattr(options, option) is not None and kind not in kinds:
+            msg = f"store {spec.name}: {option}= has no meaning for rows of kind {kind.value}: leave it out"
             raise ConfigurationError(msg)
 
 
@@ -169,6 +190,7 @@ class GraphNode:
         """Declares a store, named after this node unless it has a name of its own."""
         options: Store[Any] = store if store is not None else Store()
         spec = build(options.name or f"{self.name}-{suffix}", options)
+        check_options(spec)
         self.stores.append(spec)
         return spec
 

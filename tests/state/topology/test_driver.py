@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -160,9 +161,11 @@ def test_a_processor_may_use_its_own_stores_only() -> None:
 
 def test_stores_of_every_kind_for_processors() -> None:
     streams = StreamsBuilder("app")
+    times = {StoreKind.WINDOW: "retention", StoreKind.SESSION: "retention", StoreKind.VERSIONED: "history"}
+    times[StoreKind.TTL] = "ttl"
     for kind in StoreKind:
-        hour = timedelta(hours=1)
-        streams.add_store(Store(f"s-{kind}", int, kind=kind, retention=hour, history=hour, ttl=hour))
+        options: Any = {times[kind]: timedelta(hours=1)} if kind in times else {}
+        streams.add_store(Store(f"s-{kind}", int, kind=kind, **options))
 
     class Writer:
         def init(self, context: ProcessorContext[str, int]) -> None:

@@ -62,17 +62,17 @@ def test_a_time_that_rows_of_a_kind_do_not_know_is_refused(option: str) -> None:
 
     stream = StreamsBuilder("app").stream("in", int)
     windows = stream.group_by_key().windowed_by(tumbling(timedelta(minutes=1)))
-    places: dict[str, Callable[[Store[Any]], object]] = {
-        "ttl history retention": lambda options: stream.group_by_key().count(store=options),
-        "ttl retention": lambda options: stream.to_table(store=options),
-        "ttl history": lambda options: windows.count(store=options),
+    places: dict[str, tuple[set[str], Callable[[Store[Any]], object]]] = {
+        "rows": ({"ttl", "history", "retention"}, lambda options: stream.group_by_key().count(store=options)),
+        "table": ({"ttl", "retention"}, lambda options: stream.to_table(store=options)),
+        "windows": ({"ttl", "history"}, lambda options: windows.count(store=options)),
     }
-    for refuses, count in places.items():
-        if option in refuses:
-            with pytest.raises(ConfigurationError, match=f"store n-{len(refuses)}: {option}= has no meaning"):
-                count(store(f"n-{len(refuses)}"))
+    for name, (refused, count) in places.items():
+        if option in refused:
+            with pytest.raises(ConfigurationError, match=f"store {name}: {option}= has no meaning"):
+                count(store(name))
         else:
-            count(store(f"n-{len(refuses)}"))
+            count(store(name))
 
 
 def test_operators_choose_the_kind_of_their_stores() -> None:

@@ -146,7 +146,7 @@ def keeping() -> SubTopology:
     streams = StreamsBuilder("app")
     streams.add_store(Store("passing", int, kind=StoreKind.TTL, ttl=10 * MS))
     streams.add_store(Store("windows", int, kind=StoreKind.WINDOW, retention=10 * MS))
-    streams.add_store(Store("versions", int, kind=StoreKind.VERSIONED, retention=10 * MS, history=10 * MS))
+    streams.add_store(Store("versions", int, kind=StoreKind.VERSIONED, history=10 * MS))
     streams.stream("in", int).process(Keeper, stores=["passing", "windows", "versions"], values=int)
     (sub_topology,) = streams.build().sub_topologies
     return sub_topology
