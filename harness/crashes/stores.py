@@ -16,7 +16,7 @@ from harness.crashes.oracle import Difference, exact, rows
 from harness.node_process import NodeProcess
 from harness.waiting import eventually
 from state.serdes.timestamped import STAMP_BYTES
-from state.stores.rocksdb import open_rocksdb
+from state.stores.rocksdb_sealed import open_sealed
 
 Rows = Mapping[bytes, dict[str, Any]]
 
@@ -33,7 +33,7 @@ def local_stores(folder: Path, partitions: Mapping[bytes, int], rewards: Rows) -
     """
     found: list[tuple[Any, ...]] = []
     for partition in sorted(folder.glob("[0-9]")):
-        store = open_rocksdb(partition / "rewards", "rewards")
+        store = open_sealed(partition / "rewards", "rewards")
         try:
             with store.scan(None, None) as stored:
                 found += [(int(partition.name), *row) for row in rows({k: exact(v[STAMP_BYTES:]) for k, v in stored})]  # type: ignore[misc]

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from state.changelog.restore import LogState, RestoreAction, RestorePlan, plan_r
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
-from state.stores.suppliers import RocksDBSupplier
+from state.stores.bytes_store import BytesStore
+from state.stores.rocksdb_sealed import open_sealed
 from state.topology.plan import SubTopology, Topology
 from state.topology.records import Record
 from state.topology.task import Task
@@ -127,7 +129,7 @@ class GlobalTableCopy:
         return Checkpoint(self._topic.topic, self._topic.topic_id, partition, offset, now_ms)
 
     def _opened(self) -> Task:
-        return Task(self._sub, 0, RocksDBSupplier(self._folder))
+        return Task(self._sub, 0, _Copies(self._folder))
 
     def _remove(self, why: str) -> None:
         """Puts an empty copy in the place of the closed one, which holds nothing that the topic doesn't."""
@@ -151,6 +153,16 @@ class GlobalTableCopy:
         for message in read_range(self._kafka, topic, partition, start, end):
             _, timestamp_ms = message.timestamp()
             yield Record(topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """The store of a copy, in its folder. A `StoreSupplier`."""
+
+    folder: Path
+
+    def open(self, name: str) -> BytesStore:
+        return open_sealed(self.folder / name, name)
 
 
 def global_tables(

@@ -28,8 +28,8 @@ from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.bytes_store import BytesStore, is_empty
-from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import Profile, RocksDBOptions
+from state.stores.rocksdb_sealed import open_sealed
 from state.stores.set_aside import set_aside
 from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
@@ -117,13 +117,16 @@ class LocalStore:
 
     def _held(self) -> tuple[Checkpoint | None, int]:
         """The store's checkpoint, and the least offset at which its changelog can end."""
-        stored, own_end = self.backend.metadata(METADATA_KEY), self.backend.metadata(_OWN_END)
         try:
-            checkpoint = None if stored is None else Checkpoint.decode(stored)
-            return checkpoint, 0 if checkpoint is None else max(checkpoint.offset, int(own_end or 0))
-        except (StoreCorruptedError, ValueError):
-            self._empty()
+            found = position_of(self.backend)
+        except StoreCorruptedError as error:
+            self.backend.close()
+            _log.warning(
+                "local_store_damaged", store=self._spec.name, aside=str(set_aside(self._folder)), why=str(error)
+            )
+            self.backend = _opened(self._spec, self._folder)
             return None, 0
+        return (None, 0) if found is None else found
 
     def _lost(self, own_end: int, end: int) -> LostChangelogError:
         return LostChangelogError(
@@ -138,6 +141,19 @@ class LocalStore:
         self.backend = _opened(self._spec, self._folder)
 
 
+def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:
+    """A local store's checkpoint, and the least offset at which its changelog can end; None if it has none yet.
+
+    Raises:
+        StoreCorruptedError: they can't be read.
+    """
+    stored, own_end = backend.metadata(METADATA_KEY), backend.metadata(_OWN_END)
+    if stored is None:
+        return None
+    checkpoint = Checkpoint.decode(stored)
+    return checkpoint, max(checkpoint.offset, int(own_end or 0))
+
+
 def _opened(spec: TopologyStore, folder: Path) -> BytesStore:
     """Opens the store in a folder. A damaged store is set aside, and an empty one takes its place.
 
@@ -148,7 +164,7 @@ def _opened(spec: TopologyStore, folder: Path) -> BytesStore:
     deadline_s = time.monotonic() + _LOCK_PATIENCE_S
     while True:
         try:
-            return open_rocksdb(folder, spec.name, options)
+            return open_sealed(folder, spec.name, options)
         except StoreCorruptedError as error:
             _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder)), why=str(error))
         except StorageError:

@@ -1,6 +1,7 @@
 """Makes every client of Kafka, with settings that hold for all of them.
 
-No client logs to standard error: what goes wrong is raised, or reported to a callback. A lost connection is tried again
+No client logs to standard error: what goes wrong is raised, or reported to a callback. `log_level` lets one line pass,
+that of a fatal error such as a fenced producer: it stays in the client's own queue. A lost connection is tried again
 at least every half second. Consumers join no group: their callers keep the positions. Asking for a missing topic does
 not make it. Brokers make it by default, with unsuitable settings.
 """
@@ -27,7 +28,7 @@ producer whose first check is too early checks again after half a second. A clie
 start is ready within 10 ms. Long-lived clients of large clusters don't need it. The setting is internal to
 librdkafka, not a documented one.
 """
-_ALL = {"log_level": 0, "allow.auto.create.topics": False, "reconnect.backoff.max.ms": 500}
+_ALL = {"log_level": 0, "log.queue": True, "allow.auto.create.topics": False, "reconnect.backoff.max.ms": 500}
 _NO_GROUP = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 
 

@@ -120,13 +120,14 @@ def test_tasks_that_had_committed_stay_and_the_others_write(app: App) -> None:
     assert app.seen() == ["a", "b", "c"]
 
 
-def test_a_zombie_is_shut_out(app: App) -> None:
+def test_a_zombie_is_shut_out(app: App, capfd: pytest.CaptureFixture[str]) -> None:
     zombie = app.transaction(3)
     zombie.write(app.topic, app.outputs(["a"]))
     app.write(["a"], 3)
     with pytest.raises(FencedWriterError, match="a newer attempt"):
         zombie.commit(1, b"{}")
     assert app.seen() == ["a"]
+    assert "rdkafka" not in capfd.readouterr().err, "the client is silent"
 
 
 @pytest.mark.parametrize("step", ["write", "commit"])
