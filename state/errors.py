@@ -12,6 +12,9 @@
     │   └── InvalidWindowError        a window's bounds or sizes can't work
     ├── BufferFullError               a suppression buffer that must not emit early reached its limit
     ├── SerializationError            bytes and records don't match the serde or schema version
+    │   └── NullValueError            a null value where the type of the stream has none
+    ├── RejectedRecordError           a processor sends its record to the dead letters
+    ├── RecordFailedError             a record can't be processed, and its operator is to fail
     ├── InvalidStateStoreError        the store can't answer; the subclass says whether waiting helps
     │   ├── StoreClosedError          closed by its owner: open it again
     │   ├── StoreCorruptedError       damage detected: set aside and restore
@@ -81,6 +84,18 @@ class BufferFullError(StateError):
 
 class SerializationError(StateError):
     """Bytes and records don't match the serde or a supported schema version. Nothing was written."""
+
+
+class NullValueError(SerializationError):
+    """A record has a null value, and the type of its stream has none. Declare `V | None` to take such records."""
+
+
+class RejectedRecordError(StateError):
+    """A processor called `context.dead_letter`: its record is left out. The message is the processor's reason."""
+
+
+class RecordFailedError(StateError):
+    """A batch failed. The message names the error, the line of the user's code, the operator and the record."""
 
 
 class InvalidStateStoreError(StateError):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import UnionType
 from typing import Any, TypeVar, overload
 
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
-from state.topology.functions import Check, TimestampExtractor
+from state.topology.failures import OnError
+from state.topology.functions import Check, TimestampExtractor, without_none
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
 from state.topology.ktable import GlobalTable, KTable
@@ -46,6 +50,12 @@ class StreamsBuilder:
         timestamps: TimestampExtractor[K, V] | None = None, named: str | None = None,
     ) -> KStream[K, V]: ...  # fmt: skip
 
+    @overload
+    def stream(
+        self, topic: str, values: UnionType, *, keys: Any = str, check: Check[Any, Any] | None = None,
+        timestamps: TimestampExtractor[Any, Any] | None = None, named: str | None = None,
+    ) -> KStream[Any, Any]: ...  # fmt: skip
+
     def stream(
         self, topic: str, values: Any, *, keys: Any = str, check: Any = None, timestamps: Any = None,
         named: str | None = None,
@@ -54,12 +64,14 @@ class StreamsBuilder:
 
         Args:
             topic: the topic.
-            values: the type of the values, or a serde.
+            values: the type of the values, or a serde. With `V | None` functions get None for a null value; with `V` a
+                record with a null value that would reach one becomes a dead letter.
             keys: the type of the keys, or a serde; text if it is not given.
             check: `check(key, value, timestamp_ms)` gets each record as it was decoded, with its own timestamp. If it
-                raises a `SerializationError`, the record becomes a dead letter.
-            timestamps: `timestamps(key, value)` is the event's time, epoch ms, which takes the place of the record's
-                own timestamp. A record with a negative one becomes a dead letter. One without a value keeps its own.
+                raises an error, the record becomes a dead letter.
+            timestamps: `timestamps(key, value)` is the event's time, which takes the place of the record's own: whole
+                epoch milliseconds, or a datetime with a time zone. A record for which it gives something else, or a
+                time before 1970 or after the year 9999, becomes a dead letter. One without a value keeps its own.
             named: the operator's name; the topic's if None.
 
         Raises:
@@ -69,8 +81,11 @@ class StreamsBuilder:
             check_function(f"topic {topic}", "check(key, value, timestamp_ms)", check)
         if timestamps is not None:
             check_function(f"topic {topic}", "timestamps(key, value)", timestamps)
-        source = self._source(topic, keys, values, named, check=check, timestamps=timestamps)
-        return KStream(source, Serdes(source.key_serde, source.value_serde))
+        plain, nullable = without_none(values)
+        source = self._source(topic, keys, plain, named, check=check, timestamps=timestamps)
+        # What a serde makes of a null value is up to it.
+        nullable = nullable or (hasattr(plain, "deserialize") and not isinstance(plain, type))
+        return KStream(source, Serdes(source.key_serde, source.value_serde), nullable=nullable)
 
     @overload
     def table(
@@ -87,7 +102,7 @@ class StreamsBuilder:
         self, topic: str, values: Any, *, keys: Any = str, store: Any = None, named: str | None = None
     ) -> KTable[Any, Any]:
         """The newest value of each key of a topic. It gets a store if `store` is given, or if an operator needs one."""
-        source = self._source(topic, keys, values, None)
+        source = self._source(topic, keys, without_none(values)[0], None)
         serdes = (source.key_serde, source.value_serde)
         return KTable(TableSource(source, serdes, options_of(store), named=named), Serdes(*serdes))
 
@@ -113,6 +128,23 @@ class StreamsBuilder:
         source = GlobalSource(self._graph, topic, serde_of(keys), serde_of(values), options_of(store))
         self._sources[topic] = (source, keys, values)
         return GlobalTable(source)
+
+    @contextmanager
+    def on_error(self, policy: OnError | str) -> Iterator[None]:
+        """Sets what becomes of a record that an operator can't process, for the operators that a block declares.
+
+            with streams.on_error("fail"):
+                charged = orders.map_values(charge)
+
+        Args:
+            policy: "dead_letter" leaves the record out; "fail" fails the batch. Outside of such a block the app's own
+                policy holds: see `topology_app`.
+        """
+        before, self._graph.on_error = self._graph.on_error, OnError(policy)
+        try:
+            yield
+        finally:
+            self._graph.on_error = before
 
     def add_store(self, store: Store[Any]) -> None:
         """Declares a store for processors that name it in `process(stores=...)`.

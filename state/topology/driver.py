@@ -16,7 +16,10 @@ from state.serdes.serde import Serde
 from state.stores.bytes_store import BytesStore, Entry
 from state.stores.memory import MemoryStore
 from state.stores.record_context import Header
+from state.stores.suppliers import StoreSupplier
+from state.topology.careful import CarefulTask
 from state.topology.dropped_records import DroppedRecords
+from state.topology.failures import OnError, is_of_record
 from state.topology.layout import Layout
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
@@ -79,14 +82,19 @@ class TopologyTestDriver:
     Args:
         topology: what to run.
         partitions: of the source topics; 1 where they are not named.
+        on_error: what becomes of a record that an operator can't process; see `topology_app`.
     """
 
     __test__ = False
 
-    def __init__(self, topology: Topology, partitions: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, topology: Topology, partitions: Mapping[str, int] | None = None, *,
+        on_error: OnError | str = OnError.DEAD_LETTER,
+    ) -> None:  # fmt: skip
         sources = [source for sub in topology.sub_topologies for source in sub.sources]
         counts = {source.topic: 1 for source in sources} | dict(partitions or {})
         self._topology = topology
+        self._on_error = OnError(on_error)
         self.plan = topology.plan(counts)
         self.now_ms = START_MS
         self.dead_letters: list[DeadLetter] = []
@@ -267,15 +275,16 @@ class TopologyTestDriver:
                     yield source.topic, partition
 
     def _batch(self, slot: _Slot, records: Sequence[RecordFields], read: Mapping[_Log, int]) -> None:
-        task = self._task(slot)
+        task: Task | CarefulTask = self._task(slot)
         before = dict(task.dropped.by_reason)
         try:
-            task.process(records)
-            task.advance(self.now_ms)
-            batch = task.end_batch()
-        except BaseException:
+            batch = self._outcome(task, records)
+        except BaseException as error:
             slot.task = None
-            raise
+            if not is_of_record(error):
+                raise
+            task, before = CarefulTask(*self._arguments(slot), **self._options(slot)), {}
+            batch = self._outcome(task, records)
         crash = self._next_crash()
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
             # No reader sees what an aborted transaction wrote.
@@ -284,13 +293,18 @@ class TopologyTestDriver:
             return
         self._commit(slot, read, batch)
         for reason, count in task.dropped.by_reason.items():
-            for _ in range(count - before[reason]):
+            for _ in range(count - before.get(reason, 0)):
                 self.dropped.drop(reason)
         if crash is CrashStep.COMMITTED:
             slot.task = None
             return
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
         task.apply(lambda _: {POSITION: orjson.dumps(ends)})
+
+    def _outcome(self, task: Task | CarefulTask, records: Sequence[RecordFields]) -> Batch:
+        task.process(records)
+        task.advance(self.now_ms)
+        return task.end_batch()
 
     def _next_crash(self) -> CrashStep | None:
         if self._crash is None or self._batches_before:
@@ -349,11 +363,14 @@ class TopologyTestDriver:
             start = 0 if stored is None else orjson.loads(stored).get(spec.name, 0)
             if log[start:]:
                 restore(spec, backend, log[start:])
-        supplier = _Supplier(self, slot.partition)
-        slot.task = Task(
-            slot.sub_topology, slot.partition, supplier, progress=slot.progress, global_tables=self._globals
-        )
+        slot.task = Task(*self._arguments(slot), **self._options(slot))
         slot.task.advance(self.now_ms)
+
+    def _arguments(self, slot: _Slot) -> tuple[SubTopology, int, StoreSupplier]:
+        return slot.sub_topology, slot.partition, _Supplier(self, slot.partition)
+
+    def _options(self, slot: _Slot) -> dict[str, Any]:
+        return {"progress": slot.progress, "global_tables": self._globals, "on_error": self._on_error}
 
     def _look_up(self, slot: _Slot, name: str, key: Any) -> Any:
         return self._task(slot).store(name).get(key)

@@ -31,6 +31,15 @@ class DroppedRecords:
         """Counts one."""
         self._counts[reason] += 1
 
+    def add(self, other: DroppedRecords) -> None:
+        """Counts all that another has counted."""
+        for reason, count in other._counts.items():
+            self._counts[reason] += count
+
+    def clear(self) -> None:
+        """Begins at 0 again."""
+        self._counts.update(dict.fromkeys(DropReason, 0))
+
     @property
     def total(self) -> int:
         """Over all reasons: Kafka's `dropped-records-total`."""

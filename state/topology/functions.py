@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
@@ -44,9 +47,9 @@ Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
 Check = Callable[[K | None, V | None, int], object]
-"""`check(key, value, timestamp_ms)` raises a `SerializationError` for a record that must not be processed."""
-TimestampExtractor = Callable[[K, V], int]
-"""`timestamps(key, value)` gives the time of the event, epoch ms."""
+"""`check(key, value, timestamp_ms)` raises an error for a record that must not be processed."""
+TimestampExtractor = Callable[[K, V], int | datetime]
+"""`timestamps(key, value)` gives the time of the event: epoch ms, or a datetime with a time zone."""
 
 
 def with_key(function: F) -> WithKey[F]:
@@ -84,6 +87,17 @@ def returned_type(function: object) -> Any:
     return _known(found)
 
 
+def without_none(type_: Any) -> tuple[Any, bool]:
+    """A type without None, and whether None was a part of it: `int | None` is int, with None."""
+    if not isinstance(type_, types.UnionType) and typing.get_origin(type_) is not typing.Union:
+        return type_, type_ is Any or type_ is object
+    parts = typing.get_args(type_)
+    present = [part for part in parts if part is not type(None)]
+    if len(present) == len(parts):
+        return type_, False
+    return functools.reduce(operator.or_, present), True
+
+
 def element_type(function: object) -> Any:
     """The type of the elements of the iterable that a function is annotated to return, or None."""
     arguments = typing.get_args(returned_type(function))
@@ -107,7 +121,5 @@ def _known(found: Any) -> Any:
 
     A value that may be None is of the other type: None is a tombstone, which no serde sees.
     """
-    present = [part for part in typing.get_args(found) if part is not type(None)]
-    if isinstance(found, types.UnionType) or typing.get_origin(found) is typing.Union:
-        found = present[0] if len(present) == 1 else found
+    found, _ = without_none(found)
     return None if found in (Any, object) or isinstance(found, TypeVar | types.EllipsisType) else found

@@ -28,8 +28,8 @@ from state.topology.node import GraphNode, operator_name
 from state.topology.operators import stateless
 from state.topology.operators.process import Process, Processor
 from state.topology.operators.repartition import RepartitionSink
-from state.topology.operators.source import TableSource
-from state.topology.operators.stateless import Branch, Compile, Merge, Sink, Split, Stateless
+from state.topology.operators.source import TableSource, refuse_nulls
+from state.topology.operators.stateless import Branch, Kind, Merge, Sink, Split, Stateless
 from state.topology.operators.stream_join import StreamJoin
 from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
 from state.topology.signatures import check_function, check_kind, check_processor
@@ -53,25 +53,26 @@ class KStream(Generic[K, V]):
     needed where a function's return type is not annotated and the records go to a topic or a store.
     """
 
-    def __init__(self, node: GraphNode, serdes: Serdes, *, rekeyed: bool = False) -> None:
+    def __init__(self, node: GraphNode, serdes: Serdes, *, rekeyed: bool = False, nullable: bool = True) -> None:
         self.node = node
         self.serdes = serdes
         self.rekeyed = rekeyed
+        self.nullable = nullable
 
     def filter(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
         """The records for which `predicate(key, value)` holds."""
         self._check("filter", _PREDICATE, predicate, named)
-        return self._same("filter", stateless.filtering(predicate), named)
+        return self._same(stateless.FILTER, predicate, named)
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
         """The records for which `predicate(key, value)` does not hold."""
         self._check("filter-not", _PREDICATE, predicate, named)
-        return self._same("filter-not", stateless.filtering(lambda key, value: not predicate(key, value)), named)
+        return self._same(stateless.FILTER_NOT, predicate, named)
 
     def peek(self, action: Callable[[K, V], object], *, named: str | None = None) -> KStream[K, V]:
         """The same records; calls `action(key, value)` for each, and again for a batch that is run again."""
         self._check("peek", "action(key, value)", action, named)
-        return self._same("peek", stateless.peeking(action), named)
+        return self._same(stateless.PEEK, action, named)
 
     def map(
         self, mapper: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
@@ -79,7 +80,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:  # fmt: skip
         """A new key and value for each record: `mapper(key, value)`."""
         self._check("map", _PAIR_MAPPER, mapper, named)
-        node = Stateless(self.node, "map", stateless.mapping(mapper), named=named)
+        node = Stateless(self.node, stateless.MAP, mapper, named=named)
         return _rekeyed(node, returned_pair(mapper), keys, values)
 
     def flat_map(
@@ -88,7 +89,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V2]:  # fmt: skip
         """Any number of records for each: `mapper(key, value)` gives pairs of key and value."""
         self._check("flat-map", _PAIR_MAPPER, mapper, named, many=True)
-        node = Stateless(self.node, "flat-map", stateless.flat_mapping(mapper), named=named)
+        node = Stateless(self.node, stateless.FLAT_MAP, mapper, named=named)
         return _rekeyed(node, returned_pair(mapper, many=True), keys, values)
 
     def map_values(
@@ -96,7 +97,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, R]:
         """A new value for each record: `mapper(value)`."""
         self._check("map-values", "mapper(value)", mapper, named, key=True)
-        node = Stateless(self.node, "map-values", stateless.mapping_values(keyed(mapper)), named=named)
+        node = Stateless(self.node, stateless.MAP_VALUES, keyed(mapper), named=named)
         return KStream(node, Serdes(self.serdes.keys, made_by(mapper, values)), rekeyed=self.rekeyed)
 
     def flat_map_values(
@@ -105,7 +106,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, R]:  # fmt: skip
         """Any number of values for each record: `mapper(value)`."""
         self._check("flat-map-values", "mapper(value)", mapper, named, key=True, many=True)
-        node = Stateless(self.node, "flat-map-values", stateless.flat_mapping_values(keyed(mapper)), named=named)
+        node = Stateless(self.node, stateless.FLAT_MAP_VALUES, keyed(mapper), named=named)
         serde = made_by(None, values if values is not None else element_type(mapper))
         return KStream(node, Serdes(self.serdes.keys, serde), rekeyed=self.rekeyed)
 
@@ -114,12 +115,13 @@ class KStream(Generic[K, V]):
     ) -> KStream[K2, V]:
         """A new key for each record: `selector(key, value)`. Text, unless the selector or `keys` says otherwise."""
         self._check("select-key", "selector(key, value)", selector, named)
-        node = Stateless(self.node, "select-key", stateless.selecting_key(selector), named=named)
-        made = keys_of(node.name, returned_type(selector), keys)
-        return KStream(node, Serdes(made, self.serdes.values), rekeyed=True)
+        node = Stateless(self.node, stateless.SELECT_KEY, selector, named=named)
+        serdes = Serdes(keys_of(node.name, returned_type(selector), keys), self.serdes.values)
+        return KStream(node, serdes, rekeyed=True, nullable=self.nullable)
 
     def split(self, *, named: str | None = None) -> SplitStream[K, V]:
         """Sends each record to the first branch that takes it."""
+        self._calls()
         return SplitStream(self, Split(self.node, named=named))
 
     def merge(self, *others: KStream[K, V], named: str | None = None) -> KStream[K, V]:
@@ -136,7 +138,8 @@ class KStream(Generic[K, V]):
         for other in others:
             check_keys(node.name, self.serdes.keys, other.serdes.keys)
             values = wider(node.name, values, other.serdes.values)
-        return KStream(node, Serdes(self.serdes.keys, values), rekeyed=any(stream.rekeyed for stream in streams))
+        nullable, rekeyed = (any(getattr(each, name) for each in streams) for name in ("nullable", "rekeyed"))
+        return KStream(node, Serdes(self.serdes.keys, values), rekeyed=rekeyed, nullable=nullable)
 
     def repartition(
         self, *, partitions: int | None = None, topic: str | None = None, named: str | None = None
@@ -150,7 +153,7 @@ class KStream(Generic[K, V]):
         """
         keys, values = self.serdes.required(f"{self.node.name}.repartition")
         sink = RepartitionSink(self.node, keys, values, partitions=partitions, topic=topic, named=named)
-        return KStream(sink.source, self.serdes)
+        return KStream(sink.source, self.serdes, nullable=self.nullable)
 
     def to(
         self, topic: str, *, keys: Type[K] | None = None, values: Type[V] | None = None, named: str | None = None
@@ -185,8 +188,9 @@ class KStream(Generic[K, V]):
         """
         stream = self.by_key() if stores else self
         self._check_process("process", factory, stores, named)
-        node = Process(stream.node, factory, stores, named=named, fixes_key=False)
-        return KStream(node, Serdes(made_by(None, keys) or serde_of(str), made_by(None, values)), rekeyed=True)
+        serdes = Serdes(made_by(None, keys) or serde_of(str), made_by(None, values))
+        node = Process(stream.node, factory, stores, serdes=serdes, named=named, fixes_key=False)
+        return KStream(node, serdes, rekeyed=True)
 
     def process_values(
         self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str] = (),
@@ -195,8 +199,9 @@ class KStream(Generic[K, V]):
         """As `process`, for a processor that keeps the key of each record."""
         stream = self.by_key() if stores else self
         self._check_process("process-values", factory, stores, named)
-        node = Process(stream.node, factory, stores, named=named, fixes_key=True)
-        return KStream(node, Serdes(self.serdes.keys, made_by(None, values)), rekeyed=stream.rekeyed)
+        serdes = Serdes(self.serdes.keys, made_by(None, values))
+        node = Process(stream.node, factory, stores, serdes=serdes, named=named, fixes_key=True)
+        return KStream(node, serdes, rekeyed=stream.rekeyed)
 
     def group_by_key(self) -> KGroupedStream[K, V]:
         """Groups the records by their key, for an aggregation."""
@@ -286,14 +291,14 @@ class KStream(Generic[K, V]):
         if known is None:
             known = RepartitionSink(self.node, *self.serdes.required(f"{self.node.name}.repartition"))
             known.automatic = True
-        return KStream(known.source, self.serdes)
+        return KStream(known.source, self.serdes, nullable=self.nullable)
 
     def _join(
         self, kind: str, other: Any, joiner: Any, windows: JoinWindows | None, *, alone: tuple[bool, bool],
         options: dict[str, Any],
     ) -> KStream[K, Any]:  # fmt: skip
         named, grace = options.get("named"), options.get("grace")
-        self._check(kind, "joiner(left, right)", joiner, named, key=True)
+        check_function(self._operator(kind, named), "joiner(left, right)", joiner, key=True)
         where = self._operator(kind, named)
         _check_options(where, other, windows, options)
         join = keyed(joiner)
@@ -333,14 +338,21 @@ class KStream(Generic[K, V]):
         )
         return KStream(node, result)
 
-    def _same(self, kind: str, compile_: Compile, named: str | None) -> KStream[K, V]:
-        return KStream(Stateless(self.node, kind, compile_, named=named), self.serdes, rekeyed=self.rekeyed)
+    def _calls(self) -> None:
+        """A function is called with the values: where their type has no null, records without a value are refused."""
+        if not self.nullable:
+            refuse_nulls(self.node)
+
+    def _same(self, kind: Kind, function: Callable[..., Any], named: str | None) -> KStream[K, V]:
+        node = Stateless(self.node, kind, function, named=named)
+        return KStream(node, self.serdes, rekeyed=self.rekeyed, nullable=self.nullable)
 
     def _operator(self, kind: str, named: str | None) -> str:
         return operator_name(kind, (self.node,), named)
 
     def _check(self, kind: str, takes: str, function: Any, named: str | None, **where: bool) -> None:
         check_function(self._operator(kind, named), takes, function, **where)
+        self._calls()
 
     def _check_process(self, kind: str, factory: Any, stores: Any, named: str | None) -> None:
         operator = self._operator(kind, named)
@@ -348,6 +360,7 @@ class KStream(Generic[K, V]):
         if isinstance(stores, str):
             msg = f"{operator}: stores= takes a list of names: [{stores!r}]"
             raise ConfigurationError(msg)
+        self._calls()
 
 
 class SplitStream(Generic[K, V]):
@@ -374,7 +387,8 @@ class SplitStream(Generic[K, V]):
         return self._branch(named)
 
     def _branch(self, named: str | None) -> KStream[K, V]:
-        return KStream(Branch(self._node, named), self._stream.serdes, rekeyed=self._stream.rekeyed)
+        stream = self._stream
+        return KStream(Branch(self._node, named), stream.serdes, rekeyed=stream.rekeyed, nullable=stream.nullable)
 
 
 def _rekeyed(node: GraphNode, made: tuple[Any, Any], keys: Any, values: Any) -> KStream[Any, Any]:

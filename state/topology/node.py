@@ -17,6 +17,7 @@ from state.names import checked_name
 from state.schemas.bound import BoundSerde, SchemaSerde
 from state.serdes.serde import Serde
 from state.serdes.struct import encoded_names
+from state.topology.failures import OnError
 from state.topology.store import Store, StoreKind
 
 if TYPE_CHECKING:
@@ -112,11 +113,16 @@ def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[An
 
 
 class Graph:
-    """The nodes of one topology, in the order of their declaration."""
+    """The nodes of one topology, in the order of their declaration.
+
+    Attributes:
+        on_error: the policy of operators that are added; None for the app's.
+    """
 
     def __init__(self, app: str) -> None:
         self.app = checked_name(app)
         self.nodes: list[GraphNode] = []
+        self.on_error: OnError | None = None
         self._names: set[str] = set()
 
     def add(self, node: GraphNode) -> None:
@@ -145,6 +151,7 @@ class GraphNode:
         replayable: whether it gives the same records again if it is run again: no state, no look-up, no side effect.
         copartitioned: whether the topics that reach it must have the same number of partitions.
         meets: whether it joins its two inputs by what they are at the moment.
+        on_error: what becomes of a record that it can't process; None for the app's policy.
     """
 
     meets = False
@@ -168,6 +175,7 @@ class GraphNode:
         self.store_names: list[str] = []
         self.replayable = replayable
         self.copartitioned = copartitioned
+        self.on_error = graph.on_error
         self.name = checked_name(named) if named is not None else derived_name(kind, parents)
         graph.add(self)
         for number, parent in enumerate(self.parents):

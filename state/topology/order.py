@@ -13,6 +13,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
+from state.topology.event_time import epoch_ms
 from state.topology.node import GraphNode, TableNode
 from state.topology.operators.source import Source
 from state.topology.plan import SubTopology
@@ -22,7 +23,6 @@ UPSTREAM = "storekeeper-task"
 """The header of a record in a repartition topic: the partition of the task that wrote it."""
 
 _RUN, _OFFSET, _TIMESTAMP_MS = itemgetter(0, 1), itemgetter(2), itemgetter(3)
-_LONGEST_MS = 1 << 63
 
 
 def in_order(records: Iterable[RecordFields], sub_topology: SubTopology) -> list[RecordFields]:
@@ -90,7 +90,6 @@ def _event_time(source: Source, record: RecordFields) -> int:
         return timestamp_ms
     try:
         key_of = None if key is None else source.key_serde.deserialize(key)
-        found = source.timestamps(key_of, source.value_serde.deserialize(value))
+        return epoch_ms(source.timestamps(key_of, source.value_serde.deserialize(value)))
     except Exception:
         return timestamp_ms
-    return found if isinstance(found, int) and 0 <= found < _LONGEST_MS else timestamp_ms

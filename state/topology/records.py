@@ -46,17 +46,19 @@ class StoreChange(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A record that could not be decoded or was refused, and why.
+    """A record that could not be decoded or processed, or was refused, and why.
 
     Attributes:
-        record: as it was read.
-        reason: the error's message.
+        record: as it was read. A row that had waited in the app, and failed when it was released, has no topic.
+        reason: why, without any of the record's content.
         error_class: the name of the error's class.
+        operator: the operator that failed; that of its topic if the record was refused there.
     """
 
     record: Record
     reason: str
     error_class: str
+    operator: str = ""
 
 
 @dataclass(slots=True)

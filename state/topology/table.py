@@ -95,11 +95,14 @@ class Table(ABC, Generic[K, V]):
 
         self._subscribers[:] = [around(forward_all)]
 
-    def hold_back(self, context: RecordContext) -> Callable[[], None]:
+    def hold_back(
+        self, context: RecordContext, releasing: Callable[[Forward[K, V]], Forward[K, V]] = lambda forward: forward
+    ) -> Callable[[], None]:
         """Holds changes back from those that subscribe later.
 
         Args:
             context: the record under way. A change is let go as one of the record that made it.
+            releasing: guards a function that takes changes which are let go.
 
         Returns:
             A function that lets the last change of each key go, with the old value from before the first. Where old
@@ -108,6 +111,12 @@ class Table(ABC, Generic[K, V]):
         subscribers: list[Forward[K, V]] = []
         self._subscribers = subscribers
         held = self._held
+
+        def forward_all(key: K, change: Change[V], timestamp_ms: int) -> None:
+            for forward in subscribers:
+                forward(key, change, timestamp_ms)
+
+        let_go = releasing(forward_all)
 
         def hold(key: K, change: Change[V], timestamp_ms: int) -> None:
             earlier = held.pop(key, None)
@@ -121,8 +130,7 @@ class Table(ABC, Generic[K, V]):
                 if change.new is None and change.old is None and self._sends_old_values:
                     continue
                 context.come_from(origin)
-                for forward in subscribers:
-                    forward(key, change, timestamp_ms)
+                let_go(key, change, timestamp_ms)
 
         self._downstream.append(hold)
         return release

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from state.errors import InvalidTimestampError, SerializationError, StateError
+from state.errors import InvalidTimestampError, NullValueError, SerializationError
 from state.stores.bytes_store import NO_METADATA
 from state.stores.suppliers import StoreSupplier
 from state.topology.dropped_records import DroppedRecords
+from state.topology.event_time import LATEST_MS, epoch_ms, out_of_range
+from state.topology.failures import OnError
 from state.topology.functions import Push
+from state.topology.guards import UNGUARDED, Failure, Guards, letter_of
 from state.topology.operators.source import Source
-from state.topology.records import Batch, DeadLetter, Outputs, Record, RecordFields
+from state.topology.records import Batch, DeadLetter, Outputs, RecordFields
 from state.topology.stream_time import StreamTime
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
@@ -29,6 +32,7 @@ from state.topology.wiring import Wiring
 if TYPE_CHECKING:
     from state.topology.plan import SubTopology
 
+_NULL = "its value is null, and the type of the stream has no null: declare the values as `V | None` to take it"
 _TOPIC = itemgetter(0)
 
 
@@ -43,6 +47,8 @@ class Task:
         *,
         progress: bytes = b"{}",
         global_tables: Mapping[str, Callable[[Any], Any]] | None = None,
+        on_error: OnError = OnError.DEAD_LETTER,
+        guards: Guards = UNGUARDED,
     ) -> None:
         """Opens the stores and compiles the operators.
 
@@ -52,10 +58,14 @@ class Task:
             supplier: opens the backend of each store for this partition.
             progress: that of the last committed batch.
             global_tables: by the name of a global table's store, the function that looks a row up.
+            on_error: what becomes of a record that `timestamps=` or `check=` fail on, unless their operator has a
+                policy of its own.
+            guards: what stands between operators and the functions of the user.
         """
         self.sub_topology = sub_topology
         self.partition = partition
-        self._wiring = Wiring(supplier, orjson.loads(progress), global_tables or {}, partition)
+        self._on_error = on_error
+        self._wiring = Wiring(supplier, orjson.loads(progress), global_tables or {}, partition, guards)
         self._wiring.wire(sub_topology.nodes)
         self._stream_time = self._wiring.stream_time("task")
         self._dead_letters: list[DeadLetter] = []
@@ -125,14 +135,14 @@ class Task:
         for store in self._wiring.stores.values():
             store.close()
 
-    def _reader(self, source: Source) -> Callable[[Iterable[RecordFields]], None]:
+    def _reader(self, source: Source) -> Callable[[Iterable[RecordFields]], None]:  # noqa: C901 (as `read`)
         push: Push = self._wiring.entry(source)
         decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
         context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
-        letters = self._dead_letters_of
+        refuse, refuses_nulls = self._refuse, source.refuses_nulls
         check, time_of = source.check, source.timestamps
 
-        def read(records: Iterable[RecordFields]) -> None:
+        def read(records: Iterable[RecordFields]) -> None:  # noqa: C901 (one loop, as a call a record would cost)
             now_ms = time.now_ms
             for record in records:
                 topic, partition, offset, timestamp_ms, key_bytes, value_bytes, headers = record
@@ -141,13 +151,15 @@ class Task:
                     value = None if value_bytes is None else decode(value_bytes)
                     if check is not None:
                         check(key, value, timestamp_ms)
-                    if time_of is not None and value is not None:
-                        timestamp_ms = time_of(key, value)
-                    if timestamp_ms < 0:
-                        letters(record, InvalidTimestampError(f"its timestamp is {timestamp_ms} ms"))
-                        continue
-                except SerializationError as error:
-                    letters(record, error)
+                    if value is None:
+                        if refuses_nulls:
+                            raise NullValueError(_NULL)
+                    elif time_of is not None:
+                        timestamp_ms = epoch_ms(time_of(key, value))
+                    if not 0 <= timestamp_ms <= LATEST_MS:
+                        raise InvalidTimestampError(out_of_range(timestamp_ms))
+                except Exception as error:
+                    refuse(record, source, error)
                     continue
                 context.topic, context.partition, context.offset = topic, partition, offset
                 context.timestamp_ms, context.headers = timestamp_ms, headers
@@ -155,7 +167,7 @@ class Task:
                 try:
                     push(key, value, timestamp_ms)
                 except Exception as error:
-                    error.add_note(f"while {topic}[{partition}]@{offset} was processed")
+                    error.add_note(_place_of(record))
                     raise
                 if timestamp_ms > now_ms:
                     now_ms = time.now_ms = timestamp_ms
@@ -169,5 +181,18 @@ class Task:
         self._wiring.context.come_from_headers(())
         self._wiring.timers.advance(kind, now_ms)
 
-    def _dead_letters_of(self, record: RecordFields, error: StateError) -> None:
-        self._dead_letters.append(DeadLetter(Record(*record), str(error), type(error).__name__))
+    def _refuse(self, record: RecordFields, source: Source, error: Exception) -> None:
+        """Makes a record a dead letter that a serde, `check=`, `timestamps=` or the source itself has refused."""
+        refused = isinstance(error, SerializationError | InvalidTimestampError)
+        policy = OnError.DEAD_LETTER if refused else source.on_error or self._on_error
+        failure = Failure(error, source.name, policy)
+        if not failure.condemns:
+            error.add_note(f"in operator {source.name}")
+            error.add_note(_place_of(record))
+            raise error
+        self._dead_letters.append(letter_of(record, failure))
+
+
+def _place_of(record: RecordFields) -> str:
+    topic, partition, offset, *_ = record
+    return f"while {topic}[{partition}]@{offset} was processed"

@@ -24,6 +24,7 @@ from state.topology.store import StoreKind
 from state.topology.task_ttl import TaskTtlStore, ttl_index, with_ttl
 
 V = TypeVar("V")
+Guarded = Callable[[Serde[Any]], Serde[Any]]
 _UNREAD: Any = object()
 
 
@@ -33,14 +34,17 @@ class TableRows(Generic[V]):
     So values must not be mutated: a function returns a new one and leaves its argument unchanged.
     """
 
-    def __init__(self, spec: TopologyStore, inner: BytesStore, context: RecordContext) -> None:
-        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(spec.value_serde)
+    def __init__(
+        self, spec: TopologyStore, inner: BytesStore, context: RecordContext, guarded: Guarded = lambda serde: serde
+    ) -> None:
+        keys = guarded(spec.key_serde)
+        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(guarded(spec.value_serde))
         self.spec = spec
         self._inner = inner
         self._read = inner.get
         self._context = context
-        self._encode_key = spec.key_serde.serialize
-        self._decode_key = spec.key_serde.deserialize
+        self._encode_key = keys.serialize
+        self._decode_key = keys.deserialize
         self._encode, self._decode = serde.serialize, serde.deserialize
         self._rows: dict[bytes, ValueAndTimestamp[V] | None] = {}
         self._last_key: Any = None
@@ -137,7 +141,9 @@ class StampedTransaction(TransactionStore):
 class TypedStore:
     """A store of any kind whose writes wait in a transaction."""
 
-    def __init__(self, spec: TopologyStore, inner: BytesStore, context: RecordContext) -> None:
+    def __init__(
+        self, spec: TopologyStore, inner: BytesStore, context: RecordContext, guarded: Guarded = lambda serde: serde
+    ) -> None:
         self.spec = spec
         arranged = _arranged(spec, inner)
         self._transaction = StampedTransaction(arranged, context)
@@ -147,7 +153,7 @@ class TypedStore:
             top=self._transaction, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
             expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
         )  # fmt: skip
-        self.store: StateStore[Any, Any] = _typed(spec, layers)
+        self.store: StateStore[Any, Any] = _typed(spec, layers, guarded)
         self._due: Sequence[bytes] = ()
 
     def changes(self) -> Iterable[StoreChange]:
@@ -201,12 +207,14 @@ class TypedStore:
         self.store.close()
 
 
-def opened(spec: TopologyStore, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:
-    """The store of a task over its backend."""
+def opened(
+    spec: TopologyStore, supplier: StoreSupplier, context: RecordContext, guarded: Guarded
+) -> TableRows[Any] | TypedStore:
+    """The store of a task over its backend, with guarded serdes."""
     inner = supplier.open(spec.name)
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
-        return TableRows(spec, inner, context)
-    return TypedStore(spec, inner, context)
+        return TableRows(spec, inner, context, guarded)
+    return TypedStore(spec, inner, context, guarded)
 
 
 def restore(
@@ -252,8 +260,9 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
     return ttl_index(inner, spec.retention_ms) if spec.kind is StoreKind.TTL else inner
 
 
-def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore[Any, Any]:
-    keys, values = spec.key_serde, TimestampedSerde(spec.value_serde) if spec.timestamped else spec.value_serde
+def _typed(spec: TopologyStore, layers: StoreLayers, guarded: Guarded) -> StateStore[Any, Any]:
+    keys, values = guarded(spec.key_serde), guarded(spec.value_serde)
+    values = TimestampedSerde(values) if spec.timestamped else values
     match spec.kind:
         case StoreKind.WINDOW:
             return WindowStore(

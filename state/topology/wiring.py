@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from state.errors import UnknownStoreError
+from state.serdes.serde import Serde
 from state.stores.record_context import RecordContext
 from state.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from state.stores.suppliers import StoreSupplier
+from state.stores.windowed import Windowed
 from state.topology.dropped_records import DroppedRecords
 from state.topology.forks import Meeting, around, is_cached, meetings_of
 from state.topology.functions import Push
+from state.topology.guards import UNGUARDED, Encode, Guards, Shape
 from state.topology.node import GraphNode, TableNode, TopologyStore
 from state.topology.records import Output, Outputs
 from state.topology.stream_time import UNKNOWN_MS, StreamTime
 from state.topology.table import Table
 from state.topology.task_stores import TableRows, TypedStore, opened
 from state.topology.timers import Timers
+from state.topology.windows import WindowedSerde
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Wiring:
@@ -27,6 +33,7 @@ class Wiring:
 
     Attributes:
         context: the record under way.
+        guards: what stands between operators and the functions of the user.
         dropped: counts of the records that were left out.
         stores: the task's stores by name.
         timers: what is due by stream time or wall clock.
@@ -41,8 +48,11 @@ class Wiring:
         progress: Mapping[str, Any],
         global_tables: Mapping[str, Callable[[Any], Any]],
         partition: int,
+        guards: Guards = UNGUARDED,
     ) -> None:
         self.context = RecordContext()
+        self.guards = guards
+        guards.watch(self.context)
         self.partition = partition
         self.dropped = DroppedRecords()
         self._outputs: dict[str, list[Output]] = {}
@@ -68,7 +78,7 @@ class Wiring:
         self._meetings, self._forks = meetings_of(nodes)
         for node in nodes:
             for spec in node.stores:
-                self.stores[spec.name] = opened(spec, self._supplier, self.context)
+                self.stores[spec.name] = opened(spec, self._supplier, self.context, partial(self.serde, node))
         # Its rows may not show it: the last one that moved it may have been deleted.
         times = self._progress.get("times", {})
         for name, time in self._store_times():
@@ -78,6 +88,14 @@ class Wiring:
         for fork, meetings in self._forks.items():
             if isinstance(fork, TableNode):
                 self.table(fork).bracket(partial(around, meetings))
+
+    def guarded(self, node: GraphNode, function: F, shape: Shape | None = None) -> F:
+        """A function of the user, or the `serialize` of a serde, as an operator calls it; see `Guards.function`."""
+        return self.guards.function(node.name, function, shape, node.on_error)
+
+    def serde(self, node: GraphNode, serde: Serde[Any]) -> Serde[Any]:
+        """A serde of what a node stores or sends to itself."""
+        return self.guards.serde(node.name, serde)
 
     def entry(self, node: GraphNode, number: int = 0) -> Push:
         """The function that takes the records of a node's input."""
@@ -107,7 +125,9 @@ class Wiring:
             table = self._tables[node] = node.table(self)
             if is_cached(node):
                 table.enable_sending_old_values()
-                self._let_go(node, table.hold_back(self.context))
+                spec = node.stores[0]
+                releasing = partial(self.guards.releasing, node.name, encode=encoder(spec.key_serde, spec.value_serde))
+                self._let_go(node, table.hold_back(self.context, releasing))
         return self._tables[node]
 
     def end_batch(self) -> None:
@@ -173,6 +193,20 @@ class Wiring:
             "emitted": {name: until() for name, until in self.emitted.items()},
             "timers": self.timers.due(),
         }
+
+
+def encoder(keys: Serde[Any] | None, values: Serde[Any] | None) -> Encode:
+    """A function that encodes a key, windowed or not, and a value; it gives None for None, or without a serde."""
+
+    def encode(key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        known = WindowedSerde(keys) if keys is not None and isinstance(key, Windowed) else keys
+        return _encoded(known, key), _encoded(values, value)
+
+    return encode
+
+
+def _encoded(serde: Serde[Any] | None, part: Any) -> bytes | None:
+    return None if serde is None or part is None else serde.serialize(part)
 
 
 def _all_of(pushes: Sequence[Push]) -> Push:

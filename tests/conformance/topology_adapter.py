@@ -359,7 +359,7 @@ def run_topology_case(case: dict[str, Any]) -> None:
     try:
         described = DescribedCase(case, StreamsBuilder("app"))
         counts = {source["topic"]: source["partitions"] for source in case["topology"]["sources"].values()}
-        driver = TopologyTestDriver(described.builder.build(), counts)
+        driver = TopologyTestDriver(described.builder.build(), counts, on_error="fail")
     except Exception as raised:
         if error.get("at") == "build" and isinstance(raised, ERRORS[error["code"]]):
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from state.errors import ConfigurationError
@@ -26,7 +27,7 @@ from state.topology.windows import (
     UnlimitedWindows,
     Windows,
 )
-from state.topology.wiring import Wiring
+from state.topology.wiring import Wiring, encoder
 
 K = TypeVar("K")
 A = TypeVar("A")
@@ -71,25 +72,29 @@ class StreamAggregate(TableNode):
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The aggregation over its store."""
         if self.windows is None:
-            return KeyAggregation(self._aggregator.initialize, wiring.rows(self.spec), wiring.dropped)
+            initialize = wiring.guarded(self, self._aggregator.initialize)
+            return KeyAggregation(initialize, wiring.rows(self.spec), wiring.dropped)
         # Each value comes with its stream's adder: several streams share the table.
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
-            self._aggregator.initialize,
+            wiring.guarded(self, self._aggregator.initialize),
             lambda window, pair, aggregate: pair[0](window, pair[1], aggregate),
-            self._aggregator.merge,
+            None if self._aggregator.merge is None else wiring.guarded(self, self._aggregator.merge),
         )
         table = self._windowed(self.windows, aggregator, wiring)
         if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            encode = encoder(self.spec.key_serde, self.spec.value_serde)
+            table.release_by(partial(wiring.guards.releasing, self.name, encode=encode))
             wiring.emitted[self.name] = lambda: table.emitted_until_ms
         return table
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """One entry for each stream."""
         table = wiring.table(self)
+        adders = [wiring.guarded(self, add) for add in self._adders]
         if isinstance(table, KeyAggregation):
-            return tuple(table.adding(add) for add in self._adders)
+            return tuple(table.adding(add) for add in adders)
         assert isinstance(table, StreamAggregation)  # noqa: S101 (for the type checker)
-        return tuple(_with_adder(table, add) for add in self._adders)
+        return tuple(_with_adder(table, add) for add in adders)
 
     def _windowed(
         self, windows: Windows, aggregator: Aggregator[Any, Any, Any], wiring: Wiring

@@ -46,7 +46,8 @@ class DerivedTableNode(TableNode):
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The derived table."""
         store = None if self._spec is None else wiring.rows(self._spec)
-        table = self._table(wiring.table(self.parents[0]), self._mapper, store)
+        mapper = wiring.guarded(self, self._mapper, bool if self._table is FilteredTable else None)
+        table = self._table(wiring.table(self.parents[0]), mapper, store)
         if self._spec is not None:
             table.enable_sending_old_values(force=True)
         return table

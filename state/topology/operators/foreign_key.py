@@ -73,9 +73,10 @@ class Registration(RepartitionSink):
         self.response_topic = ""
         left.require_rows()
 
-    def digest(self, value: Any) -> bytes:
-        """The digest that identifies a version of a left row."""
-        return NO_ROW if value is None else xxhash.xxh3_64_digest(self._left_values.serialize(value))
+    def digest(self, wiring: Wiring) -> Callable[[Any], bytes]:
+        """A function that makes the digest which identifies a version of a left row."""
+        serialize = wiring.guarded(self, self._left_values.serialize)
+        return lambda value: NO_ROW if value is None else xxhash.xxh3_64_digest(serialize(value))
 
     def realise(self, wiring: Wiring) -> None:
         """Subscribes to the left table."""
@@ -83,10 +84,15 @@ class Registration(RepartitionSink):
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
         answers, context = wiring.outputs_to(self.response_topic), wiring.context
+        foreign_key_of, digest_of = wiring.guarded(self, self._foreign_key), self.digest(wiring)
+        encode_key = wiring.guarded(self, self.left_keys.serialize)
+
+        def named(value: Any) -> Any:
+            return None if value is None else foreign_key_of(value)
 
         def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
-            old, new = self._named(change.old), self._named(change.new)
-            digest, left_key = self.digest(change.new), self.left_keys.serialize(key)
+            old, new = named(change.old), named(change.new)
+            digest, left_key = digest_of(change.new), encode_key(key)
             for foreign_key, ask in self._asked(old, new, change):
                 if foreign_key is not None:
                     push(foreign_key, Message(ask, digest, left_key), timestamp_ms)
@@ -98,9 +104,6 @@ class Registration(RepartitionSink):
                 wiring.dropped.drop(DropReason.NULL_KEY)
 
         table.subscribe(on_change)
-
-    def _named(self, value: Any) -> Any:
-        return None if value is None else self._foreign_key(value)
 
     def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Instruction]]:
         if change.new is None and change.old is None:
@@ -133,12 +136,13 @@ class Subscriptions(GraphNode):
         answer, subscribers = wiring.forward(self), wiring.typed(self._spec.name)
         table = wiring.table(self.parents[1])
         table.enable_sending_old_values(force=True)
+        prefix_of, encoded = self._prefix(wiring), self._encoded(wiring)
 
         def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
             if change.new is None and change.old is None:
                 return
-            data = self._encoded(change.new)
-            prefix = self._prefix(key)
+            data = encoded(change.new)
+            prefix = prefix_of(key)
             for row_key, digest in list(subscribers.prefix_scan(prefix)):
                 answer(row_key[len(prefix) :], Message(Instruction.ANSWER, digest, data), timestamp_ms)
 
@@ -148,26 +152,33 @@ class Subscriptions(GraphNode):
         """Takes registrations."""
         answer, subscribers = wiring.forward(self), wiring.typed(self._spec.name)
         table = wiring.table(self.parents[1])
+        prefix_of, encoded = self._prefix(wiring), self._encoded(wiring)
 
         def push(foreign_key: Any, message: Message, timestamp_ms: int) -> None:
             left_key = message.data or b""
             forgets = message.instruction in {Instruction.FORGET, Instruction.FORGET_AND_ANSWER}
-            subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
+            subscribers.put(prefix_of(foreign_key) + left_key, None if forgets else message.digest)
             if message.instruction is Instruction.FORGET:
                 return
             row = table.forwarded(foreign_key)
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
-            data = None if forgets else self._encoded(value_of(row))
+            data = None if forgets else encoded(value_of(row))
             answer(left_key, Message(Instruction.ANSWER, message.digest, data), answer_ms)
 
         return (push,)
 
-    def _prefix(self, foreign_key: Any) -> bytes:
-        data = self._right_keys.serialize(foreign_key)
-        return len(data).to_bytes(4, "big") + data
+    def _prefix(self, wiring: Wiring) -> Callable[[Any], bytes]:
+        encode = wiring.guarded(self, self._right_keys.serialize)
 
-    def _encoded(self, value: Any) -> bytes | None:
-        return None if value is None else self._right_values.serialize(value)
+        def prefix(foreign_key: Any) -> bytes:
+            data = encode(foreign_key)
+            return len(data).to_bytes(4, "big") + data
+
+        return prefix
+
+    def _encoded(self, wiring: Wiring) -> Callable[[Any], bytes | None]:
+        encode = wiring.guarded(self, self._right_values.serialize)
+        return lambda value: None if value is None else encode(value)
 
 
 class ForeignKeyJoin(TableNode):
@@ -209,17 +220,17 @@ class ForeignKeyJoin(TableNode):
         left, result = wiring.table(self.parents[1]), wiring.table(self)
         registration, decode = self._registration, self._right_values.deserialize
         assert isinstance(result, SourceTable)  # noqa: S101 (for the type checker)
-        upsert = result.upsert
+        upsert, joiner, digest_of = result.upsert, wiring.guarded(self, self._joiner), registration.digest(wiring)
 
         def push(key_bytes: bytes, message: Message, timestamp_ms: int) -> None:
             key = registration.left_keys.deserialize(key_bytes)
             # The row that was registered: one whose change is held back is not yet.
             row = value_of(left.forwarded(key))
-            if registration.digest(row) != message.digest:
+            if digest_of(row) != message.digest:
                 return
             right = None if message.data is None else decode(message.data)
             if row is not None and (right is not None or self._keeps_unmatched):
-                upsert(key, self._joiner(key, row, right), timestamp_ms)
+                upsert(key, joiner(key, row, right), timestamp_ms)
             elif row is None or result.get(key) is not None:
                 upsert(key, None, timestamp_ms)
 

@@ -48,7 +48,7 @@ class GroupTableSink(RepartitionSink):
         (push,) = self.wire(wiring)
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
-        table.subscribe(regrouping(self._selector, push))
+        table.subscribe(regrouping(wiring.guarded(self, self._selector, _pair_or_none), push))
 
 
 class GroupedTableAggregate(TableNode):
@@ -67,7 +67,13 @@ class GroupedTableAggregate(TableNode):
 
     def table(self, wiring: Wiring) -> TableAggregation[Any, Any, Any]:
         """The aggregation over its store."""
-        return TableAggregation(self._aggregator, wiring.rows(self.spec))
+        known = self._aggregator
+        aggregator: Aggregator[Any, Any, Any] = Aggregator(
+            wiring.guarded(self, known.initialize),
+            wiring.guarded(self, known.add),
+            subtract=wiring.guarded(self, known.subtractor),
+        )
+        return TableAggregation(aggregator, wiring.rows(self.spec))
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Takes the changes of the group's rows."""
@@ -138,6 +144,10 @@ def regrouping(selector: Selector, forward: Forward[Any, Any]) -> Forward[Any, A
             forward(new[0], Change(new[1]), timestamp_ms)
 
     return regroup
+
+
+def _pair_or_none(found: Any) -> tuple[Any, Any] | None:
+    return None if found is None else (found[0], found[1])
 
 
 class ChangeSerde:

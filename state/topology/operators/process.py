@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
-from state.errors import UnknownStoreError
+from state.errors import RejectedRecordError, UnknownStoreError
 from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
+from state.topology.event_time import epoch_ms
 from state.topology.functions import Push
+from state.topology.known_serdes import Serdes
 from state.topology.node import GraphNode
 from state.topology.signatures import check_methods
 from state.topology.timers import TimeKind, Timer
-from state.topology.wiring import Wiring
+from state.topology.wiring import Wiring, encoder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,7 +30,7 @@ class ProcessorContext(Generic[K2, V2]):
     def __init__(self, wiring: Wiring, node: Process) -> None:
         self._wiring = wiring
         self._node = node
-        self._forward = wiring.forward(node)
+        self._forward = wiring.guards.passing(node.name, wiring.forward(node), node.encode)
         self._record = wiring.context
         self._timers = 0
 
@@ -58,8 +60,25 @@ class ProcessorContext(Generic[K2, V2]):
         return self._wiring.stream_time("task").now_ms
 
     def forward(self, key: K2, value: V2, timestamp_ms: int | None = None) -> None:
-        """Sends a record downstream, with the timestamp of the record under way unless another is given."""
-        self._forward(key, value, self._record.timestamp_ms if timestamp_ms is None else timestamp_ms)
+        """Sends a record downstream, with the timestamp of the record under way unless another is given.
+
+        Raises:
+            InvalidTimestampError: the timestamp is none; see `epoch_ms`.
+        """
+        self._forward(key, value, self._record.timestamp_ms if timestamp_ms is None else epoch_ms(timestamp_ms))
+
+    def dead_letter(self, reason: str) -> NoReturn:
+        """Sends the record under way to the dead letters, and ends its processing: nothing of it stays in the task.
+
+        The batch is run a second time without it, so use it for what is rare.
+
+        Args:
+            reason: why. It is written to the dead letter, and should hold nothing of the record.
+
+        Raises:
+            RejectedRecordError: always. Don't catch it.
+        """
+        raise RejectedRecordError(reason)
 
     def drop(self, reason: DropReason) -> None:
         """Counts the record under way as left out."""
@@ -77,7 +96,8 @@ class ProcessorContext(Generic[K2, V2]):
     def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
         """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time."""
         self._timers += 1
-        return self._wiring.timers.add(f"{self._node.name}-{self._timers}", every_ms, kind, callback)
+        guarded = self._wiring.guards.callback(self._node.name, callback)
+        return self._wiring.timers.add(f"{self._node.name}-{self._timers}", every_ms, kind, guarded)
 
 
 class Processor(Protocol[K_contra, V_contra, K2, V2]):
@@ -97,7 +117,7 @@ class Process(GraphNode):
 
     def __init__(
         self, parent: GraphNode, factory: Callable[[], Processor[Any, Any, Any, Any]], stores: Sequence[str],
-        *, named: str | None, fixes_key: bool,
+        *, serdes: Serdes, named: str | None, fixes_key: bool,
     ) -> None:  # fmt: skip
         super().__init__(
             parent.graph, "process-values" if fixes_key else "process", (parent,), named=named,
@@ -105,6 +125,7 @@ class Process(GraphNode):
         )  # fmt: skip
         self.store_names = list(stores)
         self._factory = factory
+        self.encode = encoder(*serdes)
 
     def require(self, store: str) -> None:
         """Refuses a store that was not named.
@@ -122,8 +143,12 @@ class Process(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Builds and starts the processor of this task."""
-        processor = self._factory()
-        check_methods(self.name, processor)
         context: ProcessorContext[Any, Any] = ProcessorContext(wiring, self)
-        processor.init(context)
-        return (processor.process,)
+        try:
+            processor = self._factory()
+            check_methods(self.name, processor)
+            processor.init(context)
+        except Exception as error:
+            error.add_note(f"in operator {self.name}, before the first record")
+            raise
+        return (wiring.guarded(self, processor.process),)

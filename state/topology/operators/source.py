@@ -12,7 +12,7 @@ from state.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedK
 from state.topology.change import Change, value_of
 from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.functions import Check, Push, TimestampExtractor
-from state.topology.node import Graph, GraphNode, TableNode, TopologyStore, rows_spec
+from state.topology.node import Graph, GraphNode, TableNode, TopologyStore, ancestors, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -22,7 +22,11 @@ V = TypeVar("V")
 
 
 class Source(GraphNode):
-    """A topic that is read: one of the user's, or a repartition topic."""
+    """A topic that is read: one of the user's, or a repartition topic.
+
+    Attributes:
+        type_has_no_null: whether a function gets its values as they are, and their type has no null.
+    """
 
     def __init__(
         self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], *, check: Check[Any, Any] | None = None,
@@ -34,6 +38,15 @@ class Source(GraphNode):
         self.value_serde = values
         self.check = check
         self.timestamps = timestamps
+        self.type_has_no_null = False
+
+    @property
+    def refuses_nulls(self) -> bool:
+        """Whether a record with a null value is a dead letter, as a function would get it whose type has no null.
+
+        Where a table is made of the same records, it deletes a row there: so it is none.
+        """
+        return self.type_has_no_null and not any(isinstance(child, TableSource) for child, _ in self.children)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Its records go on as they are."""
@@ -103,6 +116,13 @@ class TableSource(TableNode):
         return replace(
             rows, kind=StoreKind.VERSIONED, retention_ms=milliseconds(options.history, "history"), timestamped=False
         )
+
+
+def refuse_nulls(node: GraphNode) -> None:
+    """Lets the sources of a stream whose values are as they were read refuse records without a value."""
+    for above in ancestors(node):
+        if isinstance(above, Source):
+            above.type_has_no_null = True
 
 
 class SourceTable(Table[K, V]):

@@ -3,103 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from state.serdes.serde import BytesSerde, Serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
+from state.topology.guards import Shape
 from state.topology.node import GraphNode
 from state.topology.wiring import Wiring
 
-Compile = Callable[[Push], Push]
-"""Turns the function that takes the results into the one that takes the records."""
+Compile = Callable[[Callable[..., Any], Push], Push]
+"""Makes the function that takes the records, of the user's function and the one that takes the results."""
+
+
+class Kind(NamedTuple):
+    """A kind of operator that keeps nothing.
+
+    Attributes:
+        name: what it is called.
+        compile: makes its closure.
+        shape: what the user's function must return.
+    """
+
+    name: str
+    compile: Compile
+    shape: Shape | None = None
 
 
 class Stateless(GraphNode):
     """An operator that is one closure."""
 
-    def __init__(self, parent: GraphNode, kind: str, compile_: Compile, *, named: str | None) -> None:
-        super().__init__(parent.graph, kind, (parent,), named=named, replayable=True)
-        self._compile = compile_
+    def __init__(self, parent: GraphNode, kind: Kind, function: Callable[..., Any], *, named: str | None) -> None:
+        super().__init__(parent.graph, kind.name, (parent,), named=named, replayable=True)
+        self._kind = kind
+        self._function = function
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The closure over what hangs below."""
-        return (self._compile(wiring.forward(self)),)
+        function = wiring.guarded(self, self._function, self._kind.shape)
+        return (self._kind.compile(function, wiring.forward(self)),)
 
 
-def filtering(predicate: Callable[[Any, Any], bool]) -> Compile:
-    """Lets records through for which the predicate holds."""
-
-    def compile_(forward: Push) -> Push:
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            if predicate(key, value):
-                forward(key, value, timestamp_ms)
-
-        return push
-
-    return compile_
-
-
-def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]]) -> Compile:
-    """A new key and value for each record."""
-
-    def compile_(forward: Push) -> Push:
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            new_key, new_value = mapper(key, value)
-            forward(new_key, new_value, timestamp_ms)
-
-        return push
-
-    return compile_
-
-
-def selecting_key(selector: Callable[[Any, Any], Any]) -> Compile:
-    """A new key for each record."""
-    return lambda forward: lambda key, value, timestamp_ms: forward(selector(key, value), value, timestamp_ms)
-
-
-def mapping_values(mapper: Callable[[Any, Any], Any]) -> Compile:
-    """A new value for each record."""
-    return lambda forward: lambda key, value, timestamp_ms: forward(key, mapper(key, value), timestamp_ms)
-
-
-def flat_mapping(mapper: Callable[[Any, Any], Any]) -> Compile:
-    """Any number of records for each."""
-
-    def compile_(forward: Push) -> Push:
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            for new_key, new_value in mapper(key, value):
-                forward(new_key, new_value, timestamp_ms)
-
-        return push
-
-    return compile_
-
-
-def flat_mapping_values(mapper: Callable[[Any, Any], Any]) -> Compile:
-    """Any number of values for each record."""
-
-    def compile_(forward: Push) -> Push:
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            for new_value in mapper(key, value):
-                forward(key, new_value, timestamp_ms)
-
-        return push
-
-    return compile_
-
-
-def peeking(action: Callable[[Any, Any], object]) -> Compile:
-    """Calls a function with each record, then passes it on."""
-
-    def compile_(forward: Push) -> Push:
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            action(key, value)
+def _filtering(predicate: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        if predicate(key, value):
             forward(key, value, timestamp_ms)
 
-        return push
+    return push
 
-    return compile_
+
+def _filtering_not(predicate: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        if not predicate(key, value):
+            forward(key, value, timestamp_ms)
+
+    return push
+
+
+def _mapping(mapper: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        new_key, new_value = mapper(key, value)
+        forward(new_key, new_value, timestamp_ms)
+
+    return push
+
+
+def _selecting_key(selector: Callable[..., Any], forward: Push) -> Push:
+    return lambda key, value, timestamp_ms: forward(selector(key, value), value, timestamp_ms)
+
+
+def _mapping_values(mapper: Callable[..., Any], forward: Push) -> Push:
+    return lambda key, value, timestamp_ms: forward(key, mapper(key, value), timestamp_ms)
+
+
+def _flat_mapping(mapper: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        for new_key, new_value in mapper(key, value):
+            forward(new_key, new_value, timestamp_ms)
+
+    return push
+
+
+def _flat_mapping_values(mapper: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        for new_value in mapper(key, value):
+            forward(key, new_value, timestamp_ms)
+
+    return push
+
+
+def _peeking(action: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        action(key, value)
+        forward(key, value, timestamp_ms)
+
+    return push
+
+
+def _pair(found: Any) -> tuple[Any, Any]:
+    key, value = found
+    return key, value
+
+
+FILTER = Kind("filter", _filtering, bool)
+FILTER_NOT = Kind("filter-not", _filtering_not, bool)
+MAP = Kind("map", _mapping, _pair)
+SELECT_KEY = Kind("select-key", _selecting_key)
+MAP_VALUES = Kind("map-values", _mapping_values)
+FLAT_MAP = Kind("flat-map", _flat_mapping, lambda found: [_pair(each) for each in found])
+FLAT_MAP_VALUES = Kind("flat-map-values", _flat_mapping_values, list)
+PEEK = Kind("peek", _peeking)
 
 
 class Merge(GraphNode):
@@ -124,7 +137,8 @@ class Split(GraphNode):
         """Asks the predicates in order; branches are the children, the default is the last."""
         branches = [wiring.entry(child, number) for child, number in self.children]
         default = branches[-1] if len(branches) > len(self.predicates) else None
-        pairs = list(zip(self.predicates, branches, strict=False))
+        predicates = [wiring.guarded(self, predicate, bool) for predicate in self.predicates]
+        pairs = list(zip(predicates, branches, strict=False))
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
             for predicate, branch in pairs:
@@ -162,7 +176,8 @@ class Sink(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Encodes each record and adds it to the outputs."""
-        encode_key, encode = self.key_serde.serialize, self.value_serde.serialize
+        encode_key = wiring.guarded(self, self.key_serde.serialize)
+        encode = wiring.guarded(self, self.value_serde.serialize)
         append, dropped, context = wiring.outputs_to(self.topic).append, wiring.dropped, wiring.context
         if self.keeps_null_keys and isinstance(self.key_serde, BytesSerde) and isinstance(self.value_serde, BytesSerde):
             # Many records come as bytes: the two calls that change nothing would take as long as all the rest.

@@ -23,7 +23,7 @@ from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.operators.source import Source
 from state.topology.store import Store, StoreKind
 from state.topology.windows import FOREVER_MS
-from state.topology.wiring import Wiring
+from state.topology.wiring import Wiring, encoder
 
 Joiner = Callable[[Any, Any, Any], Any]
 
@@ -61,12 +61,20 @@ class StreamJoin(GraphNode):
         sides = [source in ancestors(parent) for parent in self.parents]
         return any(alone and above for alone, above in zip(self.alone, sides, strict=True))
 
+    def released(self, wiring: Wiring, emit_alone: Callable[[Any, Any, int, bool], None], *, is_left: bool) -> Push:
+        """What takes records of one side that have waited in vain."""
+        return wiring.guards.releasing(
+            self.name, lambda key, value, timestamp_ms: emit_alone(key, value, timestamp_ms, is_left),
+            encoder(self._keys, self._values[0 if is_left else 1]),
+        )  # fmt: skip
+
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """One entry for each side."""
         left, right = (wiring.typed(spec.name) for spec in self._buffers)
         waiting = None
         if self._waits:
-            waiting = Waiting(wiring.typed(self.stores[-1].name), self.windows, self._keys, self._values)
+            keys, left_values, right_values = (wiring.serde(self, serde) for serde in (self._keys, *self._values))
+            waiting = Waiting(wiring.typed(self.stores[-1].name), self.windows, keys, (left_values, right_values))
         sides = [
             Side(wiring, self, own, other, waiting, is_left=is_left)
             for own, other, is_left in ((left, right, True), (right, left, False))
@@ -84,7 +92,8 @@ class Side:
         self._drop = wiring.dropped.drop
         self._context = wiring.context
         self._time = wiring.stream_time(join.name)
-        self._joiner, self._windows = join.joiner, join.windows
+        self._joiner, self._windows = wiring.guarded(join, join.joiner), join.windows
+        self._let_go = [join.released(wiring, self._emit_alone, is_left=left) for left in (False, True)]
         self._own, self._other = own, other
         self._waiting = waiting
         self._is_left = is_left
@@ -114,7 +123,7 @@ class Side:
         under_way = context.origin
         for key, value, timestamp_ms, is_left, headers in closed:
             context.come_from_headers(headers)
-            self._emit_alone(key, value, timestamp_ms, is_left)
+            self._let_go[is_left](key, value, timestamp_ms)
         context.come_from(under_way)
 
     def _emit_alone(self, key: Any, value: Any, timestamp_ms: int, is_left: bool) -> None:

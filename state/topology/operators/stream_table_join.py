@@ -21,7 +21,7 @@ from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors, 
 from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
-from state.topology.wiring import Wiring
+from state.topology.wiring import Wiring, encoder
 
 Joiner = Callable[[Any, Any, Any], Any]
 Look = Callable[[Any, int], Any]
@@ -59,19 +59,27 @@ class StreamTableJoin(GraphNode):
         """Looks the key up at once, or when the record's grace is over."""
         table, forward, dropped = wiring.table(self.parents[1]), wiring.forward(self), wiring.dropped
         look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
-        join = _joining(look, self._joiner, forward, keeps_unmatched=self._keeps_unmatched)
+        joiner = wiring.guarded(self, self._joiner)
+        join = _joining(look, joiner, forward, keeps_unmatched=self._keeps_unmatched)
         keeps_unmatched, context = self._keeps_unmatched, wiring.context
         buffer, time = None, None
+
+        def join_due(key: Any, value: Any, timestamp_ms: int) -> None:
+            join(key, key, value, timestamp_ms)
+
+        let_go: Push = join_due
         if self._grace_ms is not None:
             time = wiring.stream_time(self.name)
-            buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, self._serdes)
+            keys, values = (wiring.serde(self, serde) for serde in self._serdes)
+            buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, (keys, values))
+            let_go = wiring.guards.releasing(self.name, join_due, encoder(*self._serdes))
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
             now_ms = timestamp_ms if time is None else time.observe(timestamp_ms)
             if value is None or (key is None and not keeps_unmatched):
                 dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
             elif key is None:
-                forward(None, self._joiner(None, value, None), timestamp_ms)
+                forward(None, joiner(None, value, None), timestamp_ms)
             elif buffer is None or not buffer.add(key, value, timestamp_ms, now_ms, context.headers):
                 join(key, key, value, timestamp_ms)
             else:
@@ -81,7 +89,7 @@ class StreamTableJoin(GraphNode):
             under_way = context.origin
             for key, value, timestamp_ms, headers in due:
                 context.come_from_headers(headers)
-                join(key, key, value, timestamp_ms)
+                let_go(key, value, timestamp_ms)
             context.come_from(under_way)
 
         meeting = wiring.meeting(self)
@@ -128,7 +136,8 @@ class GlobalJoin(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Looks the selected key up."""
-        forward, dropped, selector, joiner = wiring.forward(self), wiring.dropped, self._selector, self._joiner
+        forward, dropped = wiring.forward(self), wiring.dropped
+        selector, joiner = wiring.guarded(self, self._selector), wiring.guarded(self, self._joiner)
         keeps_unmatched = self._keeps_unmatched
         join = _joining(
             _now(wiring.global_tables[self.table.spec.name]), joiner, forward, keeps_unmatched=keeps_unmatched

@@ -14,20 +14,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
 from state.serdes.serde import BytesSerde, Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import RecordContext
-from state.topology.change import Change
+from state.topology.change import Change, Forward
 from state.topology.node import TableNode, TopologyStore
 from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
 from state.topology.store import StoreKind, milliseconds
 from state.topology.stream_time import StreamTime
 from state.topology.table import Table
 from state.topology.windows import WindowedSerde, Windows
-from state.topology.wiring import Wiring
+from state.topology.wiring import Wiring, encoder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -138,7 +139,7 @@ class Suppress(TableNode):
         """The table over its buffer, which has what waited when the task ended."""
         keys: Serde[Any] = WindowedSerde(self._keys) if self._windowed else self._keys
         buffer: TimeOrderedBuffer[Any, Any] = TimeOrderedBuffer(
-            key_bytes=keys.serialize, value_bytes=self._values.serialize
+            key_bytes=wiring.guarded(self, keys.serialize), value_bytes=wiring.guarded(self, self._values.serialize)
         )
         rows = wiring.rows(self._spec)
         for _, row in rows.all():
@@ -154,7 +155,9 @@ class Suppress(TableNode):
 
         wiring.saves.append(save)
         parent, stream_time = wiring.table(self.parents[0]), wiring.stream_time(self.name)
-        return SuppressedTable(parent, self._suppressed, buffer, stream_time, context)
+        table: SuppressedTable[Any, Any] = SuppressedTable(parent, self._suppressed, buffer, stream_time, context)
+        table.release_by(partial(wiring.guards.releasing, self.name, encode=encoder(self._keys, self._values)))
+        return table
 
 
 class SuppressedTable(Table[K, V]):
@@ -183,7 +186,12 @@ class SuppressedTable(Table[K, V]):
         self._stream_time = stream_time
         self._context = context
         self._sends_old_values = parent.enable_sending_old_values()
+        self._release: Forward[K, V] = self._forward
         parent.subscribe(self._on_change)
+
+    def release_by(self, releasing: Callable[[Forward[K, V]], Forward[K, V]]) -> None:
+        """Guards the function that takes the changes which are let through."""
+        self._release = releasing(self._forward)
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The row that downstream has, or None."""
@@ -211,7 +219,7 @@ class SuppressedTable(Table[K, V]):
         if waiting.change.new is not None or not self._suppressed.drops_tombstones:
             under_way = self._context.origin
             self._context.come_from_headers(waiting.headers)
-            self._forward(waiting.key, waiting.change, waiting.timestamp_ms)
+            self._release(waiting.key, waiting.change, waiting.timestamp_ms)
             self._context.come_from(under_way)
 
     def _require_early_emission(self) -> None:

@@ -43,11 +43,11 @@ class TableJoin(TableNode):
         """The joined table."""
         left, right = (wiring.table(parent) for parent in self.parents)
         store = None if self._spec is None else wiring.rows(self._spec)
-        meeting = wiring.meeting(self)
+        meeting, joiner = wiring.meeting(self), wiring.guarded(self, self._joiner)
         if meeting is None:
-            return JoinedTable(left, right, self._joiner, alone=self._alone, store=store)
+            return JoinedTable(left, right, joiner, alone=self._alone, store=store)
         return MeetingTable(
-            left, right, self._joiner, alone=self._alone, store=store, meeting=meeting, context=wiring.context
+            left, right, joiner, alone=self._alone, store=store, meeting=meeting, context=wiring.context
         )
 
 

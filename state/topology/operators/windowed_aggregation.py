@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import RecordContext
 from state.stores.windowed import Windowed
 from state.topology.aggregator import Aggregator
-from state.topology.change import Change, value_of
+from state.topology.change import Change, Forward, value_of
 from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.operators.closing_index import ClosingIndex
 from state.topology.stream_time import StreamTime
@@ -65,6 +66,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         self._on_close = emit is EmitStrategy.ON_WINDOW_CLOSE
         self._emitted_until_ms = emitted_until_ms
         self._closing: ClosingIndex[K] = ClosingIndex()
+        self._release: Forward[Windowed[K], A] = self._forward
         if self._on_close:
             self._read_rows()
 
@@ -72,6 +74,10 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
     def emitted_until_ms(self) -> int:
         """How far windows were emitted on close, inclusive: by start, sessions by end. Keep it beside the rows."""
         return self._emitted_until_ms
+
+    def release_by(self, releasing: Callable[[Forward[Windowed[K], A]], Forward[Windowed[K], A]]) -> None:
+        """Guards the function that takes the windows which are emitted on close."""
+        self._release = releasing(self._forward)
 
     def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
         """Takes the stream's next record.
@@ -113,7 +119,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         for window in closed:
             row = self.get(window)
             if row is not None:
-                self._forward(window, Change(row.value), row.timestamp_ms)
+                self._release(window, Change(row.value), row.timestamp_ms)
         self._context.come_from(under_way)
 
 

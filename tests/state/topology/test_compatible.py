@@ -102,7 +102,7 @@ def test_windows_meet_windows_only() -> None:
 def test_merged_values() -> None:
     streams = StreamsBuilder("app")
     numbers, texts = streams.stream("a", int), streams.stream("b", str)
-    songs, either = streams.stream("songs", Song), streams.stream("either", Song | Album)  # type: ignore[arg-type]
+    songs, either = streams.stream("songs", Song), streams.stream("either", Song | Album)
     for one, two in ((numbers, texts), (texts, numbers), (songs, texts), (songs, streams.stream("albums", Album))):
         with pytest.raises(ConfigurationError, match="map them to one type"):
             one.merge(two)  # type: ignore[arg-type]

@@ -80,10 +80,10 @@ def test_what_does_not_decode_is_a_dead_letter_with_its_place() -> None:
 def test_an_error_of_a_function_says_which_record_it_was() -> None:
     streams = StreamsBuilder("app")
     streams.stream("in", int).map_values(lambda value: 1 // value, values=int).to("out")
-    driver = TopologyTestDriver(streams.build())
+    driver = TopologyTestDriver(streams.build(), on_error="fail")
     with pytest.raises(ZeroDivisionError) as raised:
         driver.pipe("in", "a", 0)
-    assert raised.value.__notes__ == ["while in[0]@0 was processed"]
+    assert raised.value.__notes__ == ["in operator in.map-values", "while in[0]@0 was processed"]
 
 
 class Leaving:

@@ -36,7 +36,7 @@ class Putting:
 def putting(ttl_ms: int = 10) -> SubTopology:
     streams = StreamsBuilder("app")
     streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=ttl_ms * MS))
-    streams.stream("in", int).process(Putting, stores=["rows"], values=int)
+    streams.stream("in", int | None).process(Putting, stores=["rows"], values=int)
     (sub_topology,) = streams.build().sub_topologies
     return sub_topology
 

@@ -1,0 +1,63 @@
+"""Failures of records: which errors a record is to blame for, and how they are told without any of its content."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from enum import StrEnum
+from pathlib import Path
+
+from state.errors import InvalidArgumentError, RejectedRecordError, SerializationError, StateError
+
+_OF_RECORD = (SerializationError, InvalidArgumentError, RejectedRecordError)
+"""The library's errors that are about one record. All others are about stores, brokers or the description."""
+_LIBRARY = str(Path(__file__).parents[1])
+_NOT_THE_USERS = (_LIBRARY, *sysconfig.get_paths().values(), "<frozen")
+
+
+class OnError(StrEnum):
+    """What becomes of a record that an operator can't process."""
+
+    DEAD_LETTER = "dead_letter"
+    """It is left out, and goes to the dead letters."""
+    FAIL = "fail"
+    """It fails the batch, and so stops the app."""
+
+
+def is_of_record(error: BaseException) -> bool:
+    """Whether an error that left a function of the user, or a serde, is about the record that it was given.
+
+    It is not if memory, disk, network or a store failed, also where the function raised another error from that one:
+    the next attempt may succeed, and the next record may fail as well.
+    """
+    if isinstance(error, OSError) or not isinstance(error, Exception):
+        return False
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, MemoryError) or (isinstance(each, StateError) and not isinstance(each, _OF_RECORD)):
+            return False
+        each = each.__cause__
+    return True
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line. The text of an error that isn't the library's might quote the record: it is left out."""
+    if isinstance(error, StateError):
+        return str(error)
+    name, line = type(error).__name__, line_of(error)
+    return name if line is None else f"{name} at {line}"
+
+
+def line_of(error: BaseException) -> str | None:
+    """The line of the user's code at which an error was raised: file, number, function. None if it was in none."""
+    places = ((frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    lines = [(code, line) for code, line in places if not code.co_filename.startswith(_NOT_THE_USERS)]
+    if not lines:
+        return None
+    code, line = lines[-1]
+    return f"{'/'.join(Path(code.co_filename).parts[-2:])}:{line} in {code.co_name}"
+
+
+def told(error: BaseException) -> str:
+    """What failed a batch, in one line: the error, the user's line, the operator and the record."""
+    return ", ".join([reason_of(error), *getattr(error, "__notes__", ())])
