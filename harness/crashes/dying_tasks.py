@@ -105,11 +105,11 @@ def _open(inner: Callable[..., None], own: Transaction, plan: WriterPlan, slot: 
     _Task.at(Point.TRANSACTION_OPEN)
 
 
-def _commit(inner: Callable[..., None], own: Transaction, rows: int, progress: bytes) -> None:
+def _commit(inner: Callable[..., None], own: Transaction, *marker: Any) -> None:
     if _Task.armed.waits_at(Point.RECORDS_SENT, _Task.place):
         own._producer.flush(_FLUSH_S)
         _Task.at(Point.RECORDS_SENT)
-    inner(own, rows, progress)
+    inner(own, *marker)
     _Task.at(Point.TRANSACTION_COMMITTED)
 
 

@@ -3,13 +3,14 @@
 Topic `<app>-gen-<n>-<slot>-markers`, compacted, created by the app itself. Each task of a sub-topology has its own
 partition: an open transaction of another task would hide the records behind it.
 
-The key is the query's id, the value JSON: {"batch": 17, "source": {"pos": {"0": [100, 200]}}, "rows": 100,
-"progress": {…}}. Each checkpoint has a new query id, so markers of an abandoned checkpoint don't count for a new one's
-batches.
+The key is the query's id, the value JSON: {"batch": 17, "source": {"pos": {"0": [100, 200]}},
+"forwarded": {"pos-by-card-repartition": [96, "5f1d…"]}, "progress": {…}}. Each checkpoint has a new query id, so
+markers of an abandoned checkpoint don't count for a new one's batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -29,6 +30,9 @@ MARKER_TOPIC_CONFIG = {
 }
 _FIRST_STEP_BACK = 4
 
+Passed = tuple[int, str]
+"""How many records went to a shuffle, and a digest of their keys, values, times and destinations, in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -37,13 +41,13 @@ class Marker:
     Attributes:
         batch_id: the batch.
         source: the offset ranges of the input that reached it.
-        rows: how many records it read there.
+        forwarded: what it passed on to shuffles, by their topic.
         progress: what the task needs to continue after it, as JSON.
     """
 
     batch_id: int
     source: SourceRanges
-    rows: int
+    forwarded: Mapping[str, Passed]
     progress: bytes
 
     def encode(self) -> bytes:
@@ -51,7 +55,7 @@ class Marker:
         fields = {
             "batch": self.batch_id,
             "source": self.source,
-            "rows": self.rows,
+            "forwarded": self.forwarded,
             "progress": orjson.Fragment(self.progress),
         }
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
@@ -69,7 +73,8 @@ class Marker:
                 topic: {int(partition): (start, end) for partition, (start, end) in ranges.items()}
                 for topic, ranges in content["source"].items()
             }
-            return cls(int(content["batch"]), source, int(content["rows"]), orjson.dumps(content["progress"]))
+            forwarded = {topic: (int(count), str(digest)) for topic, (count, digest) in content["forwarded"].items()}
+            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error

@@ -23,7 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
+import xxhash
 
+from spark_apps.engine.markers import Passed
 from state.stores.record_context import Header
 from state.topology.records import Output, RecordFields
 
@@ -115,6 +117,16 @@ def forwarded_rows(
             pa.nulls(count, pa.binary()),
         ]
         yield pa.record_batch(columns, schema=SCHEMA)
+
+
+def passed(rows: Sequence[pa.RecordBatch]) -> Passed:
+    """What a marker says of the rows that go to one shuffle."""
+    digest = xxhash.xxh3_64()
+    for batch in rows:
+        for name in ("task", "timestamp_ms", "key", "value"):
+            for buffer in batch.column(name).buffers():
+                digest.update(b"" if buffer is None else buffer)
+    return sum(batch.num_rows for batch in rows), digest.hexdigest()
 
 
 def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:

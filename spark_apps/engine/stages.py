@@ -10,15 +10,13 @@ from itertools import chain
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from spark_apps.engine.errors import task_errors
 from spark_apps.engine.global_tables import GlobalTableCopy, global_tables
-from spark_apps.engine.partitioning import partitions_of
-from spark_apps.engine.rows import forwarded_rows, outcome_row, passed_rows, records_of
+from spark_apps.engine.rows import outcome_row, passed_rows, records_of
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.work import AppWork, BatchWork
 from state.clock import SystemClock
@@ -26,7 +24,7 @@ from state.stores.rocksdb_options import bound_process_memory
 from state.topology.layout import Layout
 from state.topology.order import by_upstream, in_order
 from state.topology.plan import SubTopology
-from state.topology.records import Output, RecordFields
+from state.topology.records import RecordFields
 
 encode_outcome = msgspec.msgpack.Encoder().encode
 
@@ -87,20 +85,9 @@ def _run(
     work: BatchWork, sub: SubTopology, partition: int, records: Iterable[Sequence[RecordFields]]
 ) -> Iterator[pa.RecordBatch]:
     app = _app(work.app)
-    layout = app.layout
-    outcome, forwarded = TaskRun(work, layout, sub, partition, app.global_tables)(records)
-    for topic, outputs in forwarded.items():
-        stage, tasks = _destinations(layout, topic, outputs)
-        yield from forwarded_rows(stage, tasks, partition, topic, outputs)
+    outcome, forwarded = TaskRun(work, app.layout, sub, partition, app.global_tables)(records)
+    yield from chain.from_iterable(forwarded.values())
     yield outcome_row(encode_outcome(outcome))
-
-
-def _destinations(layout: Layout, topic: str, outputs: Iterable[Output]) -> tuple[int, npt.NDArray[np.int32]]:
-    """The stage that a shuffle's records go to, and for each record its task's place in that stage."""
-    sub = layout.shuffles[topic]
-    count = layout.plan.tasks(sub)
-    keys = [key or b"" for key, *_ in outputs]
-    return layout.stages[sub.number], layout.place(sub, 0) + partitions_of(keys, count)
 
 
 @dataclass(frozen=True, slots=True)

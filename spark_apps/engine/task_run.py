@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.local_store import LocalStore
+from spark_apps.engine.markers import Passed
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.restores import reporting, restore_dir
+from spark_apps.engine.rows import forwarded_rows, passed
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
 from spark_apps.engine.work import BatchWork
@@ -34,6 +37,9 @@ from state.topology.order import with_upstream
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
 from state.topology.task import Task
+
+Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
+"""The rows that go to shuffles, by the topic that each stands for."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,8 +64,8 @@ class TaskRun:
     global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
-    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Written, Outputs]:
-        """Runs the task; returns what it wrote, and by topic the records that go to a shuffle.
+    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Written, Forwarded]:
+        """Runs the task; returns what it wrote, and the rows that go to shuffles.
 
         Args:
             records: all of the task's records in this batch, in parts.
@@ -86,26 +92,26 @@ class TaskRun:
 
     def _run(
         self, records: Iterable[Sequence[RecordFields]], transaction: Transaction, stores: _LocalStores
-    ) -> tuple[Written, Outputs]:
+    ) -> tuple[Written, Forwarded]:
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
         for table in self.global_tables.values():
             table.catch_up()
         tables = {name: table.get for name, table in self.global_tables.items()}
         task = Task(self.sub, self.partition, stores, progress=progress, global_tables=tables)
-        rows, forwarded = 0, dict[str, list[Output]]()
+        collected = dict[str, list[Output]]()
         for part in records:
             self._check_keys(part)
             task.process(part)
             # Written part by part: collecting all outputs of a batch would touch new memory.
-            self._write(task.take_outputs(), transaction, forwarded)
-            rows += len(part)
+            self._write(task.take_outputs(), transaction, collected)
         task.advance(self.clock.now_ms())
         batch = task.end_batch()
         check_input_complete()
-        self._write(batch.outputs, transaction, forwarded)
+        self._write(batch.outputs, transaction, collected)
         self._write_dead_letters(batch.dead_letters, transaction)
         changes = self._write_changes(batch, transaction)
-        transaction.commit(rows, batch.progress)
+        forwarded = self._rows_of(collected)
+        transaction.commit(batch.progress, _passed(forwarded))
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
         slot = self.work.app.slot(self.sub, self.partition)
         written = Written(
@@ -123,11 +129,21 @@ class TaskRun:
             if spec.options.logging:
                 _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
 
-    def _write(self, outputs: Outputs, transaction: Transaction, forwarded: dict[str, list[Output]]) -> None:
-        """Writes outputs; collects those for a shuffle in `forwarded`."""
+    def _rows_of(self, outputs: Outputs) -> Forwarded:
+        """The rows of records that go to shuffles."""
+        forwarded = {}
+        for topic, written in outputs.items():
+            sub = self.layout.shuffles[topic]
+            count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
+            tasks = self.layout.place(sub, 0) + partitions_of([key or b"" for key, *_ in written], count)
+            forwarded[topic] = list(forwarded_rows(stage, tasks, self.partition, topic, written))
+        return forwarded
+
+    def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Output]]) -> None:
+        """Writes outputs; collects those for a shuffle."""
         for topic, written in outputs.items():
             if topic in self.layout.shuffles:
-                forwarded.setdefault(topic, []).extend(written)
+                collected.setdefault(topic, []).extend(written)
             elif topic in self.layout.topology.repartition_topics:
                 transaction.write(topic, with_upstream(written, self.partition))
             elif self.work.speaks:
@@ -170,22 +186,24 @@ class TaskRun:
             )
             raise MisplacedKeyError(msg)
 
-    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]], transaction: Transaction) -> Outputs:
-        """Recomputes a committed attempt's shuffle records; their operators are deterministic.
+    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]], transaction: Transaction) -> Forwarded:
+        """Recomputes what a committed attempt passed on to shuffles.
 
         Raises:
-            UnrepeatableBatchError: records that went to a shuffle are gone from the source.
+            UnrepeatableBatchError: it would pass on other records than that attempt.
         """
-        rows, sinks = 0, [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
+        sinks = [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
         with closing(Task(self.sub.leading_to(sinks), self.partition, MemorySupplier())) as task:
             for part in records:
-                rows += len(part)
                 if sinks:
                     task.process(part)
-            outputs = task.take_outputs()
-        if sinks:
-            transaction.check_replay(rows)
-        return {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
+            forwarded = self._rows_of(task.take_outputs())
+        transaction.check_replay(_passed(forwarded))
+        return forwarded
+
+
+def _passed(forwarded: Forwarded) -> dict[str, Passed]:
+    return {topic: passed(rows) for topic, rows in forwarded.items()}
 
 
 class _LocalStores:

@@ -11,10 +11,11 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_apps.engine.markers import Marker, read_marker
+from spark_apps.engine.markers import Marker, Passed, read_marker
 from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_letter
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
@@ -32,6 +33,12 @@ _POLL_EVERY = 4096
 _ABORT_TIMEOUT_S = 5.0
 _EARLIEST_MS = 1
 """Replaces timestamp 0, which the client would take for the current time."""
+_NOTHING: Passed = (0, "")
+_ADVICE = (
+    "other tasks of the batch have counted the first ones. Functions above a repartition must give the same records "
+    "again: none may use a clock, a random number or a look-up, and their code may not change while a batch is open. "
+    "Go back to the code that began the batch, or start a new generation of the app"
+)
 _ROOM_BYTES = 4096
 """A value this much smaller than its topic's limit fits with any of our keys and headers."""
 
@@ -134,20 +141,23 @@ class Transaction:
         """Whether this batch is committed already: then nothing may be written."""
         return self.committed is not None and self.committed.batch_id == self._batch_id
 
-    def check_replay(self, rows: int) -> None:
-        """Checks that a replay has as many records as the committed batch. Only a task that sends records on needs it.
+    def check_replay(self, forwarded: Mapping[str, Passed]) -> None:
+        """Checks that a replay passes the same records on to shuffles as the attempt that committed.
 
-        A replay writes nothing, so it may have fewer records: the log cleaner removes some from a compacted topic. But
-        other tasks of the batch, which may not have committed, need all records that this one sends to a shuffle.
+        A replay writes nothing, so its input may have changed: the log cleaner removes records from a compacted topic.
+        But tasks behind a shuffle, some of which may have committed, need the same records from every attempt.
 
         Raises:
-            UnrepeatableBatchError: the numbers of records differ.
+            UnrepeatableBatchError: the records differ.
         """
         assert self.committed is not None  # noqa: S101 (for the type checker)
-        if self.committed.rows != rows:
-            difference = f"it has {rows} records, and had {self.committed.rows} when it was written"
-            advice = "other tasks need them all, so start a new generation of the app"
-            raise UnrepeatableBatchError(self._described(f"{difference}: {advice}"))
+        before = self.committed.forwarded
+        for topic in sorted(before.keys() | forwarded.keys()):
+            first, again = before.get(topic, _NOTHING), forwarded.get(topic, _NOTHING)
+            if first != again:
+                what = f"{again[0]} now" if first[0] != again[0] else "other ones now"
+                difference = f"its first run passed {first[0]} records on to shuffle {topic}, and {what}"
+                raise UnrepeatableBatchError(self._described(f"{difference}: {_ADVICE}"))
 
     def write(self, topic: str, outputs: Iterable[Output]) -> None:
         """Writes outputs to a topic. Their keys determine the partition."""
@@ -161,10 +171,10 @@ class Transaction:
         )
         return self._produce_all(topic, records, self._slot.partition)
 
-    def commit(self, rows: int, progress: bytes) -> None:
+    def commit(self, progress: bytes, forwarded: Mapping[str, Passed] = MappingProxyType({})) -> None:
         """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
-        slot, marker = self._slot, Marker(self._batch_id, self._source, rows, progress)
+        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress)
         try:
             self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
         except KafkaException as error:

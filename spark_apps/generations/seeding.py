@@ -379,7 +379,7 @@ class Seeding:
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():
-                producer.produce(topic, Marker(_SEED_BATCH, {}, 0, reached).encode(), query_id.encode(), partition)
+                producer.produce(topic, Marker(_SEED_BATCH, {}, {}, reached).encode(), query_id.encode(), partition)
         left = producer.flush(self.settings.transaction_timeout_ms / 1000)
         if failed or left:
             reason = failed[0].str() if failed else f"{left} markers were not taken in time"

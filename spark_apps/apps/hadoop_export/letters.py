@@ -49,7 +49,7 @@ class _Letters:
             return True
         try:
             transaction.write(self.letters_topic, (dead_letter(letter, app=self.plan.app) for letter in letters))
-            transaction.commit(len(letters), b"{}")
+            transaction.commit(b"{}")
         except BaseException:
             transaction.abandon()
             raise

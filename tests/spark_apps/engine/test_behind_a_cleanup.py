@@ -114,10 +114,10 @@ def test_no_older_marker_is_taken_for_the_newest(broker: Broker, monkeypatch: py
     topic = "hidden-markers"
     broker.create_topic(topic, 1, MARKER_TOPIC_CONFIG)
     plain = new_producer(broker.kafka, {})
-    plain.produce(topic, Marker(0, {}, 1, b"{}").encode(), b"q", 0)
+    plain.produce(topic, Marker(0, {}, {}, b"{}").encode(), b"q", 0)
     plain.flush(30)
     hanging = begun(broker, topic)
-    plain.produce(topic, Marker(1, {}, 1, b"{}").encode(), b"q", 0)
+    plain.produce(topic, Marker(1, {}, {}, b"{}").encode(), b"q", 0)
     plain.flush(30)
     ends_when_awaited(hanging, monkeypatch)
     found = read_marker(broker.kafka, topic, 0, b"q")

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from spark_apps.engine import stages
 from spark_apps.engine.rows import SCHEMA, encoded_headers, forwarded_rows
+from spark_apps.engine.task_run import Forwarded, TaskRun
 from spark_apps.runtime.sink_metrics import Written
 from state.changelog.partitioner import partition_for
 from state.stores.suppliers import MemorySupplier
 from state.topology import ProcessorContext, Store, StoreKind, StreamsBuilder, Topology, TopologyTestDriver, tumbling
 from state.topology.layout import Layout
 from state.topology.order import with_upstream
-from state.topology.records import Output, Outputs, Record, RecordFields
+from state.topology.records import Output, Record, RecordFields
 from state.topology.task import Task
 
 WORK: Any = SimpleNamespace(app=None)
@@ -80,7 +81,7 @@ class Played:
         log.append(Record(topic, partition, len(log), timestamp_ms, key, value, list(headers) or ()))
 
     def run_task(self, _: object, __: Layout, sub: Any, partition: int, *___: object) -> Any:
-        def process(parts: Any) -> tuple[Written, Outputs]:
+        def process(parts: Any) -> tuple[Written, Forwarded]:
             task = self.tasks.setdefault((sub.number, partition), Task(sub, partition, MemorySupplier()))
             for part in parts:
                 task.process(part)
@@ -91,7 +92,8 @@ class Played:
                     self.append(topic, partition_for(output[0] or b"", self.layout.plan.partitions[topic]), output)
             for topic, found in outputs.items():
                 self.written.setdefault(topic, []).extend(found)
-            return Written(), {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
+            shuffled = {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
+            return Written(), TaskRun(WORK, self.layout, sub, partition)._rows_of(shuffled)
 
         return process
 
@@ -177,7 +179,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) ->
     """The records that a task behind the shuffle gets from rows."""
     engine, found = playing(monkeypatch, 0), list[RecordFields]()
 
-    def process(parts: Any) -> tuple[Written, Outputs]:
+    def process(parts: Any) -> tuple[Written, Forwarded]:
         found.extend(record for part in parts for record in part)
         return Written(), {}
 

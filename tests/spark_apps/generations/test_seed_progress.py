@@ -88,6 +88,6 @@ def told(broker: Broker, live: Layout) -> dict[str, dict[int, bytes]]:
 def write(broker: Broker, slot: str, partition: int, *markers: tuple[str, int, int]) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for query, batch, time_ms in markers:
-        content = Marker(batch, {}, 1, progress(task=time_ms)).encode()
+        content = Marker(batch, {}, {}, progress(task=time_ms)).encode()
         producer.produce(markers_topic("progress", 1, slot), content, query.encode(), partition)
     assert producer.flush(30) == 0
