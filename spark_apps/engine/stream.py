@@ -13,6 +13,7 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.engine.importable import check_importable
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
@@ -44,12 +45,14 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     """The stream of an app that is a topology.
 
     Raises:
-        ConfigurationError: the topology can't run on the existing topics, or a subject lacks or refuses a schema.
+        ConfigurationError: the topology can't run on the existing topics, workers can't import it, or a subject lacks
+            or refuses a schema.
         SchemaRegistryUnavailableError: it writes by schemas, and their registry doesn't answer.
     """
     settings, app = context.settings, context.spec.name
     topology = described(app, describe, settings)
     check_runnable(topology)
+    check_importable(app, describe, topology)
     topics = Topics(settings.kafka)
     generation = context.generation
     layout = planned(topology, topics, None if generation is None else generation.partitions)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import NewTopic
 
+from spark_apps.engine.importable import check_importable
 from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -48,7 +49,7 @@ class SparkDriver(TopologyTestDriver):
     Use one at a time for each app, as its topics have their usual names. `folder` must be empty.
 
     Raises:
-        ConfigurationError: topics of the app exist already: somebody may use them.
+        ConfigurationError: topics of the app exist already: somebody may use them; or workers can't import the app.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class SparkDriver(TopologyTestDriver):
     ) -> None:
         settings = spec.settings(settings.model_copy(update={"run_dir": folder, "durable_uri": None}))
         topology = topology_of(spec, settings)
-        super().__init__(topology, partitions_of(topology, partitions))
         assert spec.describe is not None  # noqa: S101 (for the type checker)
+        check_importable(spec.name, spec.describe, topology)
+        super().__init__(topology, partitions_of(topology, partitions))
         self._describe = spec.describe
         self._settings = settings
         self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))

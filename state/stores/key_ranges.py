@@ -17,7 +17,11 @@ V = TypeVar("V")
 
 
 class KeyRanges(StateStore[K, V], ABC):
-    """The base of stores with one value a key. A subclass defines how rows are decoded, and which are left out."""
+    """The base of stores with one value a key. A subclass defines how rows are decoded, and which are left out.
+
+    Rows are in the order of the serialized keys. Where that is not the order of the keys (numbers and structs as JSON),
+    ranges, prefixes and reads backwards raise `InvalidArgumentError`.
+    """
 
     def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
         """Rows from `key_from` to `key_to`, both included; None leaves an end open. Nothing if they are swapped."""
@@ -38,6 +42,8 @@ class KeyRanges(StateStore[K, V], ABC):
         """
         if prefix is None:
             refuse_null()
+        if prefix_serializer is None:
+            self._require_order(prefix)
         start = (prefix_serializer or self._encode_key)(prefix)
         return self._iterator(self._top.scan(start, prefix_stop(start)))
 
@@ -47,11 +53,13 @@ class KeyRanges(StateStore[K, V], ABC):
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:
         """Every row, backwards."""
-        return self._iterator(self._top.scan(None, None, reverse=True))
+        return self._iterator(self._range(None, None, reverse=True))
 
     def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> BytesIterator:
-        start = None if key_from is None else self._encode_key(key_from)
-        stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
+        start, stop = self._bound(key_from), self._bound(key_to)
+        stop = None if stop is None else stop + b"\x00"
+        if reverse:
+            self._require_order()
         return self._top.scan(start, stop, reverse=reverse)
 
     @abstractmethod

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from state.errors import InvalidArgumentError
+from state.serdes.ordered import keeps_order
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.caching import CachingStore
@@ -58,6 +60,7 @@ class StateStore(Generic[K, V]):
     """What all store kinds have in common. Made by a `StoreBuilder`. A context manager that closes on leaving."""
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        self._keys = key_serde
         self._encode_key = key_serde.serialize
         self._decode_key = key_serde.deserialize
         self._encode = value_serde.serialize
@@ -67,6 +70,25 @@ class StateStore(Generic[K, V]):
         self._top = layers.top
         self._seen_moves = layers.context.moves
         self._position = decode_position(layers.top.metadata(POSITION_KEY))
+
+    def _bound(self, key: K | None) -> bytes | None:
+        """An end of a range of keys as bytes; None if it is open.
+
+        Raises:
+            InvalidArgumentError: bytes of such keys are not in the order of the keys.
+        """
+        if key is None:
+            return None
+        self._require_order(key)
+        return self._encode_key(key)
+
+    def _require_order(self, key: K | None = None) -> None:
+        if not keeps_order(self._keys, key):
+            msg = (
+                f"store {self.name} can't be read in the order of its keys: they are written as JSON, where 10 comes "
+                "before 9. Make them with keys=Int64Serde(), or as text or bytes; get and all work"
+            )
+            raise InvalidArgumentError(msg)
 
     @property
     def layers(self) -> StoreLayers:

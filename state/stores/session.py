@@ -135,10 +135,7 @@ class SessionStore(TimedStore[K, V]):
         *,
         reverse: bool,
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        start, stop = key_bounds(
-            None if key_from is None else self._encode_key(key_from),
-            None if key_to is None else self._encode_key(key_to),
-        )
+        start, stop = key_bounds(self._bound(key_from), self._bound(key_to))
         rows = self._top.scan(start, stop, reverse=reverse)
         live = (max(ends_ms[0], self._time.oldest_live_ms), ends_ms[1])
         return StoreIterator(self._matching(rows, live, latest_start_ms), rows)

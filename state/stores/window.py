@@ -147,10 +147,7 @@ class WindowStore(TimedStore[K, V]):
     def _of_keys(
         self, key_from: K | None, key_to: K | None, from_ms: int, to_ms: int, *, reverse: bool
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        start, stop = key_bounds(
-            None if key_from is None else self._encode_key(key_from),
-            None if key_to is None else self._encode_key(key_to),
-        )
+        start, stop = key_bounds(self._bound(key_from), self._bound(key_to))
         rows = self._top.scan(start, stop, reverse=reverse)
         return StoreIterator(self._live(rows, max(from_ms, self._time.oldest_live_ms), to_ms), rows)
 

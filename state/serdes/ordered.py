@@ -1,0 +1,27 @@
+"""Whether the bytes of keys are in the order of the keys: ranges of a store are ranges of bytes."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from state.serdes.json import JsonSerde
+from state.serdes.serde import Serde
+from state.serdes.struct import StructSerde
+
+_IN_ORDER = (date, UUID)
+
+
+def keeps_order(serde: Serde[Any], key: Any = None) -> bool:
+    """Whether ranges up to a key have the keys that they should have.
+
+    JSON is text: 10 comes before 9. Dates and UUIDs are always equally long there.
+
+    Args:
+        serde: of the keys.
+        key: an end of the range; None if it is open.
+    """
+    if isinstance(serde, StructSerde):
+        return serde.type in _IN_ORDER
+    return key is None or not isinstance(serde, JsonSerde) or isinstance(key, str)
