@@ -1,11 +1,14 @@
-"""Checks that the changelog, the table and all nodes have the same rows."""
+"""Checks that the changelog, the table, all nodes and this machine's local stores have the same rows."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from spark_apps.generations.live import live_store, store_in
+from spark_apps.generations.live import live_store, live_topology, store_in
+from spark_apps.maintenance.local_copies import LocalCopies
 from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.registry import APPS
+from spark_apps.settings import AppSettings
 from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
@@ -27,7 +30,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         StoreUnavailableError: nodes are named, and one of them doesn't answer.
         ChangelogError: the changelog can't be read.
     """
-    spec, _ = live_store(store, settings)
+    spec, live = live_store(store, settings)
     topic = spec.changelog_topic
     snapshot, flaws = _snapshot(spec, settings)
     # Right after a hand-over the newest snapshot is still of the previous generation, whose changelog may be gone.
@@ -36,13 +39,15 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         changelog = Changelog(settings.kafka, topic)
         nodes = stack.enter_context(NodeCopies(list(settings.node_addresses.values()), settings.credentials))
         members = nodes.members() if settings.node_addresses else {}
+        local = _local_copies(spec, live, changelog)
 
         def copies_of(partition: int) -> list[Copy]:
             held = nodes.of_partition(members, store, topic, partition)
+            held += [] if local is None else local.of_partition(partition)
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
         found = verify_copies(changelog, copies_of)
-    reasons = (*flaws, *found.reasons)
+    reasons = (*flaws, *([] if local is None else local.flaws), *found.reasons)
     if not found.compared and not reasons:
         nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (STOREKEEPER_PEERS)"
         reasons = (f"there is nothing to compare: no snapshot of this generation, and {nodes_are}",)
@@ -55,6 +60,16 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         "table_version": None if snapshot is None else snapshot.proof.version,
     }
     return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)
+
+
+def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> LocalCopies | None:
+    """The local stores of the store's tasks; None if its app is no topology."""
+    app = APPS[spec.app]
+    if app.describe is None:
+        return None
+    stores = [one for sub in live_topology(app, live).sub_topologies for one in sub.stores if one.name == spec.name]
+    root = live.state_dir / app.name / f"gen-{live.generation}"
+    return LocalCopies(stores[0], root, changelog, SystemClock()) if stores else None
 
 
 def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
 from state.changelog.headers import BATCH_ID, GENERATION
 from state.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
 from state.kafka.clients import spark_options
-from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
+from state.snapshots.columns import PLACE_COLUMNS, ROW_KEY, derived_columns, snapshot_schema
 from state.snapshots.store_values import StoreValues
 
 if TYPE_CHECKING:
@@ -100,14 +100,18 @@ def _later(batch: CommittedBatch, generation: int, last: int) -> Column:
 
 
 def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
-    """The newest record per key before the range's end, tombstones included."""
+    """The newest record per partition and key before the range's end, tombstones included.
+
+    A row belongs to the partition of its record, for every reader: tasks may write one key in several partitions, and
+    offsets of two partitions say nothing about which is newer.
+    """
     ends = F.create_map(*(F.lit(number) for pair in changelog.end.items() for number in pair))
-    newest = F.max_by(F.struct("_partition", "_offset", "_timestamp_ms", "_value"), "_offset")
+    newest = F.max_by(F.struct("_offset", "_timestamp_ms", "_value"), "_offset")
     return (
         records.where((F.col("_offset") < ends[F.col("_partition")]) & F.col("_key").isNotNull())
-        .groupBy("_key")
+        .groupBy(*ROW_KEY)
         .agg(newest.alias("newest"))
-        .select("_key", "newest.*")
+        .select(*ROW_KEY, "newest.*")
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.catalogue.entry import Entry
 from spark_apps.catalogue.new_table import make_table
-from state.snapshots.columns import PLACE_COLUMNS
+from state.snapshots.columns import PLACE_COLUMNS, ROW_KEY
 from state.snapshots.digest import moved
 from state.snapshots.manifest import SnapshotManifest
 
@@ -57,9 +57,9 @@ class SnapshotTable:
         return reader.load(self._path)
 
     def change(self, changes: DataFrame, before: SnapshotManifest) -> ContentChange:
-        """The content after `changes` (one per key) are merged into the snapshot `before`."""
+        """The content after `changes` (one per partition and key) are merged into the snapshot `before`."""
         old = self.rows().select("_partition", *_HASHED)
-        removed = _sums(old.join(changes.select("_key"), "_key", "left_semi"))
+        removed = _sums(old.join(changes.select(*ROW_KEY), list(ROW_KEY), "left_semi"))
         added = _sums(changes.where("_value is not null"))
         digests = dict(before.digests)
         row_count = before.row_count
@@ -72,16 +72,19 @@ class SnapshotTable:
         return ContentChange(row_count, digests)
 
     def kept(self, changes: DataFrame) -> DataFrame:
-        """The table's rows of keys that `changes` leave alone, without the columns that follow from values."""
-        return self.rows().select(*PLACE_COLUMNS).join(changes.select("_key"), "_key", "left_anti")
+        """The table's rows that `changes` leave alone, without the columns that follow from values."""
+        return self.rows().select(*PLACE_COLUMNS).join(changes.select(*ROW_KEY), list(ROW_KEY), "left_anti")
 
     def merge(self, changes: DataFrame, manifest: SnapshotManifest) -> None:
-        """Applies `changes` (one per key; a null value deletes) and commits them with `manifest`, all or nothing."""
+        """Applies `changes` (one per partition and key; a null value deletes) and commits them, all or nothing.
+
+        The commit has `manifest`.
+        """
         with self._commit_metadata(manifest):
             (
                 DeltaTable.forPath(self._spark, self._path)
                 .alias("t")
-                .merge(changes.alias("s"), "t._key = s._key")
+                .merge(changes.alias("s"), " and ".join(f"t.{name} = s.{name}" for name in ROW_KEY))
                 .whenMatchedDelete("s._value is null")
                 .whenMatchedUpdateAll()
                 .whenNotMatchedInsertAll("s._value is not null")

@@ -44,6 +44,11 @@ class LogRecord(NamedTuple):
         """Bytes of key and value."""
         return len(self.key or b"") + len(self.value or b"")
 
+    @property
+    def is_of_cleanup(self) -> bool:
+        """Whether a clean-up wrote it."""
+        return any(name == CLEANUP for name, _ in self.headers)
+
     def action_of(self, cleanup_id: str) -> CleanupAction | None:
         """The action of this record in that clean-up; None if it isn't part of it."""
         found = dict(self.headers)

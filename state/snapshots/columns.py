@@ -25,6 +25,8 @@ PLACE_COLUMNS = {
     "_value": "binary",
 }
 """SQL type by name of the columns that identify a row's changelog record."""
+ROW_KEY = ("_partition", "_key")
+"""What identifies a row. One key may have a row in each partition: tasks write keys of their own choice."""
 PLACE_MEANINGS = {
     "_partition": "The partition of the row's changelog record.",
     "_offset": "The offset of the row's changelog record.",

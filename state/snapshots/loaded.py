@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from state.changelog.partitioner import partition_for
 from state.locations import Location
 from state.snapshots.columns import PLACE_COLUMNS, snapshot_schema
 from state.snapshots.damage import damaged
@@ -19,7 +20,7 @@ class LoadedSnapshot:
 
     Attributes:
         manifest: what the snapshot is.
-        rows: changelog values by key.
+        rows: changelog values by key; of a key with rows in several partitions, that of the partition where nodes look.
         newest_ms: timestamp of the newest record in it, epoch milliseconds; 0 if it is empty. A changelog has one
             writer, whose timestamps don't go back, so no record that was written before is missing.
     """
@@ -37,16 +38,18 @@ def load_snapshot(path: Location, manifest: SnapshotManifest) -> LoadedSnapshot:
     """
     rows: dict[bytes, bytes] = {}
     digests = dict.fromkeys(manifest.digests, 0)
-    newest_ms = 0
+    newest_ms = count = 0
     for batch in read_rows(path, manifest.delta_version, snapshot_schema({})):
         if any(column.null_count for column in batch.columns):
             raise damaged(path, f"lacks keys, values or places of rows at version {manifest.delta_version}")
         columns = [batch.column(name).to_pylist() for name in PLACE_COLUMNS]
         for partition, offset, timestamp_ms, key, value in zip(*columns, strict=True):
-            rows[key] = value
+            count += 1
+            if key not in rows or partition == partition_for(key, len(manifest.changelog_offsets)):
+                rows[key] = value
             added = row_hash(key, value, offset, timestamp_ms)
             digests[partition] = moved(digests.get(partition, 0), added=added, removed=0)
             newest_ms = max(newest_ms, timestamp_ms)
-    if digests != dict(manifest.digests) or len(rows) != manifest.row_count:
+    if digests != dict(manifest.digests) or count != manifest.row_count:
         raise damaged(path, f"holds other rows at version {manifest.delta_version} than its manifest says")
     return LoadedSnapshot(manifest, rows, newest_ms)

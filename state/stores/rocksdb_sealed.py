@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rocksdict import ReadOptions
+from rocksdict import AccessType, ReadOptions
 from xxhash import xxh3_64_digest
 
 from state.errors import StoreCorruptedError
+from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.durable_mark import DurableMark, read_mark
 from state.stores.iterators import Row
 from state.stores.rocksdb import RocksDBStore
 from state.stores.rocksdb_options import RocksDBOptions
@@ -89,3 +91,30 @@ class SealedRocksDBStore(RocksDBStore):
 
 def _sealed(entries: Iterable[Entry]) -> Iterator[Entry]:
     return ((key, None if value is None else value + xxh3_64_digest(key + value)) for key, value in entries)
+
+
+class SealedView(SealedRocksDBStore):
+    """The rows that a sealed store holds now, for reading alone. Another process may have the store open.
+
+    Args:
+        path: the store's directory; nothing in it is changed.
+        name: the store's name.
+        scratch: an empty directory for RocksDB's own notes.
+
+    Raises:
+        StorageError: it can't be read; also if the other process replaces files at that moment.
+    """
+
+    def __init__(self, path: Path, name: str, scratch: Path) -> None:
+        Backend.__init__(self, name)
+        self._path, self._options = path, RocksDBOptions()
+        self._failed_write, self._buffered_bytes, self._reached = False, 0, 0
+        self._marked = read_mark(path) or DurableMark(sequence=0)
+        self._database = self._opened(AccessType.secondary(str(scratch)))
+        self._open = True
+
+    def close(self) -> None:
+        """Frees everything. Safe to call twice."""
+        self._open = False
+        self._iterators.shut_down()
+        self._release()

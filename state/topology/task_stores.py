@@ -9,6 +9,7 @@ from state.serdes.serde import Serde
 from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.expiry_index import ExpiryIndexStore, put_at_ms, unstamped
+from state.stores.iterators import Row
 from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore, StoreLayers
 from state.stores.record_context import RecordContext
@@ -234,6 +235,14 @@ def restore(
         return
     store: Any = TypedStore(spec, backend, RecordContext()).store
     store.restore_batch(entries, metadata)
+
+
+def rows_as_logged(spec: TopologyStore, backend: BytesStore) -> Iterator[Row]:
+    """The rows of a store by their keys, as its changelog has them."""
+    plain = _plain_of(spec)
+    with _arranged(spec, backend).scan(None, None) as rows:
+        for key, value in rows:
+            yield key, value if plain is None else plain(value)[0]
 
 
 def _plain_of(spec: TopologyStore) -> Callable[[bytes], tuple[bytes, int]] | None:

@@ -282,7 +282,10 @@ def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
     assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
     details = orjson.loads(verified.stdout.splitlines()[-1])["details"]
     assert (details["rows"], details["superseded"]) == (len(newest), 0)
-    assert details["compared"] == {f"snapshot {summary['delta_version']}": 4}
+    compared = details["compared"]
+    assert compared.pop(f"snapshot {summary['delta_version']}") == 4
+    [(local, partitions)] = compared.items()
+    assert (local.startswith("local store "), partitions) == (True, 4)
 
 
 def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ class TaskRuns:
     """The task of partition 0 of an app that reads one topic.
 
     Attributes:
-        changelog: the topic behind its store.
+        store: its store.
+        changelog: the topic behind that.
         folder: where its local stores are.
     """
 
@@ -58,6 +59,7 @@ class TaskRuns:
             writer=writer,
         )
         self._sub = layout.reader(topic)
+        self.store = self._sub.stores[0]
         self.changelog = next(iter(logs.values())).topic
         self.folder = self._work.store_dir(self._sub, 0)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from harness.broker import Broker
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.values import values_of
 from spark_apps.spec import StoreSpec
+from state.changelog.headers import ChangelogHeaders
 from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.errors import ChangelogError, SnapshotDamagedError
@@ -94,6 +96,29 @@ def test_what_a_hanging_cleanup_hides_is_waited_for(app: App, monkeypatch: pytes
     app.commit(2)
     ends_when_awaited(hanging, monkeypatch)
     app.check(app.snapshot()[0])
+
+
+def test_rows_of_one_key_in_several_partitions_are_several_rows(app: App) -> None:
+    """A store that a processor fills may have a key in each task, and anybody may write to the wrong partition."""
+    app.write(0, {"a": "apple", "b": "bread"})
+    producer = Producer({"bootstrap.servers": app.broker.bootstrap})
+    headers = ChangelogHeaders(app.store.app, app.store.name, 1, 0, {}).encode()
+    own = partition_for(b"a", 4)
+    others = [partition for partition in range(4) if partition != own]
+    for partition in others:
+        for _ in range(9):  # so that their offsets are larger than that of the key's own row
+            value = app.encode(f"of-{partition}")
+            producer.produce(app.store.changelog_topic, value, b"a", partition, headers=headers, timestamp=1)
+    assert producer.flush(30) == 0
+    app.commit(0)
+    manifest, _ = app.snapshot()
+    assert (manifest.row_count, proven(app)) == (5, ())
+    app.write(1, {"a": "ale"})
+    app.commit(1)
+    manifest, changed = app.snapshot()
+    assert (manifest.row_count, changed, proven(app)) == (5, 1, ())
+    loaded = load_snapshot(local_table(app.settings, app.store.name), manifest)
+    assert loaded.rows == {b"a": app.encode("ale"), b"b": app.encode("bread")}, "what nodes answer with"
 
 
 def test_the_next_generations_batches_come_later_than_all_of_this_one(app: App) -> None:
