@@ -76,9 +76,8 @@ class LocalCopies:
             return None
         holder = self._name(folder)
         if own_end > end:
-            self.flaws.append(
-                f"{holder}, partition {partition}, holds the changelog up to {own_end}, which ends at {end}: it lost records"
-            )
+            lost = f"holds the changelog up to {own_end}, which ends at {end}: it has lost records"
+            self.flaws.append(f"{holder}, partition {partition}, {lost}")
             return None
 
         def entries(_: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
