@@ -78,6 +78,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "verify": "spark_apps.cli:verify",
         "check": f"{__name__}:check_commands",
         "quarantine": "quality.cli:quarantine_commands",
+        "accept-topic": "state.cli.accept_topic:accept_topic",
         "skipped": "spark_apps.maintenance.skipped:skipped",
         "cleanup": "spark_apps.maintenance.cleanup_commands:commands",
     },

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection
 
 from state.changelog.errors import BrokerUnavailableError
 from state.cluster.aliases import Alias, AliasError, newest, opened_alias, signature_of
@@ -18,7 +18,7 @@ from state.cluster.compacted_topic import (
     create_compacted_topic,
     signature_in,
 )
-from state.kafka.clients import new_producer
+from state.kafka.clients import new_admin, new_producer
 from state.kafka.connection import Kafka
 from state.names import aliases_topic
 
@@ -33,7 +33,7 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias) -> None:
     """Writes an alias and returns when the broker has it; makes the topic if there is none.
 
     Its time is always set after the previous alias's time, whatever the clock says: the alias published last counts.
-    An old record that somebody copies behind it doesn't.
+    An old record that somebody copies behind it doesn't. It names the topic's present id.
 
     Raises:
         BrokerUnavailableError: no broker confirmed it. It may or may not be written. Publish it again.
@@ -41,6 +41,7 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias) -> None:
     known = read_aliases(kafka, secret).get(alias.store)
     if known is not None and known.at_ms >= alias.at_ms:
         alias = replace(alias, at_ms=known.at_ms + 1)
+    alias = replace(alias, topic_id=topic_id_of(kafka, alias.topic))
     producer = new_producer(kafka, {"acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
     failed: list[KafkaError] = []
 
@@ -58,6 +59,23 @@ def publish_alias(kafka: Kafka, secret: bytes, alias: Alias) -> None:
         msg = f"the alias of {alias.store} was not taken by the broker ({reason}): publish it again"
         raise BrokerUnavailableError(msg)
     log.info("alias_published", store=alias.store, topic=alias.topic, prepare=alias.prepare)
+
+
+def topic_id_of(kafka: Kafka, topic: str) -> str | None:
+    """The broker's id of a topic; None if there is none of that name.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
+    """
+    admin = new_admin(kafka)  # it lives until the answer is here
+    try:
+        future = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S)[topic]
+        return str(future.result(timeout=_TIMEOUT_S + 1).topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        msg = f"the broker can't describe {topic} ({error.args[0].str()}): publish the alias again"
+        raise BrokerUnavailableError(msg) from error
 
 
 def read_aliases(kafka: Kafka, secret: bytes) -> Mapping[str, Alias]:

@@ -46,6 +46,8 @@ class Alias:
             there is none to keep.
         at_ms: when this was decided, epoch milliseconds; an alias with an earlier time than the known one is ignored.
         prepare: warm `topic`, and keep answering from `previous_topic`.
+        topic_id: the broker's id of `topic` when the alias was published; None if there was no such topic. Nodes with
+            rows of another topic of that name drop them.
     """
 
     store: str
@@ -54,6 +56,7 @@ class Alias:
     previous_topic: str | None
     at_ms: int
     prepare: bool = False
+    topic_id: str | None = None
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -98,6 +101,7 @@ class Alias:
                 "previous_topic": self.previous_topic,
                 "at_ms": self.at_ms,
                 "prepare": self.prepare,
+                "topic_id": self.topic_id,
             }
         )
 
@@ -120,6 +124,7 @@ class Alias:
                 previous_topic=None if fields["previous_topic"] is None else _text(fields["previous_topic"]),
                 at_ms=_number(fields["at_ms"]),
                 prepare=fields.get("prepare", False) is True,
+                topic_id=None if fields.get("topic_id") is None else _text(fields["topic_id"]),
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             msg = f"a record among the aliases can't be read: {type(error).__name__}"

@@ -59,7 +59,10 @@ class NodeRuntime:
     ) -> None:
         state_dir = settings.run_dir / "state" / name
         reader = ReaderSettings(settings.kafka)
-        self._counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir)
+        self._aliases = AliasWatch(settings.kafka, secret)
+        self._counts = PartitionCounts(
+            lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir, lambda: self._aliases.known
+        )
         self._turns = RebuildTurns(name)
         self.replicas = ReplicaSet(
             (),
@@ -74,7 +77,6 @@ class NodeRuntime:
             on_topic_changed=self._counts.ask_soon,
             may_rebuild=self._turns.has,
         )
-        self._aliases = AliasWatch(settings.kafka, secret)
         rebalance = rebalance_policy_of(name, settings)
         self._reconciler = ReplicaReconciler(
             catalog,

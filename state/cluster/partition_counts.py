@@ -1,37 +1,48 @@
-"""The partition count of each store: asked of the broker until all are known, and at intervals after that.
+"""The topic behind each store: asked of the broker until all are known, and at intervals after that.
 
-The count that a changelog had when this node first saw it is kept: its rows are partitioned by that count.
+A node keeps the id and the partition count of each changelog as it first saw them: its rows are of that topic, and
+partitioned by that count. A topic that is gone, or that another one has replaced, is lost: its rows are kept. A signed
+alias that names the new topic's id accepts it, see `storekeeper accept-topic`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
 import structlog
 
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, TopicFacts
+from state.cluster.aliases import Alias
 from state.errors import ChangelogError
 from state.whole_files import write_whole
 
 log = structlog.get_logger(__name__)
 
-FILE_NAME = "partitions.json"
+FILE_NAME = "topics.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The partition count that queries use for the topic with this id."""
+    """The topic that a store's rows are of.
+
+    Attributes:
+        partitions: the partition count that queries use for it.
+        topic_id: its id.
+        lost: why the broker doesn't have it any more, and what to do; None if it has.
+    """
 
     partitions: int
     topic_id: str
+    lost: str | None = None
 
 
-class FirstCounts:
-    """The numbers by topic id, kept in a file, so that they hold over restarts. Not thread-safe.
+class KnownTopics:
+    """The topics as this node first saw them, kept in a file, so that they hold over restarts. Not thread-safe.
 
     If a changelog gets more partitions, its rows stay where they are, and its app refuses to go on writing. With the
     new number, queries would look for most keys in the wrong partition and find no row.
@@ -39,52 +50,76 @@ class FirstCounts:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME
-        self._counts = self._read()
+        self._topics = self._read()
 
-    def of(self, facts: TopicFacts) -> Counted:
-        """The number to use for a topic, given its current description from the broker.
+    def of(self, facts: TopicFacts, accepted: str | None = None) -> Counted:
+        """What to go by for a topic, given its current description from the broker.
+
+        Args:
+            facts: the description.
+            accepted: the id of the topic that an operator or a hand-over has named; None if nobody has.
 
         Raises:
-            OSError: the file can't be written; the number of a new topic isn't kept then.
+            OSError: the file can't be written; a new topic isn't kept then.
         """
-        first = self._counts.get(facts.topic_id)
-        if first is None:
-            first = self._counts[facts.topic_id] = facts.partitions
+        known = self._topics.get(facts.topic)
+        if known is None or (known.topic_id != facts.topic_id and facts.topic_id == accepted):
+            known = self._topics[facts.topic] = Counted(facts.partitions, facts.topic_id)
             self._write()
-        if first != facts.partitions:
-            log.warning("changelog_has_other_partitions", topic=facts.topic, now=facts.partitions, going_by=first)
-        return Counted(first, facts.topic_id)
+        if known.topic_id != facts.topic_id:
+            return replace(known, lost=f"changelog {facts.topic} was deleted and recreated: {_REMEDY}")
+        if known.partitions != facts.partitions:
+            log.warning(
+                "changelog_has_other_partitions", topic=facts.topic, now=facts.partitions, going_by=known.partitions
+            )
+        return known
 
-    def _read(self) -> dict[str, int]:
+    def without(self, topic: str) -> Counted | None:
+        """What to go by for a topic that the broker doesn't have; None if this node has never seen it."""
+        known = self._topics.get(topic)
+        return None if known is None else replace(known, lost=f"changelog {topic} was deleted: {_REMEDY}")
+
+    def _read(self) -> dict[str, Counted]:
         try:
             found = orjson.loads(self._file.read_bytes())
+            return {str(topic): Counted(int(one["partitions"]), str(one["topic_id"])) for topic, one in found.items()}
         except FileNotFoundError:
             return {}
-        except ValueError:
-            log.warning("partition_counts_unreadable", path=str(self._file))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            log.warning("known_topics_unreadable", path=str(self._file))
             return {}
-        return {str(name): count for name, count in found.items() if isinstance(count, int) and count > 0}
 
     def _write(self) -> None:
-        write_whole(self._file, orjson.dumps(self._counts))
+        kept = {topic: {"partitions": one.partitions, "topic_id": one.topic_id} for topic, one in self._topics.items()}
+        write_whole(self._file, orjson.dumps(kept))
 
 
 _RETRY_S = 1.0
 _ASK_AGAIN_AFTER = 10
+_REMEDY = (
+    "this node keeps the old rows. See docs/how-to/back-up-and-recover.md; if the loss is meant, "
+    "`storekeeper accept-topic` drops them"
+)
 
 
 class PartitionCounts:
-    """One thread that asks. It notices a topic that appears later or is recreated; known counts are never dropped.
+    """One thread that asks. It notices a topic that appears later or is lost; known counts are never dropped.
 
-    `folder` is the node's own; the first count of each topic is kept there.
+    `folder` is the node's own; each topic is kept there as it was first seen. `aliases` name the topics that were
+    accepted since.
     """
 
     def __init__(
-        self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], ChangelogReader], folder: Path
+        self,
+        topics: Callable[[], Mapping[str, str]],
+        reader: Callable[[], ChangelogReader],
+        folder: Path,
+        aliases: Callable[[], Mapping[str, Alias] | None] = dict,
     ) -> None:
         self._topics = topics
         self._make_reader = reader
-        self._first = FirstCounts(folder)
+        self._first = KnownTopics(folder)
+        self._aliases = aliases
         self._counts: Mapping[str, Counted] = {}
         self._wanted = threading.Event()
         self._stop = threading.Event()
@@ -111,18 +146,28 @@ class PartitionCounts:
 
     def ask_once(self, reader: ChangelogReader) -> None:
         """Asks for every topic."""
+        accepted = {alias.topic: alias.topic_id for alias in (self._aliases() or {}).values()}
         for store, topic in self._topics().items():
             if self._stop.is_set():
                 return
-            try:
-                count = self._first.of(reader.facts(topic))
-            except ChangelogError as error:
-                if store not in self._counts:
-                    log.warning("node_waits_for_changelog", store=store, error=str(error))
+            count = self._ask(reader, store, topic, accepted.get(topic))
+            if count is None or self._counts.get(store) == count:
                 continue
-            if self._counts.get(store) != count:
+            if count.lost is None:
                 log.info("partitions_known", store=store, partitions=count.partitions, topic_id=count.topic_id)
-                self._counts = {**self._counts, store: count}
+            else:
+                log.error("changelog_lost", store=store, error=count.lost)
+            self._counts = {**self._counts, store: count}
+
+    def _ask(self, reader: ChangelogReader, store: str, topic: str, accepted: str | None) -> Counted | None:
+        """What to go by for a store's topic; None if nothing new is known."""
+        try:
+            return self._first.of(reader.facts(topic), accepted)
+        except ChangelogError as error:
+            lost = None if isinstance(error, BrokerUnavailableError) else self._first.without(topic)
+            if lost is None and store not in self._counts:
+                log.warning("node_waits_for_changelog", store=store, error=str(error))
+            return lost
 
     def _run(self) -> None:
         while not self._stop.is_set():

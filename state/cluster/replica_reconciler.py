@@ -51,7 +51,8 @@ class ReplicaReconciler:
     """Opens and drops this node's replicas as assigned. `update` belongs to one thread, the other methods to any.
 
     `counts` returns the partition counts known so far, `aliases` None until they are known: nothing is opened before
-    that. `sweep` deletes the rows of replicas that aren't held, if they are old enough.
+    that. `sweep` deletes the rows of replicas that aren't held, if they are old enough; it takes the replicas that are
+    held, and a check of whether a variant's rows stay.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class ReplicaReconciler:
         clock: Clock,
         *,
         aliases: Callable[[], Mapping[str, Alias] | None] = dict,
-        sweep: Callable[[frozenset[ReplicaId]], None] = lambda _: None,
+        sweep: Callable[[frozenset[ReplicaId], Callable[[str], bool]], None] = lambda *_: None,
     ) -> None:
         self._catalog = catalog
         self._held = held
@@ -105,14 +106,20 @@ class ReplicaReconciler:
             self._epoch = table.epoch
             log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
         self._switch.turn(table, self._settings.tolerance, now_s)
-        self._adjust(table)
+        self._adjust(table, counted)
         for replica, held in self._held.replicas.items():
             if replica.store in counted:
-                held.known_topic_id = counted[replica.store].topic_id
+                held.known_topic_id, held.lost = counted[replica.store].topic_id, counted[replica.store].lost
         self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S
-            self._sweep(frozenset(self._held.replicas))
+            self._sweep(frozenset(self._held.replicas), lambda variant: self._is_kept(variant, counted))
+
+    def _is_kept(self, variant: str, counted: Mapping[str, Counted]) -> bool:
+        """Whether rows may be a last copy: their topic is lost, or nothing says that another one took its place."""
+        if variant in counted:
+            return counted[variant].lost is not None
+        return variant != store_of(variant) and self._switch.alias(store_of(variant)) is None
 
     def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
         stores = {variant: store_of(variant) for variant in counts}
@@ -129,13 +136,14 @@ class ReplicaReconciler:
             everywhere=frozenset(variant for variant, store in stores.items() if store in self._settings.everywhere),
         )
 
-    def _adjust(self, table: RoutingTable) -> None:
+    def _adjust(self, table: RoutingTable, counted: Mapping[str, Counted]) -> None:
         plan = plan_handover(table, self._catalog.node, frozenset(self._held.replicas))
         wanted = self._switch.wanted
         retired = {replica for replica in self._held.replicas if replica.store not in wanted}
         for replica, role in plan.gained:
             log.info("replica_gained", replica=str(replica), role=role.value)
-            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
+            topic, topic_id = self._catalog.topic(replica.store), counted[replica.store].topic_id
+            self._held.gain(ReplicaSpec(replica, topic, role, topic_id))
         for replica, role in plan.roles.items():
             if self._held.replicas[replica].role is not role:
                 self._held.assign_role(replica, role)

@@ -20,7 +20,7 @@ from state.changelog.log_bounds import TopicAndPartition
 from state.changelog.reader import ChangelogReader, TopicFacts
 from state.changelog.restore import LogState
 from state.clock import Clock
-from state.errors import ChangelogError, DiskFullError, StateError, StoreCorruptedError
+from state.errors import DiskFullError, StateError, StoreCorruptedError
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaState
 
@@ -157,7 +157,7 @@ class Follower:
     def _begin(self, reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
         changelog = _log_state(reader, replica, facts)
-        _check_known(replica, facts[replica.topic])
+        replica.check_known(changelog.topic_id)
         offset = _resumed(replica, changelog) if replica.is_open else None
         if offset is None:
             plan = replica.open(changelog)
@@ -271,12 +271,6 @@ def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, Topic
     if replica.topic not in facts:
         facts[replica.topic] = reader.facts(replica.topic)
     return reader.log_state(facts[replica.topic], replica.replica_id.partition)
-
-
-def _check_known(replica: Replica, facts: TopicFacts) -> None:
-    if replica.known_topic_id not in {None, facts.topic_id}:
-        msg = f"{replica.topic} was recreated: queries use its new number of partitions within seconds"
-        raise ChangelogError(msg)
 
 
 def _resumed(replica: Replica, changelog: LogState) -> int | None:

@@ -18,7 +18,7 @@ from state.changelog.log_ends import LogEnd
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
-from state.errors import StoreClosedError
+from state.errors import ChangelogError, StoreClosedError
 from state.metrics.latency import LatencyRecorder
 from state.replicas.freshness import EndRequest, FreshnessTracker, SourceProgress
 from state.replicas.ranked_index import RankedIndex
@@ -36,8 +36,9 @@ class Replica(ReplicaRows):
     """One store partition that follows its changelog.
 
     Attributes:
-        known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:
-            queries would look for keys in the wrong partitions. None if it does not matter.
+        known_topic_id: the id of the topic that the rows are of. A topic with another id is not followed, and the rows
+            are kept: they may be the last copy. None to begin again with whatever topic has the name.
+        lost: why the broker doesn't have that topic any more; None if it has.
         log_changed: whether the changelog was deleted or recreated since the rows were last checked.
         restores: how long each restore took, from the opening until it had caught up.
     """
@@ -61,6 +62,7 @@ class Replica(ReplicaRows):
         tracker = FreshnessTracker()
         super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
+        self.lost: str | None = None
         self.restores = restores or LatencyRecorder()
         self._storage = storage
         self._clock = clock
@@ -90,7 +92,7 @@ class Replica(ReplicaRows):
             skipped=SkippedTotals() if self._checkpoint is None else self._checkpoint.skipped,
             unranked_rows=None if self.index is None else self.index.left_out_rows,
             trouble=None if self.index is None else self.index.trouble,
-            error=self._error,
+            error=self.lost or self._error,
         )
 
     def open(self, changelog: LogState) -> RestorePlan:
@@ -194,9 +196,8 @@ class Replica(ReplicaRows):
     def check(self, changelog: LogState) -> None:
         """Compares the rows with the current state of the log; if nothing is missing, writes that to the checkpoint.
 
-        Rows of a topic that was deleted and recreated are not served any more.
-
         Raises:
+            ChangelogError: another topic has the name; the rows stay as they are.
             ChangelogMovedError: they don't fit the log any more; open again.
             TombstonesExpiredError: they must be rebuilt, but may not be rebuilt now.
             DiskFullError: the checkpoint could not be written.
@@ -205,6 +206,7 @@ class Replica(ReplicaRows):
         if store is None or checkpoint is None:
             return
         self.log_changed = False
+        self.check_known(changelog.topic_id)
         plan = plan_restore(checkpoint, empty=False, log=changelog, behind_ms=self._behind_ms(checkpoint))
         if plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild():
             raise self._tombstones_expired()
@@ -219,6 +221,15 @@ class Replica(ReplicaRows):
             self._checkpoint = checkpoint.moved(checkpoint.offset, self._whole_at_ms(checkpoint))
             store.write((), {METADATA_KEY: self._checkpoint.encode()})
             store.flush()
+
+    def check_known(self, topic_id: str) -> None:
+        """Checks that the topic that the broker has now is the one that the rows are of.
+
+        Raises:
+            ChangelogError: it isn't.
+        """
+        if self.known_topic_id not in {None, topic_id}:
+            raise ChangelogError(self.lost or f"changelog {self.topic} was deleted and recreated")
 
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""

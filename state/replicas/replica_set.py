@@ -28,11 +28,12 @@ from state.stores.row import decode_row
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """One replica that a node should hold."""
+    """One replica that a node should hold. `topic_id` is the `known_topic_id` of a `Replica`."""
 
     replica: ReplicaId
     topic: str
     role: ReplicaRole
+    topic_id: str | None = None
 
 
 class ReplicaSet:
@@ -145,7 +146,7 @@ class ReplicaSet:
         return self._replicas.values()
 
     def _make(self, spec: ReplicaSpec) -> Replica:
-        return Replica(
+        made = Replica(
             spec.replica,
             spec.topic,
             storage=self._storage,
@@ -161,6 +162,8 @@ class ReplicaSet:
             else None,
             restores=self._restores.setdefault(spec.replica.store, LatencyRecorder()),
         )
+        made.known_topic_id = spec.topic_id
+        return made
 
     def _source_progress_of(self, store: str, topic_id: str) -> SourceProgress:
         return self._source_progress.setdefault((store, topic_id), SourceProgress())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -120,11 +120,20 @@ class RetainedReplicas:
         self._keep_s = keep_s
         self._since_s: dict[Path, float] = {}
 
-    def sweep(self, held: Collection[ReplicaId]) -> None:
-        """Looks through the directories once. `held`: the replicas whose directories are in use."""
+    def sweep(self, held: Collection[ReplicaId], is_kept: Callable[[str], bool] = lambda _: False) -> None:
+        """Looks through the directories once.
+
+        Args:
+            held: the replicas whose directories are in use.
+            is_kept: whether the rows of a store or variant stay whoever holds them: they may be the last copy.
+        """
         now_s = self._clock.monotonic_s()
         in_use = {self._root / replica.store / str(replica.partition) for replica in held}
-        unused = [path for path in self._root.glob("*/*") if path.name.isdecimal() and path not in in_use]
+        unused = [
+            path
+            for path in self._root.glob("*/*")
+            if path.name.isdecimal() and path not in in_use and not is_kept(path.parent.name)
+        ]
         self._since_s = {path: self._since_s.get(path, now_s) for path in unused}
         for path, since_s in list(self._since_s.items()):
             if now_s - since_s >= self._keep_s:

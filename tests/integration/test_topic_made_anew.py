@@ -1,7 +1,13 @@
-"""A changelog that is deleted, or deleted and made anew: no row of the old topic passes for one of the new topic."""
+"""A changelog that is deleted, or deleted and made anew: no row of the old topic passes for one of the new topic.
+
+Nodes keep the old rows until somebody accepts the new topic: they may be the last copy.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -140,6 +146,56 @@ def make_anew_after(broker: Broker, topic: str) -> None:
     write(broker, topic, rows(100, b"new"))
 
 
+ACCEPT = [sys.executable, "-m", "deploy.entry", "accept-topic"]
+
+
+def accept(node: NodeProcess, store: str) -> None:
+    environment = {**os.environ, **node.environment}  # noqa: TID251 - the child needs PATH and the like
+    done = subprocess.run([*ACCEPT, store], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def lost(node: NodeProcess) -> bool:
+    """Whether a node says that its changelog is lost."""
+    answer = node.get("/readyz")
+    return answer.status_code == 503 and "storekeeper accept-topic" in answer.text
+
+
+@pytest.mark.parametrize("recreated", [True, False])
+def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
+    broker: Broker, tmp_path: Path, recreated: bool
+) -> None:
+    store, topic = "kept", f"lost-{recreated}"
+    broker.create_topic(topic, 4, COMPACTED)
+    write(broker, topic, rows(20, b'{"from": "old"}'))
+    keys = [f"k{number}" for number in range(20)]
+    nodes = make_nodes(broker, tmp_path, f"{store}={topic}", replicas=1, cluster=f"cluster-{recreated}")
+    with started(nodes):
+        for node in nodes:
+            node.wait_ready()
+        broker.delete_topic(topic)
+        if recreated:
+            broker.create_topic(topic, 2, COMPACTED)
+        for node in nodes:
+            eventually(partial(lost, node), SECONDS, f"{node.name} says that the changelog is lost")
+            answers = [node.get(f"/state/keyvalue/{store}/{key}") for key in keys]
+            assert {answer.status_code for answer in answers} == {200}, "its rows stay, and answer"
+            assert {answer.headers.get("storekeeper-offset-lag") for answer in answers} == {None}
+            assert {node.status(f"/state/keyvalue/{store}/{key}{FRESH}") for key in keys} == {503}
+        nodes[0].stop()
+        nodes[0].start()
+        eventually(lambda: nodes[0].status("/livez") == 200, SECONDS, "it listens")
+        eventually(partial(lost, nodes[0]), SECONDS, "it knows over a restart")
+        assert {nodes[0].status(f"/state/keyvalue/{store}/{key}") for key in keys} <= {200, 503}
+        if not recreated:
+            broker.create_topic(topic, 2, COMPACTED)
+        write(broker, topic, [(b"k60", b'{"from": "new"}')])
+        accept(nodes[0], store)
+        for node in nodes:
+            node.wait_ready()
+            assert (node.value("k60", store), node.value("k1", store)) == ({"from": "new"}, None)
+
+
 @dataclass(slots=True)
 class Asker:
     """Asks one node for the same rows again and again, with one demand, until `stop`."""
@@ -182,6 +238,7 @@ def test_nodes_never_answer_from_the_old_topic_once_they_know_the_new_one(broker
                 deleted_s[store] = time.monotonic()
                 broker.create_topic(topic, PARTITIONS[store], COMPACTED)
                 write(broker, topic, rows(NODE_ROWS, b'{"from": "new"}'))
+                accept(nodes[0], store)
             for store, node in product(PARTITIONS, nodes):
                 eventually(partial(serves, node, store), SECONDS, f"{node.name} serves {store}")
                 served_s[store] = time.monotonic()

@@ -10,7 +10,7 @@ from state.cluster.aliases import Alias, AliasError, newest, opened_alias, signa
 
 SECRET = b"s" * 32
 OLD, NEW = "pos-rewards-changelog", "pos-rewards-g2-changelog"
-ALIAS = Alias("rewards", 2, NEW, OLD, 7)
+ALIAS = Alias("rewards", 2, NEW, OLD, 7, topic_id="AbC")
 
 
 def test_what_is_signed_is_read_back() -> None:

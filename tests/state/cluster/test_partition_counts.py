@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from harness.waiting import eventually
 from state.cluster import partition_counts
+from state.cluster.aliases import Alias
 from state.cluster.partition_counts import FILE_NAME, PartitionCounts
 from tests.state.replicas.fake_log import FakeLog
 
@@ -59,19 +60,66 @@ def test_a_broker_that_is_away_is_waited_for(tmp_path: Path) -> None:
     assert partitions(counts) == {"rewards": 2}
 
 
-def test_a_topic_that_was_made_anew_is_asked_for_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_and_accepted_is_asked_for_soon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(partition_counts, "_ASK_AGAIN_AFTER", 10**9)
     log = FakeLog(partitions=2)
-    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path)
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: accepting("recreated"))
     counts.start()
     try:
         eventually(lambda: partitions(counts) == {"rewards": 2}, 30, "the partitions are known")
         log.records[2] = []
-        log.topic_id = "made anew"
+        log.topic_id = "recreated"
         counts.ask_soon()
-        eventually(lambda: partitions(counts) == {"rewards": 3}, 30, "the partitions are known anew")
+        eventually(lambda: partitions(counts) == {"rewards": 3}, 30, "the partitions are known again")
     finally:
         counts.stop()
+
+
+def accepting(topic_id: str) -> Mapping[str, Alias]:
+    return {"rewards": Alias("rewards", 1, "t", None, 5, topic_id=topic_id)}
+
+
+def recreate(log: FakeLog) -> None:
+    log.topic_id, log.records = "another", {partition: [] for partition in range(5)}
+
+
+def delete(log: FakeLog) -> None:
+    log.gone = True
+
+
+@pytest.mark.parametrize(("lose", "told"), [(recreate, "was deleted and recreated"), (delete, "was deleted: ")])
+@pytest.mark.parametrize("aliases", [{}, None, accepting("a third one")])
+def test_a_topic_that_is_lost_is_gone_by_as_it_was_over_restarts(
+    lose: Callable[[FakeLog], None], told: str, aliases: Mapping[str, Alias] | None, tmp_path: Path
+) -> None:
+    log = FakeLog(partitions=2)
+    PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path).ask_once(log)
+    lose(log)
+    for _ in range(2):
+        counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: aliases)
+        counts.ask_once(log)
+        found = counts.known["rewards"]
+        assert (found.partitions, found.topic_id) == (2, "id-1")
+        assert told in (found.lost or "")
+        assert "storekeeper accept-topic" in (found.lost or "")
+
+
+def test_a_topic_that_comes_back_is_not_lost(tmp_path: Path) -> None:
+    log = FakeLog(partitions=2)
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path)
+    for log.gone in (False, True, False):
+        counts.ask_once(log)
+        assert (counts.known["rewards"].lost is not None) == log.gone
+
+
+def test_a_topic_that_was_never_seen_is_waited_for(tmp_path: Path) -> None:
+    log = FakeLog()
+    log.gone = True
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path)
+    counts.ask_once(log)
+    assert counts.known == {}
 
 
 def test_a_topic_that_grows_keeps_its_first_number_over_restarts(tmp_path: Path) -> None:
@@ -85,8 +133,9 @@ def test_a_topic_that_grows_keeps_its_first_number_over_restarts(tmp_path: Path)
         assert partitions(counts) == {"rewards": 2}
 
 
-def test_a_file_of_counts_that_is_damaged_is_begun_anew(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b'{"half')
+@pytest.mark.parametrize("text", [b'{"half', b"[]", b'{"t": 2}', b'{"t": {"partitions": 2}}'])
+def test_a_file_of_topics_that_is_damaged_is_begun_anew(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(text)
     log = FakeLog(partitions=2)
     counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path)
     counts.ask_once(log)

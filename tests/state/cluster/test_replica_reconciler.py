@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import pytest
 
 from state.clock import ManualClock
+from state.cluster.aliases import Alias
 from state.cluster.catalog import Catalog
 from state.cluster.partition_counts import Counted
 from state.cluster.rebalance_policy import RebalancePolicy
@@ -43,3 +46,28 @@ def test_a_newcomer_is_given_partitions_once_it_has_settled() -> None:
         assert catalog.table is not None
         nodes.append(catalog.table.assignment.nodes)
     assert nodes == [("a",), ("a", "b")]
+
+
+def test_rows_of_a_lost_topic_and_of_one_that_no_alias_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.cluster.replica_reconciler._SWEEP_EVERY_S", 0.0)
+    kept: dict[str, bool] = {}
+
+    def sweep(_: frozenset[ReplicaId], is_kept: Callable[[str], bool]) -> None:
+        kept.update({variant: is_kept(variant) for variant in ("s", "s@s-log-g2", "gone")})
+
+    lost: list[str | None] = [None]
+    aliases: dict[str, Alias] = {}
+    reconciler = ReplicaReconciler(
+        Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")}),
+        NothingHeld(),
+        lambda: {"s": Counted(4, "id", lost[0])},
+        ReconcilerSettings(replicas=0),
+        ManualClock(0),
+        aliases=lambda: aliases,
+        sweep=sweep,
+    )
+    reconciler.update([Member("a", "http://a", heard=True)])
+    assert kept == {"s": False, "s@s-log-g2": True, "gone": False}, "the topic of aliases may be what is lost"
+    lost[0], aliases["s"] = "deleted", Alias("s", 3, "s-log-g3", "t", 5)
+    reconciler.update([Member("a", "http://a", heard=True)])
+    assert kept == {"s": True, "s@s-log-g2": False, "gone": False}

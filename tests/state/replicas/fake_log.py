@@ -9,6 +9,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import TopicAndPartition
 from state.changelog.reader import ChangelogReader, TopicFacts
 from state.changelog.restore import LogState
+from state.errors import ChangelogError
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import DAY_MS
 
@@ -20,12 +21,14 @@ class FakeLog(ChangelogReader):
         records: the log by partition; offsets may have gaps.
         on_idle: called when a read finds nothing.
         broker_up: whether requests are answered.
+        gone: whether the topic was deleted.
     """
 
     def __init__(self, partitions: int = 1, page: int = 2) -> None:
         self.records: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
         self.topic_id = "id-1"
         self.broker_up = True
+        self.gone = False
         self.delete_retention_ms = DAY_MS
         self.on_idle: Callable[[], None] = lambda: None
         self.moved: dict[int, str] = {}
@@ -43,6 +46,8 @@ class FakeLog(ChangelogReader):
     def facts(self, topic: str) -> TopicFacts:
         if not self.broker_up:
             raise BrokerUnavailableError("the broker is down")
+        if self.gone:
+            raise ChangelogError(f"the changelog topic {topic} doesn't exist")
         return TopicFacts(topic, self.topic_id, len(self.records), self.delete_retention_ms)
 
     def log_state(self, facts: TopicFacts, partition: int) -> LogState:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -238,23 +239,50 @@ def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(
     assert found[-1] == {b"new": b"2"}
 
 
-def test_a_topic_made_anew_waits_until_queries_know_its_partitions(storage: RocksDBStorage) -> None:
+def test_the_rows_of_a_lost_topic_stay_until_another_one_is_accepted(storage: RocksDBStorage) -> None:
     log = FakeLog()
     log.append(0, b"old", b"1")
     (replica,) = make(storage, ManualClock(1))
     replica.known_topic_id = log.topic_id
+    with followed(replica, log):
+        eventually(lambda: replica.serving, 30, "it serves the old topic")
+        log.topic_id, log.records = "id-2", {0: [Record(0, b"new", b"2")], 1: []}
+        replica.heard_end(replica.request(0.0), LogEnd("id-2"))
+        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that its topic is lost")
+        assert rows(replica) == {b"old": b"1"}
+        assert "was deleted and recreated" in (replica.status().error or "")
+        replica.lost = "the whole story"
+        assert replica.status().error == "the whole story"
+        replica.lost, replica.known_topic_id = None, log.topic_id
+        eventually(lambda: replica.serving and rows(replica) == {b"new": b"2"}, 30, "it serves the new topic")
+
+
+def test_the_rows_of_a_topic_lost_while_the_node_was_away_are_kept_and_not_served(storage: RocksDBStorage) -> None:
+    log = FakeLog()
+    log.append(0, b"old", b"1")
+    (before,) = make(storage, ManualClock(1))
+    with followed(before, log):
+        eventually(lambda: before.serving, 30, "it serves the old topic")
+    known, log.topic_id, log.records = log.topic_id, "id-2", {0: []}
+    (replica,) = make(storage, ManualClock(1))
+    replica.known_topic_id = known
+    with followed(replica, log):
+        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that its topic is lost")
+        assert not replica.serving
+    store = storage.open(replica.replica_id)
+    try:
+        assert store.get(b"old") is not None
+    finally:
+        store.close()
+
+
+@contextmanager
+def followed(replica: Replica, log: FakeLog) -> Iterator[None]:
     follower = Follower([replica], lambda: log, SystemClock())
     thread = threading.Thread(target=follower.run)
     thread.start()
     try:
-        eventually(lambda: replica.serving, 30, "it serves the old topic")
-        log.topic_id, log.records = "id-2", {0: [Record(0, b"new", b"2")], 1: []}
-        replica.heard_end(replica.request(0.0), LogEnd("id-2"))
-        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it doesn't open the new topic")
-        assert not replica.serving
-        replica.known_topic_id = log.topic_id
-        eventually(lambda: replica.serving, 30, "it serves the new topic")
-        assert rows(replica) == {b"new": b"2"}
+        yield
     finally:
         follower.stop()
         thread.join()

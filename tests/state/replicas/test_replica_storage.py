@@ -81,3 +81,14 @@ def test_what_nobody_held_for_long_enough_is_deleted_and_nothing_else(tmp_path: 
     retained.sweep({ReplicaId("rewards", 0)})
     # 2 was held in between, so its time began anew.
     assert sorted(path.name for path in (tmp_path / "rewards").iterdir()) == ["0", "1.corrupt-17", "2"]
+
+
+def test_rows_that_may_be_a_last_copy_are_never_deleted(tmp_path: Path) -> None:
+    for name in ("rewards", "rewards@topic-g2"):
+        (tmp_path / name / "0").mkdir(parents=True)
+    clock = ManualClock(0)
+    retained = RetainedReplicas(tmp_path, clock, keep_s=60)
+    for _ in range(2):
+        retained.sweep((), lambda variant: variant == "rewards@topic-g2")
+        clock.advance(120_000)
+    assert [path.parent.name for path in tmp_path.glob("*/*")] == ["rewards@topic-g2"]
