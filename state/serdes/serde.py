@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from state.errors import SerializationError
+from state.errors import SerializationError, StateError
 
 T = TypeVar("T")
 
@@ -50,6 +50,16 @@ class BytesSerde:
         """The same bytes, whatever they are."""
         return data
 
+    def is_plain(self, value: bytes) -> bool:
+        """Whether it is bytes. See `RoundTrip`."""
+        return type(value) is bytes
+
+    write = serialize
+
+    def as_read(self, value: bytes) -> tuple[bytes, bytes]:
+        """The same bytes, twice. Raises as `serialize`."""
+        return value, self.serialize(value)
+
 
 class Utf8Serde:
     """Text as UTF-8. Byte order is the order of code points."""
@@ -77,3 +87,29 @@ class Utf8Serde:
         except UnicodeDecodeError as error:
             msg = f"{len(data)} bytes are not UTF-8 text"
             raise SerializationError(msg) from error
+
+    def is_plain(self, value: str) -> bool:
+        """Whether it is text of ASCII characters. See `RoundTrip`."""
+        return type(value) is str and value.isascii()
+
+    write = serialize
+
+    def as_read(self, value: str) -> tuple[str, bytes]:
+        """The text, without what a subclass adds, and its bytes. Raises as `serialize`."""
+        data = self.serialize(value)
+        return data.decode(), data
+
+
+def read_by(serde: Serde[T], data: bytes) -> T:
+    """The value behind `data`, read by a serde that may be the user's own.
+
+    Raises:
+        SerializationError: the serde raised it, or anything that is none of this library's errors.
+    """
+    try:
+        return serde.deserialize(data)
+    except StateError:
+        raise
+    except Exception as error:
+        msg = f"{len(data)} bytes can't be read by {type(serde).__name__} ({type(error).__name__}: {error})"
+        raise SerializationError(msg) from error

@@ -1,64 +1,81 @@
-"""Typed values as JSON, by msgspec: structs, data classes, numbers, decimals, lists of them."""
+"""Typed values as JSON, by msgspec: structs, data classes, numbers, decimals, lists of them; and pydantic's models."""
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
 
 from state.errors import ConfigurationError, SerializationError
+from state.serdes.differences import Likeness
+from state.serdes.plain_check import Check, plain_check
 from state.serdes.serde import BytesSerde, Serde, Utf8Serde
 
 T = TypeVar("T")
 
-_N, _I = b"NI"
-_MAY_HOLD_FLOATS = (inspect.FloatType, inspect.AnyType, inspect.CustomType)
+_SETS = (inspect.SetType, inspect.FrozenSetType)
+_OPEN = (inspect.AnyType, inspect.CustomType, inspect.RawType)
+_WRITTEN_IN_MANY_WAYS = (
+    inspect.FloatType, inspect.DecimalType, inspect.DictType, inspect.TypedDictType, *_SETS, *_OPEN,
+)  # fmt: skip
+"""Kinds whose equal values may have different bytes."""
+_MOST_ZEROS = 20
 
 
 class StructSerde(Generic[T]):
     """One type of value. A decimal is written as a number with all its digits, and read without rounding.
 
-    NaN and infinities are refused, because JSON has no number for them.
+    What is written reads back equal, or it is refused: values of another type than this one, NaN and infinities, and
+    what JSON would change, such as a tuple or a date in a `dict`. A type may say what JSON does not: `dict[int, int]`
+    reads its keys as numbers. Where the type allows another form of an equal value, it is read in the type's form:
+    `11` given for a float reads as `11.0`.
 
     Attributes:
         type: the type.
+        holds_sets: whether values may hold sets, whose order is another one in each process.
 
     Raises:
-        ConfigurationError: msgspec doesn't support this type.
+        ConfigurationError: values of this type have no JSON form.
     """
 
     def __init__(self, type_: type[T]) -> None:
-        try:
-            self._decoder = msgspec.json.Decoder(type_)
-        except (TypeError, NameError) as error:
-            msg = f"values of type {type_!r} have no JSON form: use a msgspec.Struct, or pass a serde ({error})"
-            raise ConfigurationError(msg) from error
-        self._encode = msgspec.json.Encoder(decimal_format="number").encode
-        self._decode = self._decoder.decode
-        self._may_hold_floats = _may_hold_floats(inspect.type_info(type_))
+        form = _form(type_)
+        self.write, self._decode = form.encode, form.decode
+        self._likeness = form.likeness
+        self.is_plain: Check = form.is_plain
+        """Whether a value surely reads as it is. No says nothing: `as_read` tells."""
+        self.holds_sets = form.holds_sets
         self.type = type_
 
     def serialize(self, value: T) -> bytes:
         """The value as JSON.
 
         Raises:
-            SerializationError: a part of it has no JSON form, such as NaN.
+            SerializationError: it would not read back equal.
+        """
+        return self.write(value) if self.is_plain(value) else self.as_read(value)[1]
+
+    def as_read(self, value: T) -> tuple[T, bytes]:
+        """The value as it will be read, and its bytes.
+
+        Raises:
+            SerializationError: it would not read back equal.
         """
         try:
-            data = self._encode(value)
-            # Of a decimal the encoder writes NaN and infinities as they are. Looking for a letter takes a tenth of the
-            # time.
-            if (_N in data and b"NaN" in data) or (_I in data and b"Infinity" in data):
-                self._decode(data)
-            # Of a float it writes them as null.
-            if self._may_hold_floats and data.find(b"null") >= 0:
-                _check_floats(msgspec.to_builtins(value, str_keys=True, enc_hook=_nothing))
-            return data
-        except (TypeError, ValueError, msgspec.MsgspecError) as error:
-            msg = f"a {type(value).__name__} has no JSON form: {error}"
+            data = self.write(value)
+            back = self._decode(data)
+            difference = self._likeness.difference(value, back)
+        except Exception as error:  # a type may have code of its own
+            msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {error}"
             raise SerializationError(msg) from error
+        if difference is not None:
+            msg = f"a {type(value).__name__} doesn't read back equal: {difference}; convert it, or declare its type"
+            raise SerializationError(msg)
+        return back, data
 
     def deserialize(self, data: bytes) -> T:
         """The value.
@@ -68,41 +85,73 @@ class StructSerde(Generic[T]):
         """
         try:
             return self._decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"{len(data)} bytes are not a {getattr(self.type, '__name__', self.type)}: {error}"
+        except Exception as error:  # a type may have code of its own
+            msg = f"{len(data)} bytes are not a {_name(self.type)}: {error}"
             raise SerializationError(msg) from error
 
 
-def _may_hold_floats(described: inspect.Type) -> bool:
-    """Whether a value of the type that is described may hold a float."""
-    seen: set[int] = set()
-    parts: list[Any] = [described]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, _MAY_HOLD_FLOATS):
-            return True
-        if isinstance(part, tuple):
-            parts += part
-        elif isinstance(part, inspect.Type | inspect.Field) and id(part) not in seen:
-            seen.add(id(part))  # a type may contain itself
-            parts += msgspec.structs.astuple(part)
-    return False
+class KeySerde(StructSerde[T]):
+    """Keys of one type. Equal keys have equal bytes: `1.0` and `1.00`, `0.0` and `-0.0`, a dict in another order.
+
+    A key of another form, which somebody else wrote, is read as the equal key of this form.
+    """
+
+    def __init__(self, type_: type[T]) -> None:
+        super().__init__(type_)
+        self._likeness = Likeness(subclasses=self._likeness.subclasses, digits=True)
+        self._plain_decode = self._decode
+        self.write = _canonical_key
+        self._decode = self._canonical
+        self.is_plain = _never
+
+    def as_read(self, value: T) -> tuple[T, bytes]:
+        """The key in its one form, and its bytes. Raises as it does for values."""
+        back, _ = super().as_read(value)
+        return back, self.write(back)
+
+    def _canonical(self, data: bytes) -> T:
+        key = self._plain_decode(data)
+        canonical = self.write(key)
+        return key if canonical == data else self._plain_decode(canonical)
 
 
-def _check_floats(part: Any) -> None:
-    if isinstance(part, float) and not isfinite(part):
-        msg = f"{part} is not a JSON number"
-        raise ValueError(msg)
-    if isinstance(part, dict):
-        part = part.values()
-    elif not isinstance(part, list | tuple):
-        return
-    for inner in part:
-        _check_floats(inner)
+class _Form:
+    """How values of one type are written and read."""
+
+    def __init__(self, type_: Any) -> None:
+        if _is_model(type_):
+            self.encode: Callable[[Any], bytes] = _model_json
+            self.decode: Callable[[bytes], Any] = type_.model_validate_json
+            self.parts: list[Any] = []
+            self.holds_sets = True  # it doesn't tell
+            self.is_plain: Check = _never
+            self.likeness = Likeness()
+            return
+        try:
+            self.decode = msgspec.json.Decoder(type_, dec_hook=_read_model).decode
+            described = inspect.type_info(type_)
+        except (TypeError, NameError) as error:
+            raise _no_form(type_, error) from error
+        self.parts = _parts(described)
+        self.holds_sets = any(isinstance(part, _SETS) for part in self.parts)
+        for part in self.parts:
+            if isinstance(part, inspect.CustomType) and part.cls is not object and not _is_model(part.cls):
+                raise _no_form(type_, f"{part.cls!r} is unknown to it")
+        self.encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_written_model).encode
+        self.is_plain = plain_check(described)
+        self.likeness = Likeness(subclasses=not any(isinstance(part, _OPEN) for part in self.parts))
 
 
-def _nothing(_: object) -> None:
-    """Stands for a `msgspec.Raw`, which is JSON already."""
+@lru_cache(maxsize=256)
+def _cached_form(type_: Any) -> _Form:
+    return _Form(type_)
+
+
+def _form(type_: Any) -> _Form:
+    try:
+        return _cached_form(type_)
+    except TypeError:  # unhashable
+        return _Form(type_)
 
 
 def encoded_names(serde: Serde[Any]) -> tuple[str, ...]:
@@ -120,3 +169,92 @@ def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
     if not isinstance(spec, type) and hasattr(spec, "serialize"):
         return spec
     return StructSerde(cast("type[T]", spec))
+
+
+def key_serde(serde: Serde[T]) -> Serde[T]:
+    """The serde for keys: where equal values may be written in several ways, one that writes them in one way."""
+    if not isinstance(serde, StructSerde) or isinstance(serde, KeySerde):
+        return serde
+    form = _form(serde.type)
+    return KeySerde(serde.type) if any(isinstance(part, _WRITTEN_IN_MANY_WAYS) for part in form.parts) else serde
+
+
+def _parts(described: inspect.Type) -> list[Any]:
+    """The kinds of a type and of everything in it."""
+    seen: dict[int, Any] = {}
+    waiting: list[Any] = [described]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += part
+        elif isinstance(part, inspect.Type | inspect.Field) and id(part) not in seen:
+            seen[id(part)] = part  # a type may contain itself
+            waiting += msgspec.structs.astuple(part)
+    return list(seen.values())
+
+
+def _is_model(type_: Any) -> bool:
+    """Whether a type is a model of pydantic, which may not be installed."""
+    return isinstance(type_, type) and hasattr(type_, "model_validate_json") and hasattr(type_, "model_dump_json")
+
+
+def _model_json(model: Any) -> bytes:
+    data: bytes = model.model_dump_json(by_alias=True, round_trip=True).encode()
+    return data
+
+
+def _written_model(part: Any) -> msgspec.Raw:
+    if not _is_model(type(part)):
+        raise NotImplementedError
+    return msgspec.Raw(_model_json(part))
+
+
+def _read_model(type_: Any, content: Any) -> Any:
+    return type_.model_validate_json(msgspec.json.encode(content)) if _is_model(type_) else content
+
+
+def _canonical_key(key: Any) -> bytes:
+    content = msgspec.to_builtins(
+        key, builtin_types=(Decimal,), str_keys=True, order="deterministic", enc_hook=_written_model
+    )
+    return _encode_key(_canonical_numbers(content))
+
+
+_encode_key = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def _canonical_numbers(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _canonical_numbers(inner) for name, inner in part.items()}
+    if isinstance(part, list | tuple):
+        return [_canonical_numbers(inner) for inner in part]
+    if isinstance(part, float):
+        return part + 0.0  # -0.0 becomes 0.0
+    return _canonical_decimal(part) if isinstance(part, Decimal) and part.is_finite() else part
+
+
+def _canonical_decimal(number: Decimal) -> Decimal:
+    sign, digits, exponent = number.as_tuple()
+    if not number or not isinstance(exponent, int):
+        return Decimal(0)
+    text = "".join(map(str, digits))
+    stripped = text.rstrip("0")
+    exponent += len(text) - len(stripped)
+    if 0 < exponent <= _MOST_ZEROS:
+        stripped, exponent = stripped + "0" * exponent, 0
+    return Decimal(f"{'-' * sign}{stripped}E{exponent}")
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _name(type_: Any) -> str:
+    return str(getattr(type_, "__name__", type_))
+
+
+def _no_form(type_: Any, why: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"values of type {type_!r} have no JSON form: use a msgspec.Struct, a data class or a model of pydantic, or "
+        f"pass a serde ({why})"
+    )

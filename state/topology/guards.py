@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state.errors import SerializationError, StorageError
+from state.serdes.round_trip import round_trip
 from state.serdes.serde import Serde
 from state.stores.record_context import RecordContext
 from state.topology.change import Change
@@ -217,6 +218,10 @@ class _GuardedSerde(Generic[T]):
         self._serde = serde
         self._operator = operator
         self.serialize = guards.function(operator, serde.serialize)
+        known = round_trip(serde)
+        self.is_plain = known.is_plain
+        self.as_read = guards.function(operator, known.as_read)
+        self.write = guards.function(operator, known.write)
 
     def deserialize(self, data: bytes) -> T:
         """The value.

@@ -16,7 +16,7 @@ from state.errors import ConfigurationError
 from state.names import checked_name
 from state.schemas.bound import BoundSerde, SchemaSerde
 from state.serdes.serde import Serde
-from state.serdes.struct import encoded_names
+from state.serdes.struct import encoded_names, key_serde
 from state.topology.failures import OnError
 from state.topology.store import Store, StoreKind
 
@@ -65,6 +65,7 @@ class TopologyStore:
     internal: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "key_serde", key_serde(self.key_serde))
         field_name = self.options.ranked_by
         if field_name is None:
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import Origin, RecordContext
@@ -29,8 +29,8 @@ class TableStore(Protocol[K_contra, V]):
         """The row at `key`, or None."""
         ...
 
-    def put(self, key: K_contra, row: ValueAndTimestamp[V] | None, /) -> None:
-        """Writes the row; None deletes it."""
+    def put(self, key: K_contra, row: ValueAndTimestamp[V] | None, /) -> ValueAndTimestamp[V] | None:
+        """Writes the row; None deletes it. Gives the row as it will be read."""
         ...
 
 
@@ -41,7 +41,8 @@ class Table(ABC, Generic[K, V]):
         self._downstream: list[Forward[K, V]] = []
         self._subscribers = self._downstream
         self._sends_old_values = False
-        self._held: dict[K, tuple[Change[V], int, Origin]] = {}
+        self._held: dict[Any, tuple[K, Change[V], int, Origin]] = {}
+        self._key_bytes: Callable[[K], Any] = _itself
 
     @abstractmethod
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
@@ -60,10 +61,10 @@ class Table(ABC, Generic[K, V]):
 
         The earlier row's timestamp isn't known and stands at that of the change.
         """
-        held = self._held.get(key) if self._held else None
+        held = self._held.get(self._key_bytes(key)) if self._held else None
         if held is None:
             return self.get(key)
-        change, timestamp_ms, _ = held
+        _, change, timestamp_ms, _ = held
         return None if change.old is None else ValueAndTimestamp(change.old, timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
@@ -96,13 +97,17 @@ class Table(ABC, Generic[K, V]):
         self._subscribers[:] = [around(forward_all)]
 
     def hold_back(
-        self, context: RecordContext, releasing: Callable[[Forward[K, V]], Forward[K, V]] = lambda forward: forward
+        self,
+        context: RecordContext,
+        releasing: Callable[[Forward[K, V]], Forward[K, V]] = lambda forward: forward,
+        key_bytes: Callable[[K], Any] | None = None,
     ) -> Callable[[], None]:
         """Holds changes back from those that subscribe later.
 
         Args:
             context: the record under way. A change is let go as one of the record that made it.
             releasing: guards a function that takes changes which are let go.
+            key_bytes: the bytes of a key: keys are the same if they have the same. None: if they are equal.
 
         Returns:
             A function that lets the last change of each key go, with the old value from before the first. Where old
@@ -111,6 +116,7 @@ class Table(ABC, Generic[K, V]):
         subscribers: list[Forward[K, V]] = []
         self._subscribers = subscribers
         held = self._held
+        identity = self._key_bytes = key_bytes or _itself
 
         def forward_all(key: K, change: Change[V], timestamp_ms: int) -> None:
             for forward in subscribers:
@@ -119,14 +125,15 @@ class Table(ABC, Generic[K, V]):
         let_go = releasing(forward_all)
 
         def hold(key: K, change: Change[V], timestamp_ms: int) -> None:
-            earlier = held.pop(key, None)
+            data = identity(key)
+            earlier = held.pop(data, None)
             if earlier is not None:
-                change = Change(change.new, earlier[0].old)
-            held[key] = (change, timestamp_ms, context.origin)
+                change = Change(change.new, earlier[1].old)
+            held[data] = (key, change, timestamp_ms, context.origin)
 
         def release() -> None:
-            for key, (change, timestamp_ms, origin) in list(held.items()):
-                del held[key]
+            for data, (key, change, timestamp_ms, origin) in list(held.items()):
+                del held[data]
                 if change.new is None and change.old is None and self._sends_old_values:
                     continue
                 context.come_from(origin)
@@ -136,11 +143,20 @@ class Table(ABC, Generic[K, V]):
         return release
 
     def _write(self, store: TableStore[K, V] | None, key: K, change: Change[V], timestamp_ms: int) -> None:
-        """Puts the new row to the store, if there is one, and forwards the change."""
+        """Puts the new row to the store, if there is one, and forwards the change as the store will give it."""
         if store is not None:
-            store.put(key, None if change.new is None else ValueAndTimestamp(change.new, timestamp_ms))
+            if change.new is None:
+                store.put(key, None)
+            else:
+                row = store.put(key, ValueAndTimestamp(change.new, timestamp_ms))
+                if row is not None and row.value is not change.new:
+                    change = Change(row.value, change.old)
         self._forward(key, change, timestamp_ms)
 
     def _forward(self, key: K, change: Change[V], timestamp_ms: int) -> None:
         for forward in self._downstream:
             forward(key, change, timestamp_ms)
+
+
+def _itself(key: Any) -> Any:
+    return key

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from state.errors import SerializationError
+from state.serdes.round_trip import RoundTrip, Trusted, name_row, round_trip
 from state.serdes.serde import Serde
 from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
@@ -32,22 +34,29 @@ _UNREAD: Any = object()
 class TableRows(Generic[V]):
     """The rows of a table. They stay decoded while a batch runs, and are encoded once, when it ends.
 
-    So values must not be mutated: a function returns a new one and leaves its argument unchanged.
+    A batch sees each row as the next batch will read it. So values must not be mutated: a function returns a new one
+    and leaves its argument unchanged.
     """
 
     def __init__(
         self, spec: TopologyStore, inner: BytesStore, context: RecordContext, guarded: Guarded = lambda serde: serde
     ) -> None:
         keys = guarded(spec.key_serde)
-        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(guarded(spec.value_serde))
+        # Only an operator puts values into its own store, and it knows that they read back.
+        known = Trusted(spec.value_serde) if spec.internal else round_trip(spec.value_serde)
+        values: RoundTrip[V] = round_trip(guarded(known))
         self.spec = spec
+        self._is_plain, self._as_read = values.is_plain, values.as_read
         self._inner = inner
         self._read = inner.get
         self._context = context
         self._encode_key = keys.serialize
         self._decode_key = keys.deserialize
+        # What is put has been checked.
+        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(Trusted(values))
         self._encode, self._decode = serde.serialize, serde.deserialize
         self._rows: dict[bytes, ValueAndTimestamp[V] | None] = {}
+        self._encoded: dict[bytes, tuple[ValueAndTimestamp[V], bytes]] = {}
         self._last_key: Any = None
         self._last_data = b""
         self._changed: dict[bytes, int] = {}
@@ -64,15 +73,39 @@ class TableRows(Generic[V]):
             row = self._rows[data] = None if stored is None else self._decode(stored)
         return row
 
-    def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> None:
-        """Writes the row; None deletes it."""
+    def key_bytes(self, key: Any) -> bytes:
+        """The bytes of a key."""
         # Most writes follow a read of the same key.
+        return self._last_data if key is self._last_key else self._encode_key(key)
+
+    def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[V] | None:
+        """Writes the row; None deletes it.
+
+        Returns:
+            The row as it will be read.
+
+        Raises:
+            SerializationError: the value would not read back equal. Nothing is written.
+        """
         data = self._last_data if key is self._last_key else self._encode_key(key)
+        if row is not None and not self._is_plain(row.value):
+            row = self._row_as_read(data, row)
         self._rows[data] = row
         self._changed[data] = self._context.timestamp_ms if row is None else row.timestamp_ms
         trace = self._context.trace
         if trace is not None:
             self._traces[data] = trace
+        return row
+
+    def _row_as_read(self, key: bytes, row: ValueAndTimestamp[V]) -> ValueAndTimestamp[V]:
+        try:
+            value, data = self._as_read(row.value)
+        except SerializationError as error:
+            name_row(error, f"store {self.spec.name}", self._decode_key(key))
+            raise
+        row = ValueAndTimestamp(value, row.timestamp_ms)
+        self._encoded[key] = (row, data)
+        return row
 
     def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""
@@ -90,7 +123,11 @@ class TableRows(Generic[V]):
                 self._pending.append((key, None))
                 yield StoreChange(name, key, None, timestamp_ms, traces.get(key) or None)
             else:
-                data = encode(row)
+                known = self._encoded.get(key)
+                if known is not None and known[0] is row:
+                    data = stamped(known[1], row.timestamp_ms) or b""
+                else:
+                    data = encode(row)
                 self._pending.append((key, data))
                 yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms, traces.get(key) or None)
 
@@ -98,7 +135,7 @@ class TableRows(Generic[V]):
         """Writes the changes to the store below."""
         if self._pending or metadata:
             self._inner.write(self._pending, metadata)
-        self._rows, self._changed, self._traces, self._pending = {}, {}, {}, []
+        self._rows, self._encoded, self._changed, self._traces, self._pending = {}, {}, {}, {}, []
 
     def metadata(self, key: bytes) -> bytes | None:
         """What was applied with the rows."""
@@ -270,7 +307,8 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
 
 
 def _typed(spec: TopologyStore, layers: StoreLayers, guarded: Guarded) -> StateStore[Any, Any]:
-    keys, values = guarded(spec.key_serde), guarded(spec.value_serde)
+    keys = guarded(spec.key_serde)
+    values = guarded(spec.value_serde if spec.internal else round_trip(spec.value_serde))
     values = TimestampedSerde(values) if spec.timestamped else values
     match spec.kind:
         case StoreKind.WINDOW:

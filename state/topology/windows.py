@@ -26,6 +26,7 @@ from typing import Generic, Self, TypeVar
 
 from state.errors import InvalidTimestampError, InvalidWindowError
 from state.serdes.serde import Serde
+from state.serdes.struct import key_serde
 from state.stores.windowed import Windowed
 from state.topology.store import milliseconds
 
@@ -346,7 +347,7 @@ class WindowedSerde(Generic[K]):
     """A key with its window: the key's bytes, then start and end in epoch ms, 8 bytes big-endian each."""
 
     def __init__(self, keys: Serde[K]) -> None:
-        self.keys = keys
+        self.keys = key_serde(keys)
 
     def serialize(self, value: Windowed[K]) -> bytes:
         """The key's bytes and the window's times."""

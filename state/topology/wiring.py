@@ -19,6 +19,7 @@ from state.topology.functions import Push
 from state.topology.guards import UNGUARDED, Encode, Guards, Shape
 from state.topology.node import GraphNode, TableNode, TopologyStore
 from state.topology.records import Output, Outputs
+from state.topology.store import StoreKind
 from state.topology.stream_time import UNKNOWN_MS, StreamTime
 from state.topology.table import Table
 from state.topology.task_stores import TableRows, TypedStore, opened
@@ -127,7 +128,7 @@ class Wiring:
                 table.enable_sending_old_values()
                 spec = node.stores[0]
                 releasing = partial(self.guards.releasing, node.name, encode=encoder(spec.key_serde, spec.value_serde))
-                self._let_go(node, table.hold_back(self.context, releasing))
+                self._let_go(node, table.hold_back(self.context, releasing, self._key_bytes(spec)))
         return self._tables[node]
 
     def end_batch(self) -> None:
@@ -178,6 +179,14 @@ class Wiring:
     def emitted_until(self, name: str) -> int:
         """How far an operator had emitted windows on close."""
         return int(self._progress.get("emitted", {}).get(name, -1))
+
+    def _key_bytes(self, spec: TopologyStore) -> Callable[[Any], bytes]:
+        """The bytes of the keys of a table's rows."""
+        store = self.stores[spec.name]
+        if isinstance(store, TableRows):
+            return store.key_bytes
+        is_windowed = spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}
+        return (WindowedSerde(spec.key_serde) if is_windowed else spec.key_serde).serialize
 
     def _store_times(self) -> Iterator[tuple[str, StoreStreamTime]]:
         """The stream times of stores whose rows live by it, under their names in the progress."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from state.errors import ConfigurationError
+from state.serdes.round_trip import as_read_from
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.aggregator import Adder, Aggregator
@@ -103,9 +104,12 @@ class StreamAggregate(TableNode):
             SessionWindows: SessionAggregation,
             SlidingWindows: SlidingWindowAggregation,
         }
+        spec = self.spec
+        as_read = wiring.guarded(self, as_read_from(f"store {spec.name}", spec.value_serde))
         return kinds.get(type(windows), WindowedAggregation)(
-            windows, aggregator, wiring.typed(self.spec.name), wiring.dropped, wiring.stream_time(self.name),
-            context=wiring.context, emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name),
+            windows, aggregator, wiring.typed(spec.name), wiring.dropped, wiring.stream_time(self.name),
+            context=wiring.context, as_read=as_read, key_bytes=wiring.guarded(self, spec.key_serde.serialize),
+            emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name),
         )  # fmt: skip
 
 
@@ -142,9 +146,9 @@ class KeyAggregation(Table[K, A]):
                 new = add(key, value, old)
                 if row.timestamp_ms > timestamp_ms:  # noqa: PLR1730 (a call costs four times as much)
                     timestamp_ms = row.timestamp_ms
-            put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
+            row = put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
             if downstream:
-                change = Change(new, old if self._sends_old_values else None)
+                change = Change(None if row is None else row.value, old if self._sends_old_values else None)
                 for forward in downstream:
                     forward(key, change, timestamp_ms)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
@@ -18,8 +19,10 @@ class ClosingIndex(Generic[K]):
     isn't emitted yet. Not thread-safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key_bytes: Callable[[K], Any] = lambda key: key) -> None:
+        """Begins empty. Windows of keys with the same bytes, and of the same times, are the same window."""
         self._windows: SortedDict = SortedDict()
+        self._key_bytes = key_bytes
 
     def __len__(self) -> int:
         return sum(len(windows) for windows in self._windows.values())
@@ -28,15 +31,14 @@ class ClosingIndex(Generic[K]):
         """Remembers a window; one that is known already stays as it is."""
         windows = self._windows.get(time_ms)
         if windows is None:
-            self._windows[time_ms] = {window: None}
-        else:
-            windows[window] = None
+            windows = self._windows[time_ms] = {}
+        windows.setdefault(self._identity(window), window)
 
     def discard(self, time_ms: int, window: Windowed[K]) -> None:
         """Forgets a window, if it is known."""
         windows = self._windows.get(time_ms)
         if windows is not None:
-            windows.pop(window, None)
+            windows.pop(self._identity(window), None)
             if not windows:
                 del self._windows[time_ms]
 
@@ -49,8 +51,11 @@ class ClosingIndex(Generic[K]):
         taken: list[Windowed[K]] = []
         while self._windows and self._windows.peekitem(0)[0] <= time_ms:
             _, windows = self._windows.popitem(0)
-            taken.extend(_in_key_order(list(windows)))
+            taken.extend(_in_key_order(list(windows.values())))
         return taken
+
+    def _identity(self, window: Windowed[K]) -> tuple[Any, int, int]:
+        return self._key_bytes(window.key), window.start_ms, window.end_ms
 
 
 def _in_key_order(windows: list[Windowed[K]]) -> list[Windowed[K]]:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-import xxhash
-
+from state.serdes.fingerprint import fingerprint
 from state.serdes.serde import BytesSerde, Serde
+from state.serdes.struct import key_serde
 from state.topology.change import Change, value_of
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
@@ -68,15 +68,18 @@ class Registration(RepartitionSink):
         super().__init__(left, right_keys, MessageSerde(), named=f"{named}-registration", kind="registration")
         self.replayable = False
         self._foreign_key = foreign_key
-        self.left_keys, self._left_values = serdes
+        self.left_keys, self._left_values = key_serde(serdes[0]), serdes[1]
         self._keeps_unmatched = keeps_unmatched
         self.response_topic = ""
         left.require_rows()
 
     def digest(self, wiring: Wiring) -> Callable[[Any], bytes]:
         """A function that makes the digest which identifies a version of a left row."""
-        serialize = wiring.guarded(self, self._left_values.serialize)
-        return lambda value: NO_ROW if value is None else xxhash.xxh3_64_digest(serialize(value))
+
+        def digest(value: Any) -> bytes:
+            return NO_ROW if value is None else fingerprint(value, self._left_values)
+
+        return wiring.guarded(self, digest)
 
     def realise(self, wiring: Wiring) -> None:
         """Subscribes to the left table."""
@@ -86,6 +89,8 @@ class Registration(RepartitionSink):
         answers, context = wiring.outputs_to(self.response_topic), wiring.context
         foreign_key_of, digest_of = wiring.guarded(self, self._foreign_key), self.digest(wiring)
         encode_key = wiring.guarded(self, self.left_keys.serialize)
+        # Keys may be equal in Python and not on the other side.
+        key_bytes = wiring.guarded(self, self.key_serde.serialize)
 
         def named(value: Any) -> Any:
             return None if value is None else foreign_key_of(value)
@@ -93,7 +98,8 @@ class Registration(RepartitionSink):
         def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
             old, new = named(change.old), named(change.new)
             digest, left_key = digest_of(change.new), encode_key(key)
-            for foreign_key, ask in self._asked(old, new, change):
+            stays = old is not None and new is not None and key_bytes(old) == key_bytes(new)
+            for foreign_key, ask in self._asked(old, new, change, stays=stays):
                 if foreign_key is not None:
                     push(foreign_key, Message(ask, digest, left_key), timestamp_ms)
                     continue
@@ -105,12 +111,12 @@ class Registration(RepartitionSink):
 
         table.subscribe(on_change)
 
-    def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Instruction]]:
+    def _asked(self, old: Any, new: Any, change: Change[Any], *, stays: bool) -> list[tuple[Any, Instruction]]:
         if change.new is None and change.old is None:
             return []
         if new is None and old is not None and not self._keeps_unmatched:
             return [(old, Instruction.FORGET_AND_ANSWER)]
-        forget = [] if old is None or old == new else [(old, Instruction.FORGET)]
+        forget = [] if old is None or stays else [(old, Instruction.FORGET)]
         return [*forget, (new, Instruction.ANSWER)]
 
 

@@ -48,7 +48,8 @@ class GroupTableSink(RepartitionSink):
         (push,) = self.wire(wiring)
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
-        table.subscribe(regrouping(wiring.guarded(self, self._selector, _pair_or_none), push))
+        selector = wiring.guarded(self, self._selector, _pair_or_none)
+        table.subscribe(regrouping(selector, push, wiring.guarded(self, self.key_serde.serialize)))
 
 
 class GroupedTableAggregate(TableNode):
@@ -125,8 +126,11 @@ class TableAggregation(Table[K, A], Generic[K, V, A]):
         return self._aggregator.add(key, change.new, self._aggregator.initialize() if aggregate is None else aggregate)
 
 
-def regrouping(selector: Selector, forward: Forward[Any, Any]) -> Forward[Any, Any]:
-    """A function that takes a table's changes and forwards them under the keys of their groups."""
+def regrouping(selector: Selector, forward: Forward[Any, Any], key_bytes: Callable[[Any], bytes]) -> Forward[Any, Any]:
+    """A function that takes a table's changes and forwards them under the keys of their groups.
+
+    Groups are the same if their keys have the same bytes.
+    """
 
     def select(key: Any, value: Any) -> tuple[Any, Any] | None:
         pair = None if value is None else selector(key, value)
@@ -134,7 +138,7 @@ def regrouping(selector: Selector, forward: Forward[Any, Any]) -> Forward[Any, A
 
     def regroup(key: Any, change: Change[Any], timestamp_ms: int) -> None:
         old, new = select(key, change.old), select(key, change.new)
-        if old is not None and new is not None and old[0] == new[0]:
+        if old is not None and new is not None and key_bytes(old[0]) == key_bytes(new[0]):
             # One change, so that nobody sees the group without the row in between.
             forward(new[0], Change(new[1], old[1]), timestamp_ms)
             return

@@ -6,6 +6,7 @@ from typing import Any
 
 from state.names import checked_name
 from state.serdes.serde import Serde
+from state.serdes.struct import key_serde
 from state.topology.functions import Push
 from state.topology.node import GraphNode, ancestors, derived_name, descendants
 from state.topology.operators.source import Source
@@ -32,7 +33,7 @@ class RepartitionSink(Sink):
         self.forced_topic = topic is not None
         self.automatic = False
         self.topic = checked_name(topic or _topic(self.graph.app, name))
-        self.key_serde = keys
+        self.key_serde = key_serde(keys)
         self.value_serde = values
         self.keeps_null_keys = False
         self.source = RepartitionSource(self, name)

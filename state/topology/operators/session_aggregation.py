@@ -66,6 +66,7 @@ class SessionAggregation(StreamAggregation[K, V, A]):
         self._replace(session, self._aggregator.add(session, value, aggregate), old=old)
 
     def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
+        aggregate = self._as_read(session, aggregate)
         if self._on_close:
             remember = self._closing.discard if aggregate is None else self._closing.add
             remember(session.end_ms, session)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from state.errors import ConfigurationError
+from state.serdes.round_trip import as_read_from
 from state.serdes.serde import Serde
+from state.serdes.struct import key_serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedKeyValueStore
 from state.topology.change import Change, value_of
@@ -34,7 +37,7 @@ class Source(GraphNode):
     ) -> None:  # fmt: skip
         super().__init__(graph, topic, named=named, replayable=True)
         self.topic = topic
-        self.key_serde = keys
+        self.key_serde = key_serde(keys)
         self.value_serde = values
         self.check = check
         self.timestamps = timestamps
@@ -100,7 +103,8 @@ class TableSource(TableNode):
         if self._spec is None:
             return SourceTable(None, wiring.dropped)
         if self._spec.kind is StoreKind.VERSIONED:
-            return VersionedTable(wiring.typed(self._spec.name), wiring.dropped)
+            as_read = wiring.guarded(self, as_read_from(f"store {self._spec.name}", self._spec.value_serde))
+            return VersionedTable(wiring.typed(self._spec.name), wiring.dropped, as_read)
         return SourceTable(wiring.rows(self._spec), wiring.dropped)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
@@ -171,9 +175,15 @@ class VersionedTable(Table[K, V]):
     older than the history is left out and counted.
     """
 
-    def __init__(self, store: VersionedKeyValueStore[K, V], dropped: DroppedRecords) -> None:
+    def __init__(
+        self,
+        store: VersionedKeyValueStore[K, V],
+        dropped: DroppedRecords,
+        as_read: Callable[[Any, V | None], V | None] = lambda _, value: value,
+    ) -> None:
         super().__init__()
         self._store = store
+        self._as_read = as_read
         self.dropped = dropped
 
     def upsert(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
@@ -181,6 +191,7 @@ class VersionedTable(Table[K, V]):
         if key is None:
             self.dropped.drop(DropReason.NULL_KEY)
             return
+        value = self._as_read(key, value)
         old = self._store.get(key) if self._sends_old_values else None
         valid_to_ms = self._store.put(key, value, timestamp_ms)
         if valid_to_ms == NOT_PUT_MS:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from state.serdes.serde import BytesSerde, Serde
+from state.serdes.struct import key_serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.guards import Shape
@@ -170,7 +171,7 @@ class Sink(GraphNode):
     ) -> None:
         super().__init__(parent.graph, "to", (parent,), named=named, replayable=True)
         self.topic = topic
-        self.key_serde = keys
+        self.key_serde = key_serde(keys)
         self.value_serde = values
         self.keeps_null_keys = True
 

@@ -13,7 +13,9 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from state.serdes.round_trip import as_read_from
 from state.serdes.serde import BytesSerde, Serde
+from state.serdes.struct import key_serde
 from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
@@ -38,8 +40,8 @@ class StreamJoin(GraphNode):
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
         self.joiner = joiner
         self.windows = windows
-        self._keys = keys
-        self._values = values
+        self._keys = key_serde(keys)
+        self.values = values
         self.alone = alone
         base = store.name if store is not None and store.name is not None else self.name
         self._buffers = [
@@ -65,7 +67,7 @@ class StreamJoin(GraphNode):
         """What takes records of one side that have waited in vain."""
         return wiring.guards.releasing(
             self.name, lambda key, value, timestamp_ms: emit_alone(key, value, timestamp_ms, is_left),
-            encoder(self._keys, self._values[0 if is_left else 1]),
+            encoder(self._keys, self.values[0 if is_left else 1]),
         )  # fmt: skip
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
@@ -73,7 +75,7 @@ class StreamJoin(GraphNode):
         left, right = (wiring.typed(spec.name) for spec in self._buffers)
         waiting = None
         if self._waits:
-            keys, left_values, right_values = (wiring.serde(self, serde) for serde in (self._keys, *self._values))
+            keys, left_values, right_values = (wiring.serde(self, serde) for serde in (self._keys, *self.values))
             waiting = Waiting(wiring.typed(self.stores[-1].name), self.windows, keys, (left_values, right_values))
         sides = [
             Side(wiring, self, own, other, waiting, is_left=is_left)
@@ -95,6 +97,8 @@ class Side:
         self._joiner, self._windows = wiring.guarded(join, join.joiner), join.windows
         self._let_go = [join.released(wiring, self._emit_alone, is_left=left) for left in (False, True)]
         self._own, self._other = own, other
+        side, serde = ("left", join.values[0]) if is_left else ("right", join.values[1])
+        self._as_read = wiring.guarded(join, as_read_from(f"{join.name}, {side} side", serde))
         self._waiting = waiting
         self._is_left = is_left
         self._may_be_alone = join.alone[0 if is_left else 1]
@@ -108,6 +112,7 @@ class Side:
         if key is None:
             self._emit_alone(key, value, timestamp_ms, self._is_left)
             return
+        value = self._as_read(key, value)
         now_ms = self._time.observe(timestamp_ms)
         if self._waiting is not None and now_ms > self._waiting.next_close_ms:
             self._release(self._waiting.take_closed(now_ms))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
+from state.serdes.struct import key_serde
 from state.stores.record_context import Header, Origin, RecordContext
 from state.topology.dropped_records import DropReason
 from state.topology.forks import Meeting
@@ -42,7 +43,7 @@ class StreamTableJoin(GraphNode):
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream, table), named=named, copartitioned=True)
         self._joiner = joiner
-        self._serdes = serdes
+        self._serdes = key_serde(serdes[0]), serdes[1]
         self._keeps_unmatched = keeps_unmatched
         self._grace_ms = grace_ms
         table.require_rows()

@@ -18,7 +18,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
+from state.serdes.round_trip import as_read_from
 from state.serdes.serde import BytesSerde, Serde
+from state.serdes.struct import key_serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import RecordContext
 from state.topology.change import Change, Forward
@@ -127,7 +129,7 @@ class Suppress(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, "suppress", (parent,), named=named)
         self._suppressed = suppressed
-        self._keys, self._values = serdes
+        self._keys, self._values = key_serde(serdes[0]), serdes[1]
         self._windowed = windowed
         parent.require_rows()
         keys, waiting = BytesSerde(), BufferedSerde(self._keys, self._values, windowed=windowed)
@@ -155,7 +157,10 @@ class Suppress(TableNode):
 
         wiring.saves.append(save)
         parent, stream_time = wiring.table(self.parents[0]), wiring.stream_time(self.name)
-        table: SuppressedTable[Any, Any] = SuppressedTable(parent, self._suppressed, buffer, stream_time, context)
+        as_read = wiring.guarded(self, as_read_from(f"store {self._spec.name}", self._values))
+        table: SuppressedTable[Any, Any] = SuppressedTable(
+            parent, self._suppressed, buffer, stream_time, context, as_read=as_read
+        )
         table.release_by(partial(wiring.guards.releasing, self.name, encode=encoder(self._keys, self._values)))
         return table
 
@@ -168,7 +173,7 @@ class SuppressedTable(Table[K, V]):
 
     def __init__(
         self, parent: Table[K, V], suppressed: Suppressed[K], buffer: TimeOrderedBuffer[K, V], stream_time: StreamTime,
-        context: RecordContext,
+        context: RecordContext, *, as_read: Callable[[Any, V | None], V | None] = lambda _, value: value,
     ) -> None:  # fmt: skip
         """Subscribes to `parent`.
 
@@ -178,6 +183,7 @@ class SuppressedTable(Table[K, V]):
             buffer: what waits.
             stream_time: that of the changes so far.
             context: the record under way. A change goes out with the headers of the record that made it.
+            as_read: `as_read(key, value)` is the value as the buffer will give it.
         """
         super().__init__()
         self._parent = parent
@@ -185,6 +191,7 @@ class SuppressedTable(Table[K, V]):
         self._buffer = buffer
         self._stream_time = stream_time
         self._context = context
+        self._as_read = as_read
         self._sends_old_values = parent.enable_sending_old_values()
         self._release: Forward[K, V] = self._forward
         parent.subscribe(self._on_change)
@@ -205,6 +212,7 @@ class SuppressedTable(Table[K, V]):
 
     def _on_change(self, key: K, change: Change[V], timestamp_ms: int) -> None:
         buffer = self._buffer
+        change = Change(self._as_read(key, change.new), self._as_read(key, change.old))
         now_ms = self._stream_time.observe(timestamp_ms)
         headers = self._context.headers
         buffer.put(self._suppressed.due_ms(key, timestamp_ms), key, change, timestamp_ms, headers)

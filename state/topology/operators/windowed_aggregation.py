@@ -41,6 +41,8 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         stream_time: StreamTime,
         *,
         context: RecordContext,
+        as_read: Callable[[Any, A | None], A | None] = lambda _, aggregate: aggregate,
+        key_bytes: Callable[[K], Any] = lambda key: key,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
         emitted_until_ms: int = NOTHING_EMITTED_MS,
     ) -> None:
@@ -53,6 +55,8 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
             dropped: counts what is left out.
             stream_time: how far the records have come.
             context: the record under way. It does not make the windows that it closes: they go out without headers.
+            as_read: `as_read(key, aggregate)` is the aggregate as the store will give it.
+            key_bytes: what tells keys apart.
             emit: on every update, or once when a window closes.
             emitted_until_ms: `emitted_until_ms` of the task before: what it emitted isn't emitted again.
         """
@@ -62,10 +66,11 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         self._context = context
         self._aggregator = aggregator
         self._store = store
+        self._as_read = as_read
         self.dropped = dropped
         self._on_close = emit is EmitStrategy.ON_WINDOW_CLOSE
         self._emitted_until_ms = emitted_until_ms
-        self._closing: ClosingIndex[K] = ClosingIndex()
+        self._closing: ClosingIndex[K] = ClosingIndex(key_bytes)
         self._release: Forward[Windowed[K], A] = self._forward
         if self._on_close:
             self._read_rows()
@@ -156,6 +161,7 @@ class WindowedTable(StreamAggregation[K, V, A]):
         self._put(windowed, self._aggregator.add(windowed, value, aggregate), newest_ms, old=old)
 
     def _put(self, key: Windowed[K], aggregate: A | None, timestamp_ms: int, *, old: A | None) -> None:
+        aggregate = self._as_read(key, aggregate)
         row = None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms)
         if self._on_close:
             self._closing.add(key.start_ms, key)

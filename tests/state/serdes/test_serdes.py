@@ -59,7 +59,7 @@ def test_json_round_trips(value: Any) -> None:
     "value",
     [
         object(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.date(2026, 1, 1), {0: 1}, (1, 2), [(1,)], {1, 2}, b"bytes",
-        float("nan"), [float("inf")], uuid.UUID(int=1), Colour.RED, 2**64, "\ud800", ValueAndTimestamp("v", 1),
+        float("nan"), [float("inf")], uuid.UUID(int=1), Colour.RED, "\ud800", ValueAndTimestamp("v", 1),
     ],
     ids=repr,
 )  # fmt: skip

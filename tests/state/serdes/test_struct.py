@@ -78,7 +78,7 @@ NAN, INFINITY = float("nan"), float("inf")
     ],
 )
 def test_a_float_that_is_no_number_is_refused_and_not_written_as_null(type_: Any, value: object) -> None:
-    with pytest.raises(SerializationError, match=r"(nan|inf) is not a JSON number"):
+    with pytest.raises(SerializationError, match="read back"):
         StructSerde(type_).serialize(value)
 
 

@@ -65,5 +65,5 @@ def grouped(
     """The groups of a table, without the topic between."""
     table: TableAggregation[Any, Any, Any] = TableAggregation(aggregator, store)
     parent.enable_sending_old_values(force=True)
-    parent.subscribe(regrouping(selector, table.on_change))
+    parent.subscribe(regrouping(selector, table.on_change, lambda key: key))
     return table
