@@ -8,7 +8,7 @@ from uuid import UUID
 
 from state.serdes.json import JsonSerde
 from state.serdes.serde import Serde
-from state.serdes.struct import StructSerde
+from state.serdes.struct import KeySerde, StructSerde
 
 _IN_ORDER = (date, UUID)
 
@@ -22,6 +22,6 @@ def keeps_order(serde: Serde[Any], key: Any = None) -> bool:
         serde: of the keys.
         key: an end of the range; None if it is open.
     """
-    if isinstance(serde, StructSerde):
-        return serde.type in _IN_ORDER
-    return key is None or not isinstance(serde, JsonSerde) or isinstance(key, str)
+    if isinstance(serde, JsonSerde) or (isinstance(serde, KeySerde) and serde.type is Any):
+        return key is None or isinstance(key, str)
+    return not isinstance(serde, StructSerde) or serde.type in _IN_ORDER
