@@ -8,10 +8,9 @@ from types import UnionType
 from typing import Any, TypeVar, overload
 
 from state.errors import ConfigurationError
-from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
 from state.topology.failures import OnError
-from state.topology.functions import Check, TimestampExtractor, without_none
+from state.topology.functions import Check, TimestampExtractor, Type, without_none
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
 from state.topology.ktable import GlobalTable, KTable
@@ -40,13 +39,13 @@ class StreamsBuilder:
 
     @overload
     def stream(
-        self, topic: str, values: type[V] | Serde[V], *, check: Check[str, V] | None = None,
+        self, topic: str, values: Type[V], *, check: Check[str, V] | None = None,
         timestamps: TimestampExtractor[str, V] | None = None, named: str | None = None,
     ) -> KStream[str, V]: ...  # fmt: skip
 
     @overload
     def stream(
-        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], check: Check[K, V] | None = None,
+        self, topic: str, values: Type[V], *, keys: Type[K], check: Check[K, V] | None = None,
         timestamps: TimestampExtractor[K, V] | None = None, named: str | None = None,
     ) -> KStream[K, V]: ...  # fmt: skip
 
@@ -89,12 +88,12 @@ class StreamsBuilder:
 
     @overload
     def table(
-        self, topic: str, values: type[V] | Serde[V], *, store: str | Store[V] | None = None, named: str | None = None
+        self, topic: str, values: Type[V], *, store: str | Store[V] | None = None, named: str | None = None
     ) -> KTable[str, V]: ...
 
     @overload
     def table(
-        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K],
+        self, topic: str, values: Type[V], *, keys: Type[K],
         store: str | Store[V] | None = None, named: str | None = None,
     ) -> KTable[K, V]: ...  # fmt: skip
 
@@ -108,12 +107,12 @@ class StreamsBuilder:
 
     @overload
     def global_table(
-        self, topic: str, values: type[V] | Serde[V], *, store: str | Store[V] | None = None
+        self, topic: str, values: Type[V], *, store: str | Store[V] | None = None
     ) -> GlobalTable[str, V]: ...
 
     @overload
     def global_table(
-        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], store: str | Store[V] | None = None
+        self, topic: str, values: Type[V], *, keys: Type[K], store: str | Store[V] | None = None
     ) -> GlobalTable[K, V]: ...
 
     def global_table(self, topic: str, values: Any, *, keys: Any = str, store: Any = None) -> GlobalTable[Any, Any]:

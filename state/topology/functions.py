@@ -39,11 +39,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 W = TypeVar("W")
 R = TypeVar("R")
-Type = type[W] | Serde[W]
-"""What keys or values are: a type, or the serde that writes them."""
+Type = type[W] | Serde[W] | types.UnionType
+"""What keys or values are: a type, a union, or the serde that writes them."""
 ValueMapper = Callable[[V], R | None] | WithKey[Callable[[K, V], R | None]]
 """A mapper's None is a tombstone."""
-Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
+Joiner = Callable[[V, W], R | None] | WithKey[Callable[[K, V, W], R | None]]
+"""A joiner's None is a tombstone."""
 
 
 Check = Callable[[K | None, V | None, int], object]

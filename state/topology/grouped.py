@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
@@ -19,7 +19,14 @@ from state.topology.operators.aggregate import StreamAggregate
 from state.topology.operators.grouped_table import GroupedTableAggregate
 from state.topology.signatures import check_function, check_kind
 from state.topology.store import Store, options_of
-from state.topology.windows import EmitStrategy, SessionWindows, Windows
+from state.topology.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,8 +36,6 @@ W = TypeVar("W")
 
 Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
 """`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
-GroupAdder = Adder[A, V, K] | WithWindow[Callable[[G, A, V], A | None]]
-"""An adder of groups: in windows, `with_window(adder)` gets the windowed key, too."""
 Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
 """`merger(earlier, later)` joins the aggregates of two sessions."""
 AnyStore = str | Store[A] | None
@@ -104,10 +109,29 @@ class _Groups(_Folding[K], Generic[G, K, V]):
         check_function(self._operator("reduce", named), "reducer(aggregate, value)", reducer)
         return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
 
+    # A form of the adder each: a type checker that is offered several at once infers nothing for a lambda.
+
+    @overload
     def aggregate(
-        self, initialize: Callable[[], A], adder: GroupAdder[A, V, K, G], merger: Merger[A, K] | None = None,
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], merger: Merger[A, K] | None = None,
         *, store: AnyStore[A] = None, named: str | None = None,
-    ) -> KTable[G, A]:  # fmt: skip
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithKey[Callable[[K, A, V], A | None]],
+        merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithWindow[Callable[[G, A, V], A | None]],
+        merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, merger: Any = None, *, store: Any = None, named: str | None = None
+    ) -> KTable[G, Any]:
         """Folds the values of each group into an aggregate.
 
         Args:
@@ -127,18 +151,33 @@ class KGroupedStream(_Groups[K, K, V], Generic[K, V]):
     def __init__(self, node: GraphNode, serdes: Serdes) -> None:
         super().__init__([node], serdes)
 
+    @overload
+    def windowed_by(self, windows: SessionWindows, *, emit: EmitStrategy = ...) -> SessionStream[K, V]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows, *, emit: EmitStrategy = ...
+    ) -> WindowedStream[K, V]: ...
+
     def windowed_by(
         self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
-    ) -> WindowedStream[K, V]:
+    ) -> WindowedStream[K, V] | SessionStream[K, V]:
         """The records of each key and window.
 
         Args:
             windows: `tumbling(...)`, `hopping(...)`, `sliding(...)` or `sessions(...)`.
             emit: on every update, or once when a window closes.
         """
-        return WindowedStream(self._nodes, self._serdes, *_checked_windows(self._nodes, windows, emit))
+        kind = SessionStream if isinstance(windows, SessionWindows) else WindowedStream
+        return kind(self._nodes, self._serdes, *_checked_windows(self._nodes, windows, emit))
 
-    def cogroup(self, adder: Adder[A, V, K]) -> CogroupedStream[K, A]:
+    @overload
+    def cogroup(self, adder: Callable[[A, V], A | None]) -> CogroupedStream[K, A]: ...
+
+    @overload
+    def cogroup(self, adder: WithKey[Callable[[K, A, V], A | None]]) -> CogroupedStream[K, A]: ...
+
+    def cogroup(self, adder: Any) -> CogroupedStream[K, Any]:
         """Starts an aggregate of several streams. `adder` adds the values of this one.
 
         Raises:
@@ -152,6 +191,34 @@ class WindowedStream(_Groups[Windowed[K], K, V], Generic[K, V]):
     """The records of each key and window. Late ones are left out and counted."""
 
 
+class SessionStream(_Groups[Windowed[K], K, V], Generic[K, V]):
+    """The records of each key and session. Late ones are left out and counted."""
+
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], merger: Merger[A, K],
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithKey[Callable[[K, A, V], A | None]], merger: Merger[A, K],
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithWindow[Callable[[Windowed[K], A, V], A | None]],
+        merger: Merger[A, K], *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, merger: Any = None, *, store: Any = None, named: str | None = None
+    ) -> KTable[Windowed[K], Any]:
+        """As of other windows; `merger(earlier, later)` joins the aggregates of two sessions that become one."""
+        return self._aggregate(initialize, [adder], merger, store, named)
+
+
 class CogroupedStream(Generic[K, A]):
     """Several grouped streams on their way into one aggregate."""
 
@@ -159,7 +226,15 @@ class CogroupedStream(Generic[K, A]):
         self._parts = parts
         self._serdes = serdes
 
-    def cogroup(self, other: KGroupedStream[K, W], adder: Adder[A, W, K]) -> CogroupedStream[K, A]:
+    @overload
+    def cogroup(self, other: KGroupedStream[K, W], adder: Callable[[A, W], A | None]) -> CogroupedStream[K, A]: ...
+
+    @overload
+    def cogroup(
+        self, other: KGroupedStream[K, W], adder: WithKey[Callable[[K, A, W], A | None]]
+    ) -> CogroupedStream[K, A]: ...
+
+    def cogroup(self, other: KGroupedStream[K, W], adder: Any) -> CogroupedStream[K, A]:
         """Adds another stream. `adder` adds its values.
 
         Raises:
@@ -229,10 +304,21 @@ class KGroupedTable(Generic[K, V]):
         self._check("reduce", named, adder, subtractor)
         return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
 
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], subtractor: Callable[[A, V], A | None], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    @overload
     def aggregate(
         self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
         store: AnyStore[A] = None, named: str | None = None,
-    ) -> KTable[K, A]:  # fmt: skip
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, subtractor: Any, *, store: Any = None, named: str | None = None
+    ) -> KTable[K, Any]:
         """Folds the values of each group into an aggregate. A change subtracts the old value, then adds the new.
 
         Args:

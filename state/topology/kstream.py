@@ -33,7 +33,7 @@ from state.topology.operators.stateless import Branch, Kind, Merge, Sink, Split,
 from state.topology.operators.stream_join import StreamJoin
 from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
 from state.topology.signatures import check_function, check_kind, check_processor
-from state.topology.store import Store, milliseconds, options_of
+from state.topology.store import Store, milliseconds, name_of, options_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -173,15 +173,15 @@ class KStream(Generic[K, V]):
         return KTable(node, stream.serdes)
 
     def process(
-        self, factory: Callable[[], Processor[K, V, K2, V2]], *, stores: Sequence[str] = (),
+        self, factory: Callable[[], Processor[K, V, K2, V2]], *, stores: Sequence[str | Store[Any]] = (),
         keys: Type[K2] | None = None, values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K2, V2]:  # fmt: skip
         """Runs a processor of your own.
 
         Args:
             factory: makes the processor; called once for each task.
-            stores: names of stores of `StreamsBuilder.add_store` that the processor uses. If it has any, records whose
-                key has changed are repartitioned first.
+            stores: stores of `StreamsBuilder.add_store` that the processor uses, or their names. If it has any, records
+                whose key has changed are repartitioned first.
             keys: the type of the keys that it forwards, or a serde; text if it is not given.
             values: the type of the values that it forwards, or a serde.
             named: the operator's name.
@@ -193,7 +193,7 @@ class KStream(Generic[K, V]):
         return KStream(node, serdes, rekeyed=True)
 
     def process_values(
-        self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str] = (),
+        self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str | Store[Any]] = (),
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K, V2]:  # fmt: skip
         """As `process`, for a processor that keeps the key of each record."""
@@ -357,8 +357,8 @@ class KStream(Generic[K, V]):
     def _check_process(self, kind: str, factory: Any, stores: Any, named: str | None) -> None:
         operator = self._operator(kind, named)
         check_processor(operator, factory)
-        if isinstance(stores, str):
-            msg = f"{operator}: stores= takes a list of names: [{stores!r}]"
+        if isinstance(stores, str | Store):
+            msg = f"{operator}: stores= takes a list: stores=[{name_of(stores)!r}]"
             raise ConfigurationError(msg)
         self._calls()
 

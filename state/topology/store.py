@@ -96,6 +96,19 @@ def options_of(store: object) -> Store[Any] | None:
     return Store(store)
 
 
+def name_of(store: str | Store[Any]) -> str:
+    """The name of a store of `add_store`, which is given by it or by the store itself.
+
+    Raises:
+        ConfigurationError: it is neither, or has no name.
+    """
+    name = store.name if isinstance(store, Store) else store
+    if not isinstance(name, str):
+        msg = f"a processor's store is given by its name or as the Store(...) of add_store, not {store!r:.60}"
+        raise ConfigurationError(msg)
+    return name
+
+
 def milliseconds(time: object, what: str) -> int:
     """A time in whole milliseconds; 0 for None.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
-from state.errors import RejectedRecordError, UnknownStoreError
+from state.errors import ConfigurationError, RejectedRecordError, UnknownStoreError
+from state.stores.key_value import KeyValueStore
+from state.stores.layers import StateStore
 from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
 from state.topology.event_time import epoch_ms
@@ -13,6 +15,7 @@ from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
 from state.topology.node import GraphNode
 from state.topology.signatures import check_methods
+from state.topology.store import Store, name_of
 from state.topology.timers import TimeKind, Timer
 from state.topology.wiring import Wiring, encoder
 
@@ -20,6 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+S = TypeVar("S", bound=StateStore[Any, Any])
 K_contra = TypeVar("K_contra", contravariant=True)
 V_contra = TypeVar("V_contra", contravariant=True)
 
@@ -59,8 +63,8 @@ class ProcessorContext(Generic[K2, V2]):
         """The greatest timestamp that the task has seen before this record, -1 if none."""
         return self._wiring.stream_time("task").now_ms
 
-    def forward(self, key: K2, value: V2, timestamp_ms: int | None = None) -> None:
-        """Sends a record downstream, with the timestamp of the record under way unless another is given.
+    def forward(self, key: K2, value: V2 | None, timestamp_ms: int | None = None) -> None:
+        """Sends a record or a tombstone downstream. Its timestamp is that of the record under way, or `timestamp_ms`.
 
         Raises:
             InvalidTimestampError: the timestamp is none; see `epoch_ms`.
@@ -84,14 +88,34 @@ class ProcessorContext(Generic[K2, V2]):
         """Counts the record under way as left out."""
         self._wiring.dropped.drop(reason)
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, store: str) -> Any: ...
+
+    @overload
+    def store(self, store: Store[V]) -> KeyValueStore[Any, V]: ...
+
+    @overload
+    def store(self, store: str | Store[Any], kind: type[S]) -> S: ...
+
+    def store(self, store: str | Store[Any], kind: type[Any] | None = None) -> Any:
         """A store that was named in `process(stores=...)`.
+
+        Args:
+            store: its name, or what was given to `add_store`: a type checker then knows the rows.
+            kind: the class of a store that is not key-value, such as `WindowStore`: a type checker then knows it.
 
         Raises:
             UnknownStoreError: it was not named there.
+            ConfigurationError: it is of another kind.
         """
+        name = name_of(store)
         self._node.require(name)
-        return self._wiring.typed(name)
+        found = self._wiring.typed(name)
+        wanted = KeyValueStore if kind is None and isinstance(store, Store) else kind
+        if wanted is not None and not isinstance(found, wanted):
+            msg = f"store {name} is a {type(found).__name__}: ask for store({name!r}, {type(found).__name__})"
+            raise ConfigurationError(msg)
+        return found
 
     def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
         """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time."""
@@ -116,14 +140,14 @@ class Process(GraphNode):
     """A processor in a topology."""
 
     def __init__(
-        self, parent: GraphNode, factory: Callable[[], Processor[Any, Any, Any, Any]], stores: Sequence[str],
-        *, serdes: Serdes, named: str | None, fixes_key: bool,
+        self, parent: GraphNode, factory: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: Sequence[str | Store[Any]], *, serdes: Serdes, named: str | None, fixes_key: bool,
     ) -> None:  # fmt: skip
         super().__init__(
             parent.graph, "process-values" if fixes_key else "process", (parent,), named=named,
             copartitioned=bool(stores),
         )  # fmt: skip
-        self.store_names = list(stores)
+        self.store_names = [name_of(store) for store in stores]
         self._factory = factory
         self.encode = encoder(*serdes)
 

@@ -290,9 +290,9 @@ def test_options_as_text() -> None:
     windowed = groups.windowed_by(tumbling(MINUTE), emit=emits)
     windowed.count()
     with pytest.raises(ConfigurationError, match="EmitStrategy"):
-        groups.windowed_by(tumbling(MINUTE), emit="final")  # type: ignore[arg-type]
+        groups.windowed_by(tumbling(MINUTE), emit="final")  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="tumbling"):
-        groups.windowed_by(MINUTE)  # type: ignore[arg-type]
+        groups.windowed_by(MINUTE)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="store= takes"):
         groups.count(store=5)  # type: ignore[arg-type]
     assert EmitStrategy(emits) is EmitStrategy.ON_WINDOW_CLOSE

@@ -93,7 +93,7 @@ FUNCTIONS: list[Any] = [none, one, two, three]
 
 @pytest.mark.parametrize("place", [*PLACES, *MANY])
 def test_the_number_of_arguments(place: str) -> None:
-    add, wanted = (PLACES | MANY)[place]
+    add, wanted = {**PLACES, **MANY}[place]
     add(Sides(), [none, one, two, lambda a, b, c: a][wanted])
     for count, function in enumerate(FUNCTIONS):
         if count != wanted:
@@ -188,7 +188,7 @@ def test_all_that_can_be_called_with_two_arguments_is_a_predicate(function: Any)
 
 def test_a_class_makes_the_first_aggregate() -> None:
     Sides().groups.aggregate(Total, lambda total, value: Total(total.pieces + value), store="a")
-    Sides().groups.aggregate(dict, lambda total, value: {**total, "n": value}, store="a")
+    Sides().groups.aggregate(dict, lambda total, value: total | {"n": value}, store="a")
     with pytest.raises(ConfigurationError, match="pieces"):
         Sides().groups.aggregate(Needs, lambda total, value: total, store="a")  # type: ignore[arg-type]
 
@@ -267,5 +267,8 @@ def test_processors_that_can_be_called() -> None:
 
 
 def test_names_of_stores_are_a_list() -> None:
-    with pytest.raises(ConfigurationError, match=r"stores= takes a list"):
-        Sides().stream.process(Right, stores="points")
+    for one in ("points", Store("points", int)):
+        with pytest.raises(ConfigurationError, match=r"stores= takes a list: stores=\['points'\]"):
+            Sides().stream.process(Right, stores=one)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="name"):
+        Sides().stream.process(Right, stores=[Store(values=int)])
