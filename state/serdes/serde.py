@@ -73,7 +73,9 @@ class Utf8Serde:
         try:
             return value.encode()
         except (AttributeError, UnicodeEncodeError) as error:
-            msg = f"expected text without lone surrogates, not {type(value).__name__}"
+            kind = type(value).__name__
+            way_on = f"pass keys={kind}, or values={kind}, where it is made"
+            msg = "text with lone surrogates is not UTF-8" if kind == "str" else f"expected text, not {kind}: {way_on}"
             raise SerializationError(msg) from error
 
     def deserialize(self, data: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from state.topology.node import GraphNode
+from state.topology.operators.process import Process
 from state.topology.operators.repartition import RepartitionSink, RepartitionSource
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
@@ -56,7 +57,15 @@ def _lines(sub: SubTopology) -> Iterator[str]:
         above = ", ".join(parent.name for parent in node.parents)
         if above:
             details.append(f"from {above}")
+        if _goes_nowhere(node):
+            details.append("its records go nowhere")
         yield f"  {node.name} ({node.kind if node.parents else 'source'}): {'; '.join(details)}"
+
+
+def _goes_nowhere(node: GraphNode) -> bool:
+    """Whether records end here without a trace. An action or a processor may leave one."""
+    leaves_a_trace = isinstance(node, Sink | Process) or node.kind == "peek"
+    return not (node.children or node.stores or node.store_names or leaves_a_trace)
 
 
 def _topic(node: GraphNode) -> str:

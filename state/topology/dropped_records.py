@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
+from state.names import checked_name
+
 
 class DropReason(StrEnum):
-    """Why a record was left out. The values serve as metric labels."""
+    """Why an operator left a record out. Processors may have reasons of their own."""
 
     NULL_KEY = "null-key"
     NULL_VALUE = "null-value"
@@ -25,20 +27,26 @@ class DroppedRecords:
     __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(DropReason, 0)
+        self._counts: dict[str, int] = dict.fromkeys(DropReason, 0)
 
-    def drop(self, reason: DropReason) -> None:
-        """Counts one."""
+    def drop(self, reason: str) -> None:
+        """Counts one.
+
+        Raises:
+            InvalidNameError: a reason is a name, so that there are few of them.
+        """
+        if reason not in self._counts:
+            self._counts[checked_name(reason)] = 0
         self._counts[reason] += 1
 
     def add(self, other: DroppedRecords) -> None:
         """Counts all that another has counted."""
         for reason, count in other._counts.items():
-            self._counts[reason] += count
+            self._counts[reason] = self._counts.get(reason, 0) + count
 
     def clear(self) -> None:
         """Begins at 0 again."""
-        self._counts.update(dict.fromkeys(DropReason, 0))
+        self._counts = dict.fromkeys(DropReason, 0)
 
     @property
     def total(self) -> int:
@@ -46,6 +54,6 @@ class DroppedRecords:
         return sum(self._counts.values())
 
     @property
-    def by_reason(self) -> Mapping[DropReason, int]:
-        """A live, read-only view; every reason is present."""
+    def by_reason(self) -> Mapping[str, int]:
+        """A live, read-only view; every `DropReason` is present."""
         return MappingProxyType(self._counts)

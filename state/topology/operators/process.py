@@ -9,7 +9,6 @@ from state.errors import ConfigurationError, RejectedRecordError, UnknownStoreEr
 from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore
 from state.stores.record_context import Header
-from state.topology.dropped_records import DropReason
 from state.topology.event_time import epoch_ms
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
@@ -84,8 +83,15 @@ class ProcessorContext(Generic[K2, V2]):
         """
         raise RejectedRecordError(reason)
 
-    def drop(self, reason: DropReason) -> None:
-        """Counts the record under way as left out."""
+    def drop(self, reason: str) -> None:
+        """Counts the record under way as left out.
+
+        Args:
+            reason: a `DropReason`, or a name of the app's own.
+
+        Raises:
+            InvalidNameError: the name is none.
+        """
         self._wiring.dropped.drop(reason)
 
     @overload

@@ -157,3 +157,10 @@ def test_versions_outside_the_supported_ones_are_refused(data: bytes) -> None:
 def test_incomplete_versions_are_refused(serdes: Any, upgrades: Any) -> None:
     with pytest.raises(ConfigurationError):
         SchemaVersions(serdes=serdes, upgrades=upgrades)
+
+
+def test_what_is_no_text_is_refused_with_the_way_on() -> None:
+    with pytest.raises(SerializationError, match="expected text, not int: pass keys=int"):
+        Utf8Serde().serialize(5)  # type: ignore[arg-type]
+    with pytest.raises(SerializationError, match="lone surrogate"):
+        Utf8Serde().serialize("\ud800")

@@ -199,3 +199,26 @@ def test_a_description_names_operators_stores_and_topics() -> None:
     assert diagram.startswith("flowchart TD")
     assert "-. shuffle .->" in diagram
     assert '[("counts")]' in diagram
+
+
+class Storing(Processor[str, int, str, int]):
+    def init(self, context: ProcessorContext[str, int]) -> None: ...
+    def process(self, key: str, value: int, timestamp_ms: int) -> None: ...
+
+
+def test_a_description_says_which_records_go_nowhere() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        stream = streams.stream("in", int)
+        stream.filter(lambda _, value: value > 0, named="lost")
+        stream.peek(lambda _, value: value, named="seen")
+        stream.process(Storing, stores=["counts"], named="kept")
+        stream.map_values(str).to("out")
+        streams.table("unread", int)
+        streams.table("rows", int, store="rows")
+        streams.add_store(Store("counts", int))
+
+    lines = built(describe).describe().splitlines()
+    assert [line for line in lines if "nowhere" in line] == [
+        "  lost (filter): from in; its records go nowhere",
+        "  unread.table (table): from unread; its records go nowhere",
+    ]
