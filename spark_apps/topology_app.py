@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_apps.checked_table import CheckedTable
-from spark_apps.engine.slots import markers_topic, slot_name
+from spark_apps.engine.slots import markers_topic
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import fields_of
@@ -21,6 +21,7 @@ from state.topology.describe import transport
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
+from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
 from state.topology.topics import check_topics
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]
@@ -96,6 +97,17 @@ def described_with(registry: SchemaRegistry, app: str, describe: Describe, setti
     return topology
 
 
+def slots_after(spec: AppSpec, settings: AppSettings, before: Slots = NO_SLOTS) -> dict[str, list[str]]:
+    """The slots of an app's tasks at its next start, given those of its last one. An app without topology has none.
+
+    Raises:
+        ConfigurationError: its tasks can't go on with this topology.
+    """
+    if spec.describe is None:
+        return {}
+    return assigned(described(spec.name, spec.describe, settings), before)
+
+
 def kept_inside(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
     """An app's internals by name: the kinds of stores that no node serves, and the transport of repartitions."""
     stores = {spec.name: spec.kind.value for spec in logged_stores(topology) if not is_served(spec)}
@@ -138,19 +150,25 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for topic in running if topic not in topology.shuffled_topics))
 
 
-def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
-    """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle replaces."""
+def own_topics(spec: AppSpec, settings: AppSettings, slots: Slots = NO_SLOTS) -> tuple[str, ...]:
+    """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle replaces.
+
+    Args:
+        spec: the app.
+        settings: its settings.
+        slots: of its tasks; empty before its first start.
+    """
     if spec.describe is None:
         return ()
     topology = described(spec.name, spec.describe, settings)
     repartitions = sorted(topology.repartition_topics - topology.shuffled_topics)
     changelogs = changelog_topics(spec.name, topology, settings.generation).values()
-    return (*changelogs, *_markers(spec.name, topology, settings.generation), *repartitions)
+    return (*changelogs, *_markers(spec.name, topology, settings.generation, slots), *repartitions)
 
 
-def _markers(app: str, topology: Topology, generation: int) -> list[str]:
+def _markers(app: str, topology: Topology, generation: int, slots: Slots = NO_SLOTS) -> list[str]:
     running = [sub for sub in topology.sub_topologies if not sub.is_global]
-    return [markers_topic(app, generation, slot_name(sub)) for sub in running]
+    return [markers_topic(app, generation, slot_of(sub, slots)) for sub in running]
 
 
 def _internal_topics(app: str, topology: Topology, generation: int) -> list[tuple[str, str]]:

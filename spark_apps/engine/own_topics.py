@@ -9,6 +9,7 @@ from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.topology_app import changelog_topics
 from state.topology.layout import Layout
+from state.topology.slots import NO_SLOTS, Slots
 
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
@@ -30,9 +31,9 @@ class OwnTopic:
     config: Mapping[str, str]
 
 
-def own_topics_of(app: str, layout: Layout, generation: int) -> Iterator[OwnTopic]:
+def own_topics_of(app: str, layout: Layout, generation: int, slots: Slots = NO_SLOTS) -> Iterator[OwnTopic]:
     """The topics of a generation of an app: markers, repartition topics that no shuffle replaces, changelogs."""
-    for slot, count in slots_of(layout).items():
+    for slot, count in slots_of(layout, slots).items():
         yield OwnTopic(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
     for topic, count in layout.topics_to_create.items():
         yield OwnTopic(topic, count, REPARTITION_CONFIG)

@@ -1,22 +1,14 @@
-"""The names of a generation's tasks, in markers and transactional ids."""
+"""Where a generation notes what its tasks have committed."""
 
 from __future__ import annotations
 
 from state.topology.layout import Layout
-from state.topology.plan import SubTopology
+from state.topology.slots import NO_SLOTS, Slots, slot_of
 
 
-def slots_of(layout: Layout) -> dict[str, int]:
-    """The number of partitions of each sub-topology, by its slot name."""
-    return {slot_name(sub): layout.plan.tasks(sub) for sub in layout.running}
-
-
-def slot_name(sub: SubTopology) -> str:
-    """A sub-topology's name in markers and transactional ids: of the topics that it reads, the alphabetically first.
-
-    Only one sub-topology reads a topic, so operators that are added elsewhere change no name.
-    """
-    return min(source.topic for source in sub.sources)
+def slots_of(layout: Layout, slots: Slots = NO_SLOTS) -> dict[str, int]:
+    """The number of partitions of each sub-topology, by the name of its slot."""
+    return {slot_of(sub, slots): layout.plan.tasks(sub) for sub in layout.running}
 
 
 def markers_topic(app: str, generation: int, slot: str) -> str:

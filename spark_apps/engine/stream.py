@@ -58,7 +58,7 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     layout = planned(topology, topics, None if generation is None else generation.partitions)
     for serde in written_schemas(topology):
         serde.prepare()
-    for own in own_topics_of(app, layout, settings.generation):
+    for own in own_topics_of(app, layout, settings.generation, context.slots):
         topics.ensure_internal(own.name, own.partitions, own.config)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
     # As text: to measure a batch, Spark goes through all rows of a list column once per row.
@@ -170,6 +170,7 @@ class Batches:
                 producer=producer_options(settings),
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),
+            slots=context.slots,
         )
 
 

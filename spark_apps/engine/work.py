@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from spark_apps.engine.slots import markers_topic, slot_name
+from spark_apps.engine.slots import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described
@@ -16,6 +16,7 @@ from state.changelog.reader import TopicFacts
 from state.stores.record_context import Header
 from state.topology.layout import Layout
 from state.topology.plan import Plan, SubTopology
+from state.topology.slots import Slots, slot_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class AppWork:
         global_topics: by the store of a global table, the topic that it is read from.
         schema_versions: by store, the version of the values that are written.
         writer: the settings that its tasks write with.
+        slots: of its tasks, as the claim on its checkpoint has them.
     """
 
     app: str
@@ -43,6 +45,7 @@ class AppWork:
     global_topics: Mapping[str, TopicFacts]
     schema_versions: Mapping[str, int]
     writer: WriterPlan
+    slots: Slots = field(default_factory=dict)
 
     def layout(self) -> Layout:
         """The app's tasks."""
@@ -50,7 +53,7 @@ class AppWork:
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
         """A task's transactional id and the place of its marker."""
-        name, generation = slot_name(sub), self.settings.generation
+        name, generation = slot_of(sub, self.slots), self.settings.generation
         return Slot(
             name=f"{self.app}-gen-{generation}-{name}-{partition}",
             markers=markers_topic(self.app, generation, name),
@@ -65,7 +68,7 @@ class AppWork:
 
     def store_dir(self, sub: SubTopology, partition: int) -> Path:
         """Where a task keeps its local stores."""
-        return self.store_root / slot_name(sub) / str(partition)
+        return self.store_root / slot_of(sub, self.slots) / str(partition)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ It is read from the markers of the live generation's tasks. The new generation's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from spark_apps.engine.markers import Marker
-from spark_apps.engine.slots import markers_topic, slots_of
+from spark_apps.engine.slots import markers_topic
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.bounded_reader import read_topic
 from state.kafka.connection import Kafka
@@ -24,7 +24,7 @@ Progress = Mapping[int, bytes]
 
 
 def live_progress(
-    kafka: Kafka, app: str, generation: int, layout: Layout, *, query_id: str, batch_id: int
+    kafka: Kafka, app: str, generation: int, slots: Iterable[str], *, query_id: str, batch_id: int
 ) -> dict[str, Progress]:
     """The progress of a generation's tasks after a batch, by slot name.
 
@@ -32,7 +32,7 @@ def live_progress(
         NotesGoneError: a task has only markers of later batches.
     """
     found: dict[str, Progress] = {}
-    for slot in slots_of(layout):
+    for slot in slots:
         newest: dict[int, Marker | None] = {}
         for message in read_topic(kafka, markers_topic(app, generation, slot)):
             marker, partition = Marker.decode(message.value() or b""), message.partition() or 0

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.markers import Marker
 from spark_apps.engine.own_topics import own_topics_of
-from spark_apps.engine.slots import markers_topic, slot_name
+from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import BatchFiles, begin_behind
@@ -64,6 +64,7 @@ from state.snapshots.delta_log import newest_manifest
 from state.topology.layout import Layout
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
+from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
 from state.topology.store import StoreKind
 
 if TYPE_CHECKING:
@@ -169,6 +170,15 @@ class Seeding:
         return self._layout(self.live)
 
     @cached_property
+    def _live_slots(self) -> Slots:
+        claim = CheckpointOwner.read(self._live_checkpoint.path)
+        return assigned(self._live_layout.topology, NO_SLOTS if claim is None else claim.slots)
+
+    @cached_property
+    def _new_slots(self) -> Slots:
+        return assigned(self._new_layout.topology, NO_SLOTS)
+
+    @cached_property
     def _new_layout(self) -> Layout:
         return self._layout(self.new)
 
@@ -204,7 +214,7 @@ class Seeding:
     def _check_nothing_lost(self) -> None:
         """Refuses to copy changelogs that are known to have lost records: both generations would lack the same rows."""
         spec, settings = spec_of(self.spec, self.live), self._live_settings
-        own = own_topics(spec, settings)
+        own = own_topics(spec, settings, self._live_slots)
         missing = self._topics.missing(own)
         owner = CheckpointOwner.read(self._live_checkpoint.path)
         if owner is not None:
@@ -260,11 +270,9 @@ class Seeding:
             if batch is None or query_id is None:
                 break
             files = BatchFiles.of(checkpoint, batch.batch_id)
-            kafka, name, layout = self.settings.kafka, self.spec.name, self._live_layout
+            kafka, name, slots = self.settings.kafka, self.spec.name, slots_of(self._live_layout, self._live_slots)
             try:
-                before = live_progress(
-                    kafka, name, self.live.number, layout, query_id=query_id, batch_id=batch.batch_id
-                )
+                before = live_progress(kafka, name, self.live.number, slots, query_id=query_id, batch_id=batch.batch_id)
                 return batch, files, before
             except NotesGoneError as error:
                 gone = error
@@ -285,7 +293,8 @@ class Seeding:
             tasks = self._new_layout.plan.tasks(sub)
             moved = any(moves.get(spec.name, False) for spec in sub.stores)
             moved = moved or tasks != self._live_layout.plan.tasks(peer)
-            found[slot_name(sub)] = progress_of(before[slot_name(peer)], tasks, moved=moved)
+            reached = before[slot_of(peer, self._live_slots)]
+            found[slot_of(sub, self._new_slots)] = progress_of(reached, tasks, moved=moved)
         return found
 
     def _frames(self, spark: SparkSession, batch: CommittedBatch, moves: Mapping[str, bool]) -> Iterator[DataFrame]:
@@ -325,7 +334,7 @@ class Seeding:
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
         like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
-        for own in own_topics_of(self.spec.name, self._new_layout, self.new.number):
+        for own in own_topics_of(self.spec.name, self._new_layout, self.new.number, self._new_slots):
             live = like.get(own.name)
             self._topics.recreate(
                 own.name, own.partitions, own.config if live is None else self._topics.own_config(live)
@@ -367,7 +376,8 @@ class Seeding:
         begin_behind(checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
-        CheckpointOwner(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
+        claim = CheckpointOwner(self.spec.name, number, query_id, ids, partitions, slots=self._new_slots)
+        claim.write(checkpoint.path)
 
     def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
         failed: list[KafkaError] = []

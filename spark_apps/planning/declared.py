@@ -21,6 +21,7 @@ from state.errors import ConfigurationError
 from state.migration.contract import BY_SCHEMA, AppTopology, DeclaredStore, Description, Fields, Step
 from state.migration.plan import Plan
 from state.migration.topology import topology_changes
+from state.topology.slots import assigned
 
 
 def declared_stores(partitions: Mapping[str, int] | None = None) -> list[DeclaredStore]:
@@ -56,7 +57,7 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
             settings = AppSettings().model_copy(update={"generation": there.generation})
             topology = described(app.name, describe, settings)
             stores, repartitions = kept_inside(topology)
-            found.append(replace(there, stores=stores, repartitions=repartitions))
+            found.append(replace(there, stores=stores, repartitions=repartitions, slots=assigned(topology, {})))
     return found
 
 

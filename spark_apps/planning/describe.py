@@ -66,7 +66,7 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
             _log.warning("claim_not_read", app=app.name, error=str(error))
             continue
         if claim is not None and app.describe is not None:
-            yield app.name, AppTopology(app.name, live, made, claim.stores, claim.repartitions)
+            yield app.name, AppTopology(app.name, live, made, claim.stores, claim.repartitions, claim.slots)
 
 
 def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:

@@ -1,7 +1,8 @@
 """The owner of a checkpoint folder: a file beside the folder, written before the first start.
 
 `checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
-"repartitions"}. It is beside the folder and not in it, because Spark requires an empty folder at the first start.
+"repartitions", "slots"}. It is beside the folder and not in it, because Spark requires an empty folder at the first
+start.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import orjson
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.locations import Location, write_in_one_step
+from state.topology.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class CheckpointOwner:
         partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
         stores: By name, the kind of each store that the app keeps for itself, as of its last start.
         repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
+        slots: The names of its tasks, with what they read and store as of its last start. See `state.topology.slots`.
     """
 
     app: str
@@ -38,6 +41,7 @@ class CheckpointOwner:
     partitions: Mapping[str, int] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
     repartitions: Mapping[str, str] = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)
 
     @classmethod
     def read(cls, checkpoint_dir: Location) -> Self | None:

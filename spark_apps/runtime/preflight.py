@@ -12,10 +12,12 @@ from spark_apps.runtime.partitions import check_partitions, state_topics
 from spark_apps.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.topology_app import described, kept_inside, own_topics, read_topics
+from spark_apps.topology_app import described, kept_inside, own_topics, read_topics, slots_after
 from state.changelog.position import Position
 from state.clock import Clock
+from state.errors import ConfigurationError
 from state.kafka.access import check_login
+from state.topology.slots import NO_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,11 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
     found = topics.partition_counts(state_topics(spec, settings))
-    own = own_topics(spec, settings)
+    slots = _slots(spec, settings, checkpoint)
+    own = own_topics(spec, settings, slots)
     missing = topics.missing(own)  # the app makes them at its first start
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
-    mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings))
+    mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings), slots)
     claim = confirmed_owner(checkpoint, mine, own)
     if claim.query_id is None:
         _check_never_ran(mine, checkpoint, topics.committed_end(topic for topic in own if topic not in missing))
@@ -72,6 +75,18 @@ def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[
     if spec.describe is None:
         return {}, {}
     return kept_inside(described(spec.name, spec.describe, settings))
+
+
+def _slots(spec: AppSpec, settings: AppSettings, checkpoint: SparkCheckpoint) -> dict[str, list[str]]:
+    """The slots of the app's tasks: those of its last start, if a query of it has run."""
+    earlier = CheckpointOwner.read(checkpoint.path)
+    ran = earlier is not None and (earlier.app, earlier.generation) == (spec.name, settings.generation)
+    before = earlier.slots if ran and earlier is not None and checkpoint.query_id() is not None else NO_SLOTS
+    try:
+        return slots_after(spec, settings, before)
+    except ConfigurationError as error:
+        msg = f"{spec.name} generation {settings.generation} can't go on with this topology: {error}"
+        raise UnusableCheckpointError(msg) from error
 
 
 def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: Position) -> None:

@@ -112,15 +112,16 @@ class AppRun:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         made_with = found.claim.partitions
         context = StreamContext(
-            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with
-        )
+            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with,
+            slots=found.claim.slots,
+        )  # fmt: skip
         stream = opened(context)
         process = self._with_partitions(stream.process, checkpoint, made_with)
         barrier = DrainBarrier(self.around_batch(process))
         query = self.begin(stream, barrier, checkpoint)
         try:
             # By now the app has made its own topics.
-            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings))
+            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings, found.claim.slots))
             claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
             claim.write(checkpoint.path)
         except BaseException:

@@ -11,6 +11,7 @@ from spark_apps.runtime.sink_metrics import SinkMetrics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.kafka.clients import spark_options
+from state.topology.slots import Slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ class StreamContext:
 
     `metrics` counts what was written. `generation` is the journal's entry of the generation that runs; None if the app
     is run without regard to it. `partitions` is, by topic, the number of partitions that the app's state was made with.
+    `slots` are those of the app's tasks.
     """
 
     spec: AppSpec
@@ -39,6 +41,7 @@ class StreamContext:
     metrics: SinkMetrics = field(default_factory=SinkMetrics)
     generation: Generation | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ repository.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -112,6 +112,7 @@ class AppTopology:
         migrations: names of those that made the generation.
         stores: by name the kind of each store that no node serves.
         repartitions: by name of each repartition topic `topic`, or `shuffle` where Spark's shuffle takes its place.
+        slots: by the name of its tasks, what they read and store; see `state.topology.slots`.
     """
 
     app: str
@@ -119,6 +120,7 @@ class AppTopology:
     migrations: tuple[str, ...]
     stores: Mapping[str, str]
     repartitions: Mapping[str, str]
+    slots: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

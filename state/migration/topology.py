@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from state.errors import ConfigurationError
 from state.migration.contract import AppTopology
 from state.migration.plan import Change, Verdict
+from state.topology.slots import continued
 
 _KEEP = (
     "Is an operator above it new, or called otherwise? Then give it its old name by `named=`. Or take it out by a "
@@ -14,8 +16,8 @@ _KEEP = (
 
 
 def topology_changes(wanted: AppTopology, found: AppTopology) -> list[Change]:
-    """The change of each store that no node serves, and of each repartition topic."""
-    return [*_stores(wanted, found), *_repartitions(wanted, found)]
+    """The change of each store that no node serves, of each repartition topic, and of the tasks if they can't go on."""
+    return [*_stores(wanted, found), *_repartitions(wanted, found), *_tasks(wanted, found)]
 
 
 def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
@@ -52,3 +54,10 @@ def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
             yield Change(name, Verdict.BREAKS, (details,))
         else:
             yield Change(name, Verdict.UNCHANGED)
+
+
+def _tasks(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    try:
+        continued(wanted.slots, found.slots)
+    except ConfigurationError as error:
+        yield Change(f"tasks of {found.app}", Verdict.BREAKS, (f"{error}.",))

@@ -15,6 +15,7 @@ from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, changelog_topics, described
 from state.changelog.bounded_reader import read_topic
+from state.topology.slots import NO_SLOTS, Slots
 
 _BATCH = 1000
 
@@ -28,12 +29,14 @@ class TaskRuns:
         folder: where its local stores are.
     """
 
-    def __init__(self, app: str, describe: Describe, topic: str, broker: Broker, run_dir: Path) -> None:
+    def __init__(
+        self, app: str, describe: Describe, topic: str, broker: Broker, run_dir: Path, *, slots: Slots = NO_SLOTS
+    ) -> None:
         self._topic = topic
         self.settings = settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=run_dir)
         topics = Topics(settings.kafka)
         self._layout = layout = planned(described(app, describe, settings), topics)
-        for own in own_topics_of(app, layout, settings.generation):
+        for own in own_topics_of(app, layout, settings.generation, slots):
             topics.ensure_internal(own.name, own.partitions, own.config)
             topics._await(own.name, there=True)
         logs = facts_of(changelog_topics(app, layout.topology, settings.generation), settings)
@@ -57,6 +60,7 @@ class TaskRuns:
             global_topics={},
             schema_versions={},
             writer=writer,
+            slots=slots,
         )
         self._sub = layout.reader(topic)
         self.store = self._sub.stores[0]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from spark_apps.engine.slots import slots_of
 from spark_apps.generations import seeding as seeding_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled
@@ -25,7 +24,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.changelog.position import Position
 from state.topology import StreamsBuilder
-from state.topology.layout import Layout
 from tests.spark_apps.checkpoints import write_checkpoint
 
 NAMES, SALES = "seeded-names", "seeded-sales"
@@ -89,8 +87,8 @@ def _position(names: Iterable[str], offset: int) -> Position:
 
 @pytest.fixture(autouse=True)
 def broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def live_progress(_: object, app: str, number: int, layout: Layout, **__: object) -> dict[str, Progress]:
-        return {slot: {} for slot in slots_of(layout)}
+    def live_progress(_: object, app: str, number: int, slots: Iterable[str], **__: object) -> dict[str, Progress]:
+        return {slot: {} for slot in slots}
 
     monkeypatch.setattr(seeding_module, "Topics", PlayedTopics)
     monkeypatch.setattr(seeding_module, "new_producer", lambda *_: PlayedProducer())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from spark_apps.runtime.checkpoint_owner import owner_file
 from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
+from spark_apps.topology_app import Describe, own_topics, topology_app
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
 from state.kafka.connection import Kafka
+from state.topology import StreamsBuilder
 from tests.spark_apps.engine import topologies
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
@@ -153,3 +155,66 @@ def test_an_app_without_checkpoint_and_claim_starts_on_no_state(tmp_path: Path) 
     assert not claim.exists(), "the next start refuses, too"
     begun(tmp_path, 6, 4)
     preflight(app_named("pos"), settings, CountedTopics(counts, written=7), ManualClock())
+
+
+def counted(streams: StreamsBuilder, _: AppSettings) -> None:
+    streams.stream("purchases", int).group_by_key().count(store="points")
+
+
+def counted_and_joined(streams: StreamsBuilder, settings: AppSettings) -> None:
+    counted(streams, settings)
+    names = streams.table("customers", str, store="customers")
+    streams.stream("purchases", int).join(names, lambda number, name: f"{number} {name}", values=str).to("joined")
+
+
+def counted_apart(streams: StreamsBuilder, settings: AppSettings) -> None:
+    counted(streams, settings)
+    streams.table("customers", str, store="customers")
+
+
+def started(run_dir: Path, describe: Describe) -> dict[str, Sequence[str]]:
+    """The slots of an app after a start on one topology; its query has run."""
+    app, settings = topology_app("points", describe, title=""), AppSettings(run_dir=run_dir)
+    topics = CountedTopics(dict.fromkeys([*app.sources(settings), *own_topics(app, settings)], 1))
+    claim = preflight(app, settings, topics, ManualClock()).claim
+    checkpoint = settings.checkpoint_dir("points")
+    assert isinstance(checkpoint, Path)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_bytes(b'{"id":"query"}')
+    replace(claim, query_id="query").write(checkpoint)
+    return dict(claim.slots)
+
+
+def test_tasks_keep_their_names_when_a_topic_is_joined_that_sorts_earlier(tmp_path: Path) -> None:
+    assert list(started(tmp_path, counted)) == ["purchases"]
+    slots = started(tmp_path, counted_and_joined)
+    assert slots == {"purchases": ["store customers", "store points", "topic customers", "topic purchases"]}
+    app, settings = topology_app("points", counted_and_joined, title=""), AppSettings(run_dir=tmp_path)
+    assert "points-gen-1-purchases-markers" in own_topics(app, settings, slots)
+    assert "points-gen-1-customers-markers" not in own_topics(app, settings, slots)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "says"),
+    [
+        (counted_apart, counted_and_joined, "meet in the same tasks now"),
+        (counted_and_joined, counted_apart, "were in the same tasks"),
+        (counted_apart, counted, "nothing has topic customers"),
+    ],
+)
+def test_tasks_that_can_not_go_on_do_not_start(tmp_path: Path, first: Describe, then: Describe, says: str) -> None:
+    slots = started(tmp_path, first)
+    with pytest.raises(UnusableCheckpointError, match=f"points generation 1 can't go on with this topology: .*{says}"):
+        started(tmp_path, then)
+    assert started(tmp_path, first) == slots
+
+
+def test_a_topology_that_has_never_run_may_change(tmp_path: Path) -> None:
+    app, settings = (
+        (topology_app("points", describe, title="") for describe in (counted_apart, counted)),
+        AppSettings(run_dir=tmp_path),
+    )
+    for spec in app:
+        topics = CountedTopics(dict.fromkeys([*spec.sources(settings), *own_topics(spec, settings)], 1))
+        claim = preflight(spec, settings, topics, ManualClock()).claim
+    assert list(claim.slots) == ["purchases"]

@@ -63,7 +63,7 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
 
     monkeypatch.setattr("spark_apps.runtime.runner.opened", lambda _: SimpleNamespace(process=None))
     monkeypatch.setattr(Topics, "ids", away)
-    found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={})))
+    found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={}, slots={})))
     run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())
     with pytest.raises(BrokerUnavailableError):
         run._query(NOTHING, NOTHING, found)

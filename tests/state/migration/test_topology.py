@@ -14,6 +14,7 @@ RUNNING = AppTopology(
     (),
     {"pairs-left": "window", "pairs-right": "window"},
     {"pos-by-card-repartition": "shuffle", "pos-by-city-repartition": "topic"},
+    {"pos": ["topic pos"], "rates": ["topic rates", "store rates"]},
 )
 
 
@@ -52,6 +53,11 @@ def test_what_an_operator_more_brings_is_new() -> None:
             "pos-by-city-repartition",
             "records in flight in the topic would be lost",
         ),
+        (
+            replace(RUNNING, slots={"pos": ["topic pos", "topic rates", "store rates"]}),
+            "tasks of pos",
+            "meet in the same tasks now, and were in those of pos and of rates",
+        ),
     ],
 )
 def test_what_would_orphan_state_breaks(declared: AppTopology, name: str, says: str) -> None:
@@ -63,3 +69,9 @@ def test_what_would_orphan_state_breaks(declared: AppTopology, name: str, says: 
 def test_a_topic_in_place_of_a_shuffle_breaks_nothing() -> None:
     declared = replace(RUNNING, repartitions=dict.fromkeys(RUNNING.repartitions, "topic"))
     assert Verdict.BREAKS not in verdicts(declared).values()
+
+
+def test_tasks_that_read_more_go_on() -> None:
+    assert Verdict.BREAKS not in verdicts(replace(RUNNING, slots={
+        "accounts": ["topic accounts", "topic pos"], "rates": ["store rates", "topic courses"],
+    })).values()  # fmt: skip
