@@ -21,6 +21,8 @@ V = TypeVar("V")
 
 STREAM_TIME_KEY = b"stream-time"
 NOTHING_SEEN_MS = -1
+LONGEST_WAIT_MS = 24 * 60 * 60 * 1000
+"""How far a store may be behind others that keep their rows for it."""
 _LAYOUT = struct.Struct(">qI")
 
 
@@ -33,19 +35,32 @@ class StoreStreamTime:
         observed_ms: stream time; never goes back.
         sequence: the last sequence given to a duplicate.
         dropped_total: records that came too late.
+        settled_ms: stream time when the last batch ended.
+        partners: the stream times of stores that rows are kept for: until these have come as far, too.
     """
 
-    __slots__ = ("dropped_total", "observed_ms", "retention_ms", "sequence")
+    __slots__ = ("dropped_total", "observed_ms", "partners", "retention_ms", "sequence", "settled_ms")
 
     def __init__(self, retention_ms: int, stored: bytes | None) -> None:
         self.retention_ms = retention_ms
         self.observed_ms, self.sequence = (NOTHING_SEEN_MS, 0) if stored is None else _LAYOUT.unpack(stored)
         self.dropped_total = 0
+        self.settled_ms = self.observed_ms
+        self.partners: tuple[StoreStreamTime, ...] = ()
 
     @property
     def oldest_live_ms(self) -> int:
         """The oldest time that is still alive, at least 0."""
-        return max(self.observed_ms - self.retention_ms + 1, 0)
+        now_ms = self.observed_ms
+        if self.partners:
+            # What a batch has moved counts when it has ended: until then changes may come that were held back.
+            slowest_ms = min(self.settled_ms, *(partner.settled_ms for partner in self.partners))
+            now_ms = max(slowest_ms, now_ms - LONGEST_WAIT_MS)
+        return max(now_ms - self.retention_ms + 1, 0)
+
+    def settle(self) -> None:
+        """Ends a batch."""
+        self.settled_ms = self.observed_ms
 
     def observe(self, time_ms: int) -> bool:
         """Takes a record's time into account; returns whether stream time moved."""

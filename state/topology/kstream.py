@@ -196,7 +196,7 @@ class KStream(Generic[K, V]):
         self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str | Store[Any]] = (),
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K, V2]:  # fmt: skip
-        """As `process`, for a processor that keeps the key of each record."""
+        """As `process`, for a processor that keeps the key of each record: it is refused to forward another."""
         stream = self.by_key() if stores else self
         self._check_process("process-values", factory, stores, named)
         serdes = Serdes(self.serdes.keys, made_by(None, values))

@@ -13,6 +13,7 @@ from state.topology.node import TableNode, operator_name
 from state.topology.operators.derived_table import DerivedTableNode
 from state.topology.operators.foreign_key import ForeignKeyJoin
 from state.topology.operators.grouped_table import GroupTableSink
+from state.topology.operators.joined_windows import check_windows
 from state.topology.operators.source import GlobalSource
 from state.topology.operators.stateless import ToStream
 from state.topology.operators.suppress import Suppress, Suppressed
@@ -179,6 +180,7 @@ class KTable(Generic[K, V]):
         self._check(kind, "joiner(left, right)", joiner, named, key=True)
         check_kind(kind, other, KTable, "a table; a stream joins a table, not the other way round")
         check_keys(self._operator(kind, named), self.row_keys, other.row_keys)
+        check_windows(self._operator(kind, named), self.windows, other.windows)
         options = options_of(store)
         known = made_by(joiner, values) or (None if options is None else options.value_serde)
         serdes = Serdes(self.serdes.keys, known)
@@ -199,13 +201,14 @@ class KTable(Generic[K, V]):
         check_kind(kind, other, KTable, "a table")
         check_type(f"{where}: foreign_key gives keys of", made_by(foreign_key), other.row_keys)
         options = options_of(store)
-        serdes = (self.serdes.required(where), other.serdes.required(where))
+        serdes = tuple(Serdes(table.row_keys, table.serdes.values).required(where) for table in (self, other))
         result = made_by(joiner, values) or (None if options is None else options.value_serde)
         node = ForeignKeyJoin(
             self.node, other.node, kind, foreign_key=foreign_key, joiner=keyed(joiner), serdes=serdes,
-            values=result, store=options, keeps_unmatched=kind == "foreign-key-left-join", named=named,
+            values=result, store=options, windowed=self.windows is not None,
+            keeps_unmatched=kind == "foreign-key-left-join", named=named,
         )  # fmt: skip
-        return KTable(node, Serdes(self.serdes.keys, result))
+        return KTable(node, Serdes(self.serdes.keys, result), windows=self.windows)
 
     def _row_serdes(self, serdes: Serdes, options: Store[Any] | None, kind: str) -> Any:
         """What a store of this table's keys needs; without a store nothing is needed."""

@@ -67,6 +67,10 @@ class Table(ABC, Generic[K, V]):
         _, change, timestamp_ms, _ = held
         return None if change.old is None else ValueAndTimestamp(change.old, timestamp_ms)
 
+    def is_expired(self, key: K) -> bool:
+        """Whether the key's window is not kept any more, so that nobody can say whether it had a row."""
+        return False
+
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values, if this table or one above it has a store to read them from.
 

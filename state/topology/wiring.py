@@ -84,6 +84,7 @@ class Wiring:
         times = self._progress.get("times", {})
         for name, time in self._store_times():
             time.observe(times.get(name, NOTHING_SEEN_MS))
+        self._settle_times()
         for node in nodes:
             node.realise(self)
         for fork, meetings in self._forks.items():
@@ -137,6 +138,11 @@ class Wiring:
             release()
         for save in self.saves:
             save()
+        self._settle_times()
+
+    def _settle_times(self) -> None:
+        for _, time in self._store_times():
+            time.settle()
 
     def _let_go(self, node: GraphNode, release: Callable[[], None]) -> None:
         self._releases.append((self._nodes[node], release))

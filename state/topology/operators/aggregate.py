@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -66,9 +67,18 @@ class StreamAggregate(TableNode):
         self._emit = emit
         self.windows = windows
         self.spec = self.add_store(store, "store", lambda name, options: _store_spec(name, options, serdes, windows))
+        self._kept_with: dict[StreamAggregate, None] = {}
 
     def require_rows(self) -> None:
         """It has a store."""
+
+    def keep_with(self, others: Iterable[StreamAggregate]) -> None:
+        """Keeps rows of windows until the windows of other tables, which are joined with them, are closed, too."""
+        self._kept_with |= dict.fromkeys(others)
+        least_ms = max(node.spec.retention_ms for node in (self, *self._kept_with))
+        if self.spec.retention_ms < least_ms:
+            kept = replace(self.spec, retention_ms=least_ms)
+            self.stores[self.stores.index(self.spec)] = self.spec = kept
 
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The aggregation over its store."""
@@ -82,6 +92,8 @@ class StreamAggregate(TableNode):
             None if self._aggregator.merge is None else wiring.guarded(self, self._aggregator.merge),
         )
         table = self._windowed(self.windows, aggregator, wiring)
+        stores = [wiring.typed(node.spec.name) for node in (self, *self._kept_with)]
+        stores[0].stream_time.partners = tuple(store.stream_time for store in stores[1:])
         if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
             encode = encoder(self.spec.key_serde, self.spec.value_serde)
             table.release_by(partial(wiring.guards.releasing, self.name, encode=encode))

@@ -76,6 +76,10 @@ class MappedTable(Table[K, W], Generic[K, V, W]):
         row = self._parent.get_as_of(key, timestamp_ms)
         return self._derived_row(key, row) if self._store is None else self._store.get(key)
 
+    def is_expired(self, key: K) -> bool:
+        """Whether the table above does not keep the key's window any more. Its own store keeps all rows."""
+        return self._store is None and self._parent.is_expired(key)
+
     def forwarded(self, key: K) -> ValueAndTimestamp[W] | None:
         """The row that subscribers know: without a store it follows from the one that this table knows."""
         if self._store is None:

@@ -5,6 +5,9 @@
 A registration names the left key and the right key. The right side stores it and responds, at once and on each change
 of its row. A response is dropped if the left row has changed since the registration: it carries that row's digest.
 So each version of a left row gets a response, also where there is nothing to join: an earlier one may be dropped.
+
+A left row of a window is in the partition of its key without the window, so the response goes there: it has the window
+in its value.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from state.topology.table import Table
 from state.topology.wiring import Wiring
 
 NO_ROW = bytes(8)
+WINDOW_BYTES = 16
+"""The start and the end of a window, behind its key."""
 
 
 class Instruction(IntEnum):
@@ -39,23 +44,32 @@ class Instruction(IntEnum):
 
 
 class Message(NamedTuple):
-    """A registration, whose data is the left key, or a response, whose data is the right value or None."""
+    """A registration, whose data is the left key, or a response, whose data is the right value or None.
+
+    The key of a response is the left key, without its window if it has one.
+    """
 
     instruction: Instruction
     digest: bytes
     data: bytes | None
+    window: bytes = b""
 
 
 class MessageSerde:
-    """One byte for what is asked, 8 for the digest, one that says whether there is data; the data."""
+    """One byte for what is asked, 8 for the digest, one for what follows: 1 data, 2 a window of 16 bytes, 3 both; the
+    window, the data.
+    """
 
     def serialize(self, value: Message) -> bytes:
         """The message's bytes."""
-        return bytes((value.instruction,)) + value.digest + (b"\x00" if value.data is None else b"\x01" + value.data)
+        follows = (value.data is not None) + 2 * bool(value.window)
+        head = bytes((value.instruction,)) + value.digest + bytes((follows,))
+        return head + value.window + (value.data or b"")
 
     def deserialize(self, data: bytes) -> Message:
         """The message."""
-        return Message(Instruction(data[0]), data[1:9], data[10:] if data[9] else None)
+        start = 10 + (WINDOW_BYTES if data[9] & 2 else 0)
+        return Message(Instruction(data[0]), data[1:9], data[start:] if data[9] & 1 else None, data[10:start])
 
 
 class Registration(RepartitionSink):
@@ -63,13 +77,14 @@ class Registration(RepartitionSink):
 
     def __init__(
         self, left: TableNode, foreign_key: Callable[[Any], Any], serdes: tuple[Serde[Any], Serde[Any]],
-        right_keys: Serde[Any], *, keeps_unmatched: bool, named: str,
+        right_keys: Serde[Any], *, windowed: bool, keeps_unmatched: bool, named: str,
     ) -> None:  # fmt: skip
         super().__init__(left, right_keys, MessageSerde(), named=f"{named}-registration", kind="registration")
         self.replayable = False
         self._foreign_key = foreign_key
         self.left_keys, self._left_values = key_serde(serdes[0]), serdes[1]
         self._keeps_unmatched = keeps_unmatched
+        self._windowed = windowed
         self.response_topic = ""
         left.require_rows()
 
@@ -80,6 +95,11 @@ class Registration(RepartitionSink):
             return NO_ROW if value is None else fingerprint(value, self._left_values)
 
         return wiring.guarded(self, digest)
+
+    def addressed(self, left_key: bytes, digest: bytes, data: bytes | None) -> tuple[bytes, Message]:
+        """Key and value of a response."""
+        end = len(left_key) - WINDOW_BYTES if self._windowed else len(left_key)
+        return left_key[:end], Message(Instruction.ANSWER, digest, data, left_key[end:])
 
     def realise(self, wiring: Wiring) -> None:
         """Subscribes to the left table."""
@@ -104,8 +124,8 @@ class Registration(RepartitionSink):
                     push(foreign_key, Message(ask, digest, left_key), timestamp_ms)
                     continue
                 # There is no row to ask for: the answer is known.
-                answer = MessageSerde().serialize(Message(Instruction.ANSWER, digest, None))
-                answers.append((left_key, answer, timestamp_ms, context.headers))
+                address, answer = self.addressed(left_key, digest, None)
+                answers.append((address, MessageSerde().serialize(answer), timestamp_ms, context.headers))
             if change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 
@@ -128,6 +148,7 @@ class Subscriptions(GraphNode):
             right.graph, "subscriptions", (registration.source, right), named=f"{named}-subscriptions",
             copartitioned=True,
         )  # fmt: skip
+        self._addressed = registration.addressed
         self._right_keys = registration.key_serde
         self._right_values = right_values
         right.require_rows()
@@ -150,7 +171,7 @@ class Subscriptions(GraphNode):
             data = encoded(change.new)
             prefix = prefix_of(key)
             for row_key, digest in list(subscribers.prefix_scan(prefix)):
-                answer(row_key[len(prefix) :], Message(Instruction.ANSWER, digest, data), timestamp_ms)
+                answer(*self._addressed(row_key[len(prefix) :], digest, data), timestamp_ms)
 
         table.subscribe(on_change)
 
@@ -169,7 +190,7 @@ class Subscriptions(GraphNode):
             row = table.forwarded(foreign_key)
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
             data = None if forgets else encoded(value_of(row))
-            answer(left_key, Message(Instruction.ANSWER, message.digest, data), answer_ms)
+            answer(*self._addressed(left_key, message.digest, data), answer_ms)
 
         return (push,)
 
@@ -193,12 +214,12 @@ class ForeignKeyJoin(TableNode):
     def __init__(
         self, left: TableNode, right: TableNode, kind: str, *, foreign_key: Callable[[Any], Any],
         joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...],
-        values: Serde[Any] | None, store: Store[Any] | None, keeps_unmatched: bool, named: str | None,
+        values: Serde[Any] | None, store: Store[Any] | None, windowed: bool, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         left_serdes, (right_keys, self._right_values) = serdes
         base = named or joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")
         self._registration = Registration(
-            left, foreign_key, left_serdes, right_keys, keeps_unmatched=keeps_unmatched, named=base
+            left, foreign_key, left_serdes, right_keys, windowed=windowed, keeps_unmatched=keeps_unmatched, named=base
         )
         subscriptions = Subscriptions(self._registration, right, self._right_values, base)
         super().__init__(left.graph, kind, (subscriptions.response.source, left), named=base, copartitioned=True)
@@ -227,11 +248,15 @@ class ForeignKeyJoin(TableNode):
         registration, decode = self._registration, self._right_values.deserialize
         assert isinstance(result, SourceTable)  # noqa: S101 (for the type checker)
         upsert, joiner, digest_of = result.upsert, wiring.guarded(self, self._joiner), registration.digest(wiring)
+        dropped = wiring.dropped
 
         def push(key_bytes: bytes, message: Message, timestamp_ms: int) -> None:
-            key = registration.left_keys.deserialize(key_bytes)
+            key = registration.left_keys.deserialize(key_bytes + message.window)
             # The row that was registered: one whose change is held back is not yet.
             row = value_of(left.forwarded(key))
+            if row is None and left.is_expired(key):
+                dropped.drop(DropReason.EXPIRED_WINDOW)
+                return
             if digest_of(row) != message.digest:
                 return
             right = None if message.data is None else decode(message.data)

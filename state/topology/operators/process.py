@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
-from state.errors import ConfigurationError, RejectedRecordError, UnknownStoreError
+from state.errors import ConfigurationError, InvalidArgumentError, RejectedRecordError, UnknownStoreError
 from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore
-from state.stores.record_context import Header
+from state.stores.record_context import Header, RecordContext
 from state.topology.event_time import epoch_ms
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
-from state.topology.node import GraphNode
+from state.topology.node import GraphNode, ancestors
 from state.topology.signatures import check_methods
 from state.topology.store import Store, name_of
 from state.topology.timers import TimeKind, Timer
@@ -23,6 +23,7 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 S = TypeVar("S", bound=StateStore[Any, Any])
+_NO_RECORD: Any = object()
 K_contra = TypeVar("K_contra", contravariant=True)
 V_contra = TypeVar("V_contra", contravariant=True)
 
@@ -44,12 +45,12 @@ class ProcessorContext(Generic[K2, V2]):
 
     @property
     def headers(self) -> Sequence[Header]:
-        """The record's headers."""
+        """The record's headers. What a timer forwards, and windows emitted on close, have none."""
         return self._record.headers
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """Topic, partition and offset of the record."""
+        """Topic, partition and offset of the record; `("", ..., -1)` in a timer, and for what waited in a store."""
         return self._record.topic, self._record.partition, self._record.offset
 
     @property
@@ -130,6 +131,39 @@ class ProcessorContext(Generic[K2, V2]):
         return self._wiring.timers.add(f"{self._node.name}-{self._timers}", every_ms, kind, guarded)
 
 
+class FixedKeyContext(ProcessorContext[K2, V2]):
+    """The context of `process_values`: the key stays.
+
+    A timer has no record. It may forward keys of its own partition, such as those of the processor's stores.
+    """
+
+    def __init__(self, wiring: Wiring, node: Process) -> None:
+        super().__init__(wiring, node)
+        self._key: Any = _NO_RECORD
+
+    def forward(self, key: K2, value: V2 | None, timestamp_ms: int | None = None) -> None:
+        """Sends a record downstream; see `ProcessorContext.forward`.
+
+        Raises:
+            InvalidArgumentError: the key is not that of the record under way.
+        """
+        own = self._key
+        if key is not own and own is not _NO_RECORD and (type(key) is not type(own) or key != own):
+            msg = f"{self._node.name}: process_values keeps the key of a record, and can't forward another: use process"
+            raise InvalidArgumentError(msg)
+        super().forward(key, value, timestamp_ms)
+
+    def fixing(self, process: Push) -> Push:
+        """The processor's `process`, with its key known."""
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            self._key = key
+            process(key, value, timestamp_ms)
+            self._key = _NO_RECORD
+
+        return push
+
+
 class Processor(Protocol[K_contra, V_contra, K2, V2]):
     """One instance serves one task."""
 
@@ -155,6 +189,7 @@ class Process(GraphNode):
         )  # fmt: skip
         self.store_names = [name_of(store) for store in stores]
         self._factory = factory
+        self._fixes_key = fixes_key
         self.encode = encoder(*serdes)
 
     def require(self, store: str) -> None:
@@ -173,7 +208,8 @@ class Process(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Builds and starts the processor of this task."""
-        context: ProcessorContext[Any, Any] = ProcessorContext(wiring, self)
+        kind = FixedKeyContext if self._fixes_key else ProcessorContext
+        context: ProcessorContext[Any, Any] = kind(wiring, self)
         try:
             processor = self._factory()
             check_methods(self.name, processor)
@@ -181,4 +217,20 @@ class Process(GraphNode):
         except Exception as error:
             error.add_note(f"in operator {self.name}, before the first record")
             raise
-        return (wiring.guarded(self, processor.process),)
+        push: Push = wiring.guarded(self, processor.process)
+        if isinstance(context, FixedKeyContext):
+            push = context.fixing(push)
+        if any(not node.replayable for node in ancestors(self) if node is not self):
+            push = _at_its_time(push, wiring.context)
+        return (push,)
+
+
+def _at_its_time(process: Push, context: RecordContext) -> Push:
+    """Below state a record may have another time than the one under way: that of a row, or of one that waited."""
+
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        under_way_ms, context.timestamp_ms = context.timestamp_ms, timestamp_ms
+        process(key, value, timestamp_ms)
+        context.timestamp_ms = under_way_ms
+
+    return push

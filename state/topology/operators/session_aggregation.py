@@ -38,10 +38,12 @@ class SessionAggregation(StreamAggregation[K, V, A]):
         self._merge: Merger[K, A] = aggregator.merger
         super().__init__(windows, aggregator, *rest, **more)
 
-    def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
-        """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
+    def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         aggregate = self._store.fetch_session(key.key, key.start_ms, key.end_ms)
         return None if aggregate is None else ValueAndTimestamp(aggregate, key.end_ms)
+
+    def _decides_ms(self, key: Windowed[K]) -> int:
+        return key.end_ms
 
     def _closed_until(self, now_ms: int) -> int:
         until_ms: int = self.windows.ends_closed_by(now_ms)

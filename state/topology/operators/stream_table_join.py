@@ -15,16 +15,20 @@ from typing import Any
 from state.serdes.serde import BytesSerde, Serde
 from state.serdes.struct import key_serde
 from state.stores.record_context import Header, Origin, RecordContext
-from state.topology.dropped_records import DropReason
+from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.forks import Meeting
 from state.topology.functions import Push
 from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors, check_one_builder
 from state.topology.operators.headers import decode_headers, encode_headers
+from state.topology.operators.joined_windows import keep_for_each_other
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
+from state.topology.table import Table
 from state.topology.wiring import Wiring, encoder
 
 Joiner = Callable[[Any, Any, Any], Any]
+Join = Callable[[Any, Any, Any, int], None]
+"""Joins a record with the table's row: the row's key, then key, value and time of the record."""
 Look = Callable[[Any, int], Any]
 """The table's row of a key, now or as of a time, or None."""
 
@@ -32,7 +36,8 @@ Look = Callable[[Any, int], Any]
 class StreamTableJoin(GraphNode):
     """A stream joined with a table by their common key. Only the stream's records give results.
 
-    A record that comes from the same record as a change of the table meets the row with that change in it.
+    A record that comes from the same record as a change of the table meets the row with that change in it. One of a
+    window that the table doesn't keep any more gives no result, and is counted.
     """
 
     meets = True
@@ -47,6 +52,7 @@ class StreamTableJoin(GraphNode):
         self._keeps_unmatched = keeps_unmatched
         self._grace_ms = grace_ms
         table.require_rows()
+        self._in_windows = keep_for_each_other(self)
         if grace_ms is not None:
             serde = BytesSerde()
             self.add_store(None, "buffer", lambda name, options: TopologyStore(
@@ -62,6 +68,8 @@ class StreamTableJoin(GraphNode):
         look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
         joiner = wiring.guarded(self, self._joiner)
         join = _joining(look, joiner, forward, keeps_unmatched=self._keeps_unmatched)
+        if self._in_windows:
+            join = _unless_expired(join, table, dropped)
         keeps_unmatched, context = self._keeps_unmatched, wiring.context
         buffer, time = None, None
 
@@ -202,9 +210,17 @@ def _now(get: Callable[[Any], Any]) -> Look:
     return lambda key, _timestamp_ms: get(key)
 
 
-def _joining(
-    look: Look, joiner: Joiner, forward: Push, *, keeps_unmatched: bool
-) -> Callable[[Any, Any, Any, int], None]:
+def _unless_expired(join: Join, table: Table[Any, Any], dropped: DroppedRecords) -> Join:
+    def checked(table_key: Any, key: Any, value: Any, timestamp_ms: int) -> None:
+        if table.get(table_key) is None and table.is_expired(table_key):
+            dropped.drop(DropReason.EXPIRED_WINDOW)
+        else:
+            join(table_key, key, value, timestamp_ms)
+
+    return checked
+
+
+def _joining(look: Look, joiner: Joiner, forward: Push, *, keeps_unmatched: bool) -> Join:
     def join(table_key: Any, key: Any, value: Any, timestamp_ms: int) -> None:
         row = look(table_key, timestamp_ms)
         if row is not None:

@@ -205,6 +205,10 @@ class SuppressedTable(Table[K, V]):
         buffered, prior = self._buffer.prior(key)
         return prior if buffered else self._parent.forwarded(key)
 
+    def is_expired(self, key: K) -> bool:
+        """Whether the table above does not keep the key's window any more, and no change of it waits."""
+        return self._parent.is_expired(key) and not self._buffer.prior(key)[0]
+
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values if the table above can."""
         self._sends_old_values = self._parent.enable_sending_old_values(force=force)

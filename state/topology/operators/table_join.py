@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import Origin, RecordContext
 from state.topology.change import Change, value_of
+from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.forks import Meeting
 from state.topology.node import TableNode
+from state.topology.operators.joined_windows import keep_for_each_other
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -34,10 +37,12 @@ class TableJoin(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
         self._spec = None if store is None else self.add_rows(store, serdes)
+        self._keys = serdes[0]
         self._joiner = joiner
         self._alone = alone
         left.require_rows()
         right.require_rows()
+        keep_for_each_other(self)
 
     def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The joined table."""
@@ -45,10 +50,16 @@ class TableJoin(TableNode):
         store = None if self._spec is None else wiring.rows(self._spec)
         meeting, joiner = wiring.meeting(self), wiring.guarded(self, self._joiner)
         if meeting is None:
-            return JoinedTable(left, right, joiner, alone=self._alone, store=store)
+            return JoinedTable(left, right, joiner, wiring.dropped, alone=self._alone, store=store)
+        releasing = partial(wiring.guards.releasing, self.name, encode=self._encoded)
         return MeetingTable(
-            left, right, joiner, alone=self._alone, store=store, meeting=meeting, context=wiring.context
-        )
+            left, right, joiner, wiring.dropped, alone=self._alone, store=store, meeting=meeting,
+            context=wiring.context, releasing=releasing,
+        )  # fmt: skip
+
+    def _encoded(self, key: Any, _: object) -> tuple[bytes | None, bytes | None]:
+        """What is known of a row that can't be joined, for its dead letter."""
+        return None if self._keys is None else self._keys.serialize(key), None
 
 
 class JoinedTable(Table[K, R], Generic[K, V, W, R]):
@@ -56,7 +67,8 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
 
     A change of one table is joined with the row that the other has forwarded, so a change that is held back counts from
     its release on. A result is stamped with the later of its two rows. A row that is gone sends a tombstone if there
-    was a result.
+    was a result. A row that expired is not gone: a change of a window that the other table doesn't keep any more gives
+    no result, and is counted.
     """
 
     def __init__(
@@ -64,6 +76,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         left: Table[K, V],
         right: Table[K, W],
         joiner: Callable[[K, V | None, W | None], R],
+        dropped: DroppedRecords,
         *,
         alone: tuple[bool, bool],
         store: TableStore[K, R] | None,
@@ -74,6 +87,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
             left: the one table.
             right: the other.
             joiner: `joiner(key, left, right)`.
+            dropped: counts the changes of windows that the other table doesn't keep any more.
             alone: whether a left row without a right one gives a result, and a right row without a left one.
             store: for the results; None computes them at each look-up.
 
@@ -83,6 +97,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         super().__init__()
         self._left, self._right = left, right
         self._joiner = joiner
+        self._dropped = dropped
         self._left_alone, self._right_alone = alone
         self._sends_old_values = True
         self._store = store
@@ -103,6 +118,10 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
             return self._joined_row(key, self._left.forwarded(key), self._right.forwarded(key))
         return super().forwarded(key)
 
+    def is_expired(self, key: K) -> bool:
+        """Whether one of the tables does not keep the key's window any more. Its own store keeps all rows."""
+        return self._store is None and (self._left.is_expired(key) or self._right.is_expired(key))
+
     def _joined_row(
         self, key: K, left: ValueAndTimestamp[V] | None, right: ValueAndTimestamp[W] | None
     ) -> ValueAndTimestamp[R] | None:
@@ -120,11 +139,17 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
 
     def _on_left(self, key: K, change: Change[V], timestamp_ms: int) -> None:
         row = self._right.forwarded(key)
+        if row is None and self._right.is_expired(key):
+            self._dropped.drop(DropReason.EXPIRED_WINDOW)
+            return
         right = value_of(row)
         self._changed(key, self._join(key, change.new, right), self._join(key, change.old, right), timestamp_ms, row)
 
     def _on_right(self, key: K, change: Change[W], timestamp_ms: int) -> None:
         row = self._left.forwarded(key)
+        if row is None and self._left.is_expired(key):
+            self._dropped.drop(DropReason.EXPIRED_WINDOW)
+            return
         left = value_of(row)
         self._changed(key, self._join(key, left, change.new), self._join(key, left, change.old), timestamp_ms, row)
 
@@ -146,6 +171,9 @@ class _Side(Generic[V]):
     timestamp_ms: int
 
 
+_NO_ROW: _Side[Any] = _Side(None, None, -1)
+
+
 @dataclass(slots=True)
 class _Collected(Generic[V, W]):
     """What changed of one key since the join was last settled: nothing of a side that is None."""
@@ -162,19 +190,23 @@ class MeetingTable(JoinedTable[K, V, W, R]):
     the first to what they are after the last.
     """
 
-    def __init__(self, *tables: Any, meeting: Meeting, context: RecordContext, **more: Any) -> None:
+    def __init__(
+        self, *tables: Any, meeting: Meeting, context: RecordContext, releasing: Callable[[Any], Any], **more: Any
+    ) -> None:
         """Subscribes to both tables; see `JoinedTable`.
 
         Args:
-            tables: the two, and the joiner.
+            tables: the two, the joiner, and the counts of what is left out.
             meeting: when to settle.
             context: the record under way.
+            releasing: guards a function that takes what is let go when the batch ends.
             more: as for `JoinedTable`.
         """
         super().__init__(*tables, **more)
         self._meeting = meeting
         self._context = context
         self._collected: dict[K, _Collected[V, W]] = {}
+        self._let_go = releasing(self._settle_key) if meeting.held else self._settle_key
         meeting.settle = self._settle
         meeting.forget = self._collected.clear
 
@@ -215,22 +247,31 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         while self._collected:
             key = next(iter(self._collected))
             collected = self._collected.pop(key)
-            left = collected.left or _unchanged(self._left.forwarded(key))
-            right = collected.right or _unchanged(self._right.forwarded(key))
-            new, old = self._join(key, left.new, right.new), self._join(key, left.old, right.old)
-            if new is None and old is None:
+            left = collected.left or self._unchanged(self._left, key)
+            right = collected.right or self._unchanged(self._right, key)
+            if left is None or right is None:
+                self._dropped.drop(DropReason.EXPIRED_WINDOW)
                 continue
             context.come_from(collected.origin)
-            self._write(self._store, key, Change(new, old), max(left.timestamp_ms, right.timestamp_ms))
+            self._let_go(key, (left, right), max(left.timestamp_ms, right.timestamp_ms))
         context.come_from(under_way)
+
+    def _settle_key(self, key: K, sides: tuple[_Side[V], _Side[W]], timestamp_ms: int) -> None:
+        left, right = sides
+        new, old = self._join(key, left.new, right.new), self._join(key, left.old, right.old)
+        if new is not None or old is not None:
+            self._write(self._store, key, Change(new, old), timestamp_ms)
+
+    @staticmethod
+    def _unchanged(table: Table[K, Any], key: K) -> _Side[Any] | None:
+        row = table.forwarded(key)
+        if row is not None:
+            return _Side(row.value, row.value, row.timestamp_ms)
+        return None if table.is_expired(key) else _NO_ROW
 
 
 def _moved(side: _Side[V] | None, change: Change[V], timestamp_ms: int) -> _Side[V]:
     return _Side(change.old if side is None else side.old, change.new, timestamp_ms)
-
-
-def _unchanged(row: ValueAndTimestamp[V] | None) -> _Side[V]:
-    return _Side(None, None, -1) if row is None else _Side(row.value, row.value, row.timestamp_ms)
 
 
 def _row(side: _Side[V]) -> ValueAndTimestamp[V] | None:

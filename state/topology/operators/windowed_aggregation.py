@@ -102,6 +102,23 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
             self._emit_closed(self._closed_until(now_ms))
         self._aggregate(key, value, timestamp_ms)
 
+    def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        """The window's row as of now, or None. One that is emitted on close doesn't exist before its window closed."""
+        return None if self._on_close and self._decides_ms(key) > self._emitted_until_ms else self._row(key)
+
+    def is_expired(self, key: Windowed[K]) -> bool:
+        """Whether its store does not keep the window any more."""
+        oldest_ms: int = self._store.stream_time.oldest_live_ms
+        return self._decides_ms(key) < oldest_ms
+
+    @abstractmethod
+    def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        """The window's row, emitted or not."""
+
+    @abstractmethod
+    def _decides_ms(self, key: Windowed[K]) -> int:
+        """The time that decides about the window's closing and expiry: its start, or a session's end."""
+
     @abstractmethod
     def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
         """Brings the record into all windows that it belongs to."""
@@ -122,7 +139,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         under_way = self._context.origin
         self._context.come_from_headers(())
         for window in closed:
-            row = self.get(window)
+            row = self._row(window)
             if row is not None:
                 self._release(window, Change(row.value), row.timestamp_ms)
         self._context.come_from(under_way)
@@ -135,10 +152,14 @@ class WindowedTable(StreamAggregation[K, V, A]):
     records in it: a late record doesn't lower it.
     """
 
-    def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
-        """The window's row as of now, closed or not, or None."""
+    def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        if self.windows.window_at(key.start_ms).end_ms != key.end_ms:
+            return None
         row: ValueAndTimestamp[A] | None = self._store.fetch_one(key.key, key.start_ms)
         return row
+
+    def _decides_ms(self, key: Windowed[K]) -> int:
+        return key.start_ms
 
     def _closed_until(self, now_ms: int) -> int:
         until_ms: int = self.windows.starts_closed_by(now_ms)

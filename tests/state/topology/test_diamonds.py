@@ -197,6 +197,25 @@ def expect_the_same_for_all_cuts(
     expect_rows(diamonds, driver, newest, sources)
 
 
+def test_a_pair_that_fails_when_the_batch_ends_is_a_dead_letter_of_its_own() -> None:
+    streams = StreamsBuilder("app")
+    table = streams.table("a", int, store="rows")
+    mapped = table.map_values(lambda value: value * 10, values=int, store=Store("mapped", int, caching=True))
+
+    def joiner(one: int, two: int) -> int:
+        if one == 3:
+            raise ValueError
+        return one + two
+
+    table.join(mapped, joiner, values=int, store="sums").to_stream().to("out", values=int)
+    driver = TopologyTestDriver(streams.build())
+    for time, (key, value) in enumerate([("x", 1), ("y", 3), ("z", 2)]):
+        driver.append("a", key, value, time)
+    driver.run()
+    assert driver.read("out") == [("x", 11, 0), ("z", 22, 2)]
+    assert [letter.record.key for letter in driver.dead_letters] == [b"y"]
+
+
 @settings(max_examples=100, deadline=None)
 @given(steps=STEPS, records=RECORDS, topics=st.sampled_from(["a", "ab"]))
 def test_each_change_gives_one_result_of_rows_that_were_together(
