@@ -72,7 +72,7 @@ def content(broker: Broker, topic: str) -> dict[bytes | None, bytes]:
     rows: dict[bytes | None, bytes] = {}
     changelog = Changelog(broker.kafka, topic)
     for partition in changelog.partitions:
-        for record in changelog.scan(partition, *changelog.bounds(partition)):
+        for record in changelog.scan(partition, *changelog.committed(partition)):
             if record.value is None:
                 rows.pop(record.key, None)
             else:
@@ -172,7 +172,7 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     back = [
         record
         for partition in changelog.partitions
-        for record in changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
+        for record in changelog.scan(partition, plan.ends[partition], changelog.committed(partition)[1])
         if record.action_of(plan.cleanup_id) is CleanupAction.RESTORE
     ]
     assert len(back) == 1000
@@ -212,7 +212,7 @@ def test_rows_that_come_back_are_seen_after_compaction_has_removed_their_tombsto
     def without_tombstones() -> bool:
         fill(broker, topic, range(1000, 1001), b"other", 0)  # closes the segments: compaction leaves open ones alone
         changelog = Changelog(broker.kafka, topic)
-        return all(record.value is not None for record in changelog.scan(0, *changelog.bounds(0)))
+        return all(record.value is not None for record in changelog.scan(0, *changelog.committed(0)))
 
     eventually(without_tombstones, 90, "compaction has removed the tombstones")
     with pytest.raises(CleanupRefusedError, match="TTL of 90 days is too short"):
