@@ -12,6 +12,7 @@ from state.names import changelog_topic, checked_name, dead_letter_topic
 from state.serdes.value_field import ValueField
 from state.store_definitions import ServedKind, StoreDefinition
 from state.topology.builder import StreamsBuilder
+from state.topology.failures import OnError
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class AppSpec:
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
     steps find them by name. `tables` says what the rows of its tables, and of its stores' snapshots, must be.
     `why_no_generations` says why its state can't be changed by a new generation; None if it
-    can.
+    can. `on_error` says what becomes of a record that an operator of its topology can't process.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
@@ -98,6 +99,7 @@ class AppSpec:
     tables: tuple[CheckedTable, ...] = ()
     resources: Resources = field(default_factory=Resources)
     why_no_generations: str | None = "it is not a topology"
+    on_error: OnError = OnError.DEAD_LETTER
 
     def __post_init__(self) -> None:
         checked_name(self.name)

@@ -18,6 +18,7 @@ from state.schemas.registry import SchemaRegistry, registry_of
 from state.store_definitions import ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
+from state.topology.failures import OnError
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
@@ -44,6 +45,7 @@ def topology_app(
     resources: Resources | None = None,
     migrations: str | None = None,
     tables: tuple[CheckedTable, ...] = (),
+    on_error: OnError | str = OnError.DEAD_LETTER,
 ) -> AppSpec:
     """The spec of an app that is a topology.
 
@@ -56,6 +58,9 @@ def topology_app(
         resources: where it differs from the settings' defaults.
         migrations: `<module>:<variable>` of the migrations that its stores can undergo.
         tables: what the rows of its stores' snapshots must be, beyond what their types say.
+        on_error: what becomes of a record that a function of the topology can't process: "dead_letter" leaves it out,
+            whole, and "fail" stops the app. For single operators see `StreamsBuilder.on_error`. A record that doesn't
+            decode, or that `check=` refuses by a `SerializationError`, is a dead letter in any case.
 
     Raises:
         ConfigurationError: the topology can't be built, or a table doesn't fit its store.
@@ -74,6 +79,7 @@ def topology_app(
         migrations=migrations,
         tables=tables,
         why_no_generations=_why_no_generations(topology),
+        on_error=OnError(on_error),
     )
 
 

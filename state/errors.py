@@ -9,6 +9,7 @@
     ├── InvalidArgumentError          one call's arguments are wrong; the store is unharmed
     │   ├── NullKeyError              keys may not be None
     │   ├── InvalidTimestampError     a timestamp is negative or not an integer
+    │   │   └── FutureTimestampError  a record's time is too far ahead
     │   └── InvalidWindowError        a window's bounds or sizes can't work
     ├── BufferFullError               a suppression buffer that must not emit early reached its limit
     ├── SerializationError            bytes and records don't match the serde or schema version
@@ -72,6 +73,10 @@ class NullKeyError(InvalidArgumentError):
 
 class InvalidTimestampError(InvalidArgumentError):
     """A timestamp was negative or no integer. Pass epoch milliseconds."""
+
+
+class FutureTimestampError(InvalidTimestampError):
+    """A record's time is further ahead than the topics of its app take. A later attempt might take it."""
 
 
 class InvalidWindowError(InvalidArgumentError):

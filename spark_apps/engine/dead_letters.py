@@ -1,25 +1,31 @@
 """Records that can't be processed go to the app's `<app>-dlq`: unchanged, with headers for their origin and the reason.
 
-| header              | value (UTF-8)                                             |
-|---------------------|-----------------------------------------------------------|
-| `dlq.topic`         | the topic that the record came from                       |
-| `dlq.partition`     | its partition there                                       |
-| `dlq.offset`        | its offset there                                          |
-| `dlq.timestamp`     | its timestamp there, epoch milliseconds                   |
-| `dlq.app`           | the app that reports it                                   |
-| `dlq.error.class`   | the kind of error                                         |
-| `dlq.error.message` | the reason, without any of the record's content           |
-| `traceparent`       | the record's own, if it has one                           |
+| header              | value (UTF-8)                                                            |
+|---------------------|--------------------------------------------------------------------------|
+| `dlq.topic`         | the topic that the record came from                                      |
+| `dlq.partition`     | its partition there                                                      |
+| `dlq.offset`        | its offset there                                                         |
+| `dlq.timestamp`     | its timestamp there, epoch milliseconds                                  |
+| `dlq.app`           | the app that reports it                                                  |
+| `dlq.operator`      | the operator of the topology that failed on it, or that of its topic     |
+| `dlq.error.class`   | the kind of error                                                        |
+| `dlq.error.message` | the reason, without any of the record's content                          |
+| all others          | the record's own, except those of an earlier dead letter that it was     |
 
-A record that the app made and that its topic would refuse has no offset yet: its dead letter lacks partition, offset
-and timestamp.
+A record that the app made and that its topic would refuse has no offset yet: its dead letter lacks partition, offset,
+timestamp and operator. A row that had waited in the app, and failed when it was let go, lacks topic, partition and
+offset. Of a record behind a shuffle, topic, partition and offset are those of the shuffle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from state.stores.record_context import Header
+from state.topology.guards import NOWHERE
 from state.topology.records import DeadLetter, Output
-from state.trace_context import TRACEPARENT, trace_in
+
+_OWN = "dlq."
 
 
 def dead_letter(letter: DeadLetter, *, app: str) -> Output:
@@ -30,22 +36,26 @@ def dead_letter(letter: DeadLetter, *, app: str) -> Output:
         app: the app that reports it.
     """
     record = letter.record
-    place = [
-        ("dlq.partition", b"%d" % record.partition),
-        ("dlq.offset", b"%d" % record.offset),
-        ("dlq.timestamp", b"%d" % record.timestamp_ms),
-    ]
-    headers = [*reason_headers(app, record.topic, letter.error_class, letter.reason), *place]
-    trace = trace_in(record.headers)
-    if trace is not None:
-        headers.append((TRACEPARENT, trace))
+    headers = reason_headers(app, record.topic, letter.error_class, letter.reason)
+    if letter.operator:
+        headers.append(("dlq.operator", letter.operator.encode()))
+    if record.offset != NOWHERE:
+        headers += [("dlq.partition", b"%d" % record.partition), ("dlq.offset", b"%d" % record.offset)]
+    headers.append(("dlq.timestamp", b"%d" % record.timestamp_ms))
+    headers += own_headers(record.headers)
     return record.key, record.value, max(record.timestamp_ms, 0), headers
 
 
+def own_headers(headers: Sequence[Header]) -> list[Header]:
+    """The headers that a record had before it became a dead letter, and before it was one the last time."""
+    return [header for header in headers if not header[0].startswith(_OWN)]
+
+
 def reason_headers(app: str, topic: str, error_class: str, reason: str) -> list[Header]:
-    """The headers that every dead letter has."""
+    """The headers that every dead letter has; one without a topic lacks that one."""
+    place = [("dlq.topic", topic.encode())] if topic else []
     return [
-        ("dlq.topic", topic.encode()),
+        *place,
         ("dlq.app", app.encode()),
         ("dlq.error.class", error_class.encode()),
         ("dlq.error.message", reason.encode()),

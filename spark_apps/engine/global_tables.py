@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -27,6 +28,8 @@ from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb_sealed import open_sealed
+from state.topology.careful import CarefulTask
+from state.topology.failures import is_of_record
 from state.topology.plan import SubTopology, Topology
 from state.topology.records import Record
 from state.topology.task import Task
@@ -96,7 +99,7 @@ class GlobalTableCopy:
             plans = self._plans(starts, ends, now_ms)
         for at, plan in plans.items():
             self._restore(self._checkpoint(at) or self._whole(at, plan.offset, now_ms), plan.end_offset)
-        self._apply(*(self._whole(at, end, now_ms) for at, end in ends.items()))
+        self._apply(self._task, *(self._whole(at, end, now_ms) for at, end in ends.items()))
 
     def _plans(self, starts: Mapping[int, int], ends: Mapping[int, int], now_ms: int) -> dict[int, RestorePlan]:
         log, checkpoints = self._topic, {at: self._checkpoint(at) for at in ends}
@@ -112,14 +115,28 @@ class GlobalTableCopy:
     def _restore(self, checkpoint: Checkpoint, end: int) -> None:
         records = self._read(checkpoint.partition, checkpoint.offset, end)
         while part := list(islice(records, _BATCH_RECORDS)):
-            self._task.process(part)
-            self._apply(checkpoint.moved(part[-1].offset + 1))
+            checkpoint = checkpoint.moved(part[-1].offset + 1)
+            try:
+                self._task.process(part)
+                self._apply(self._task, checkpoint)
+            except Exception as error:
+                if not is_of_record(error):
+                    raise
+                self._apply_carefully(part, checkpoint)
 
-    def _apply(self, *checkpoints: Checkpoint) -> None:
-        for letter in self._task.end_batch().dead_letters:
+    def _apply_carefully(self, records: Sequence[Record], checkpoint: Checkpoint) -> None:
+        """The same without the records that can't be rows."""
+        self._task.close()
+        with closing(CarefulTask(self._sub, 0, _Copies(self._folder))) as careful:
+            careful.process(records)
+            self._apply(careful, checkpoint)
+        self._task = self._opened()
+
+    def _apply(self, task: Task | CarefulTask, *checkpoints: Checkpoint) -> None:
+        for letter in task.end_batch().dead_letters:
             place = {"partition": letter.record.partition, "offset": letter.record.offset}
-            _log.warning("global_record_left_out", topic=self._topic.topic, **place)
-        self._task.apply(lambda _: {_metadata_key(one.partition): one.encode() for one in checkpoints})
+            _log.warning("global_record_left_out", topic=self._topic.topic, why=letter.reason, **place)
+        task.apply(lambda _: {_metadata_key(one.partition): one.encode() for one in checkpoints})
 
     def _checkpoint(self, partition: int) -> Checkpoint | None:
         stored = self._task.metadata(self.name, _metadata_key(partition))

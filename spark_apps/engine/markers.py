@@ -10,8 +10,8 @@ markers of an abandoned checkpoint don't count for a new one's batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import orjson
@@ -33,6 +33,32 @@ _FIRST_STEP_BACK = 4
 Passed = tuple[int, str]
 """How many records went to a shuffle, and a digest of their keys, values, times and destinations, in order."""
 
+SourceSpans = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
+"""Spans of offsets, each with its start and its end, by topic and partition."""
+
+
+def spans_of(places: Iterable[tuple[str, int, int]]) -> SourceSpans:
+    """Topics, partitions and offsets as spans."""
+    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    for topic, partition, offset in sorted(places):
+        spans = found.setdefault(topic, {}).setdefault(partition, [])
+        if spans and spans[-1][1] == offset:
+            spans[-1] = (spans[-1][0], offset + 1)
+        else:
+            spans.append((offset, offset + 1))
+    return found
+
+
+def places_in(spans: SourceSpans) -> frozenset[tuple[str, int, int]]:
+    """The topics, partitions and offsets in spans."""
+    return frozenset(
+        (topic, partition, offset)
+        for topic, partitions in spans.items()
+        for partition, found in partitions.items()
+        for start, end in found
+        for offset in range(start, end)
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -43,21 +69,26 @@ class Marker:
         source: the offset ranges of the input that reached it.
         forwarded: what it passed on to shuffles, by their topic.
         progress: what the task needs to continue after it, as JSON.
+        left_out: the offsets of records, from and to, that became dead letters for an operator which no replay runs:
+            a replay must leave them out, too. By topic and partition.
     """
 
     batch_id: int
     source: SourceRanges
     forwarded: Mapping[str, Passed]
     progress: bytes
+    left_out: SourceSpans = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The marker's value."""
-        fields = {
+        fields: dict[str, object] = {
             "batch": self.batch_id,
             "source": self.source,
             "forwarded": self.forwarded,
             "progress": orjson.Fragment(self.progress),
         }
+        if self.left_out:
+            fields["left_out"] = self.left_out
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
@@ -74,7 +105,11 @@ class Marker:
                 for topic, ranges in content["source"].items()
             }
             forwarded = {topic: (int(count), str(digest)) for topic, (count, digest) in content["forwarded"].items()}
-            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]))
+            left_out = {
+                topic: {int(partition): [(start, end) for start, end in spans] for partition, spans in parts.items()}
+                for topic, parts in content.get("left_out", {}).items()
+            }
+            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]), left_out)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error

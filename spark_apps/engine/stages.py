@@ -40,7 +40,7 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
     sub, rows = layout.reader(topic), chain([first], batches)
     stage = layout.stages[sub.number]
     if stage == 0:
-        parts: Iterable[Sequence[RecordFields]] = (list(records_of(batch)) for batch in rows)
+        parts: Iterable[Sequence[RecordFields]] = Parts(rows)
         with collector_off():
             if topic in layout.topics_to_create:
                 parts = [_ordered(chain.from_iterable(parts), layout, sub)]
@@ -71,6 +71,20 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     sub, partition = layout.tasks(stage)[context.partitionId()]
     with collector_off():
         yield from _run(work, sub, partition, [_ordered(records, layout, sub)])
+
+
+class Parts:
+    """The records of a task, part by part. They are kept as Spark sent them, for a batch that is run again."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._kept: list[pa.RecordBatch] = []
+
+    def __iter__(self) -> Iterator[list[RecordFields]]:
+        yield from (list(records_of(batch)) for batch in self._kept)
+        for batch in self._batches:
+            self._kept.append(batch)
+            yield list(records_of(batch))
 
 
 def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology) -> list[RecordFields]:

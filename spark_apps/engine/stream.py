@@ -171,6 +171,7 @@ class Batches:
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),
             slots=context.slots,
+            on_error=context.spec.on_error,
         )
 
 

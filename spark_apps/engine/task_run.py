@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ import structlog
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.local_store import LocalStore
-from spark_apps.engine.markers import Passed
+from spark_apps.engine.markers import Passed, SourceSpans, places_in, spans_of
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.restores import reporting, restore_dir
 from spark_apps.engine.rows import forwarded_rows, passed
@@ -27,12 +27,17 @@ from spark_apps.runtime.sink_metrics import Written
 from spark_apps.topology_app import is_served
 from state.changelog.committed_ends import committed_ends
 from state.clock import Clock, SystemClock
-from state.errors import StoreCorruptedError
+from state.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.set_aside import set_aside
 from state.stores.suppliers import MemorySupplier
+from state.topology.careful import CarefulTask
+from state.topology.event_time import LATEST_MS
+from state.topology.failures import is_of_record, told
+from state.topology.guards import NOWHERE
 from state.topology.layout import Layout
+from state.topology.operators.stateless import Sink
 from state.topology.order import with_upstream
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
@@ -68,7 +73,7 @@ class TaskRun:
         """Runs the task; returns what it wrote, and the rows that go to shuffles.
 
         Args:
-            records: all of the task's records in this batch, in parts.
+            records: all of the task's records in this batch, in parts. It must be possible to go through them twice.
 
         Raises:
             StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
@@ -86,8 +91,10 @@ class TaskRun:
             transaction.abandon()
             self._set_stores_aside()
             raise
-        except BaseException:
+        except BaseException as error:
             transaction.abandon()
+            if isinstance(error, Exception) and (not isinstance(error, StateError) or is_of_record(error)):
+                raise RecordFailedError(told(error)) from error
             raise
 
     def _run(
@@ -97,23 +104,31 @@ class TaskRun:
         for table in self.global_tables.values():
             table.catch_up()
         tables = {name: table.get for name, table in self.global_tables.items()}
-        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=tables)
-        collected = dict[str, list[Output]]()
-        for part in records:
-            self._check_keys(part)
-            task.process(part)
-            # Written part by part: collecting all outputs of a batch would touch new memory.
-            self._write(task.take_outputs(), transaction, collected)
-        task.advance(self.clock.now_ms())
-        batch = task.end_batch()
+        app = self.work.app
+        options: dict[str, Any] = {
+            "progress": progress,
+            "global_tables": tables,
+            "on_error": app.on_error,
+            "latest_ms": min(LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)),
+        }
+        task: Task | CarefulTask = Task(self.sub, self.partition, stores, **options)
+        try:
+            batch, collected = self._processed(task, records, transaction)
+        except Exception as error:
+            if not is_of_record(error):
+                raise
+            # A record may be to blame: once more, and without it.
+            transaction.begin_again()
+            task = CarefulTask(self.sub, self.partition, stores, **options)
+            batch, collected = self._processed(task, records, transaction)
         check_input_complete()
         self._write(batch.outputs, transaction, collected)
         self._write_dead_letters(batch.dead_letters, transaction)
         changes = self._write_changes(batch, transaction)
         forwarded = self._rows_of(collected)
-        transaction.commit(batch.progress, _passed(forwarded))
+        transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
-        slot = self.work.app.slot(self.sub, self.partition)
+        slot = app.slot(self.sub, self.partition)
         written = Written(
             dead_letters=len(batch.dead_letters),
             dropped=task.dropped.total,
@@ -121,6 +136,42 @@ class TaskRun:
             state_rows={slot.name: stores.rows()},
         )
         return written, forwarded
+
+    def _processed(
+        self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]], transaction: Transaction
+    ) -> tuple[Batch, dict[str, list[Output]]]:
+        """The batch, without the outputs that are written already, and the records for shuffles among those."""
+        collected = dict[str, list[Output]]()
+        for part in records:
+            self._check_keys(part)
+            task.process(part)
+            # Written part by part: collecting all outputs of a batch would touch new memory.
+            self._write(task.take_outputs(), transaction, collected)
+        task.advance(self.clock.now_ms())
+        return task.end_batch(), collected
+
+    @property
+    def _shuffle_sinks(self) -> list[Sink]:
+        return [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
+
+    @property
+    def _own_topics(self) -> list[str]:
+        """The topics that the records of this app have to go through."""
+        return [*self.layout.topics_to_create, *(log.topic for log in self.work.app.changelogs.values())]
+
+    def _not_repeated(self, letters: Iterable[DeadLetter]) -> SourceSpans:
+        """The dead letters that a replay has to be told of: it runs only what is above shuffles, and later."""
+        sinks = self._shuffle_sinks
+        if not sinks:
+            return {}
+        run_again = {node.name for node in self.sub.leading_to(sinks).nodes}
+        by_the_clock = FutureTimestampError.__name__
+        return spans_of(
+            letter.record[:3]
+            for letter in letters
+            if letter.record.offset != NOWHERE
+            and (letter.error_class == by_the_clock or letter.operator not in run_again)
+        )
 
     def _set_stores_aside(self) -> None:
         """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
@@ -152,9 +203,7 @@ class TaskRun:
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         app, topic = self.work.app, self.work.app.writer.dead_letters
         if topic is not None and self.work.speaks:
-            # Those of internal topics are only counted: their records have no place in a source.
-            read = (letter for letter in letters if letter.record.topic not in self.layout.topology.repartition_topics)
-            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in read])
+            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in letters])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}
@@ -192,14 +241,44 @@ class TaskRun:
         Raises:
             UnrepeatableBatchError: it would pass on other records than that attempt.
         """
-        sinks = [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
-        with closing(Task(self.sub.leading_to(sinks), self.partition, MemorySupplier())) as task:
-            for part in records:
-                if sinks:
-                    task.process(part)
-            forwarded = self._rows_of(task.take_outputs())
+        assert transaction.committed is not None  # noqa: S101 (for the type checker)
+        sub, left_out = self.sub.leading_to(self._shuffle_sinks), places_in(transaction.committed.left_out)
+        outputs: Outputs = {}
+        if sub.nodes:
+            again = _Without(records, left_out) if left_out else records
+            try:
+                outputs = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
+            except Exception as error:
+                if not is_of_record(error):
+                    raise
+                outputs = self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), again)
+        else:
+            for _ in records:
+                pass
+        forwarded = self._rows_of(outputs)
         transaction.check_replay(_passed(forwarded))
         return forwarded
+
+    def _forwarded_by(self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]) -> Outputs:
+        collected = dict[str, list[Output]]()
+        with closing(task):
+            for part in records:
+                task.process(part)
+                for topic, outputs in task.take_outputs().items():
+                    collected.setdefault(topic, []).extend(outputs)
+        return collected
+
+
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """Records without some of them."""
+
+    records: Iterable[Sequence[RecordFields]]
+    left_out: frozenset[tuple[str, int, int]]
+
+    def __iter__(self) -> Iterator[Sequence[RecordFields]]:
+        for part in self.records:
+            yield [record for record in part if record[:3] not in self.left_out]
 
 
 def _passed(forwarded: Forwarded) -> dict[str, Passed]:

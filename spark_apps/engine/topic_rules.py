@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from spark_apps.engine.dead_letters import reason_headers
+from spark_apps.engine.dead_letters import own_headers, reason_headers
 from state.stores.record_context import Header
 
 BY_KEY = -1
 """The partition of a record whose key decides where it goes."""
+FOREVER_MS = (1 << 63) - 1
 
 Headers: TypeAlias = "list[Header] | None"
 
@@ -18,14 +19,22 @@ SinkRecord: TypeAlias = "tuple[str, bytes | None, bytes | None, Headers, int]"
 
 # A generous estimate of what a record batch and a record add to keys, values and headers.
 _OVERHEAD_BYTES = 128
+_REASON_HEADERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """What a topic accepts: records of at most `max_record_bytes`; if it is compacted, only records with a key."""
+    """What a topic accepts.
+
+    Attributes:
+        max_record_bytes: the size of the largest record.
+        keys_required: whether every record needs a key, because the topic is compacted.
+        max_ahead_ms: how far the time of a record may be ahead of the broker's clock.
+    """
 
     max_record_bytes: int
     keys_required: bool = False
+    max_ahead_ms: int = FOREVER_MS
 
     def refusal(self, record: SinkRecord) -> str | None:
         """Why the broker would refuse a record; None if it would accept it."""
@@ -43,11 +52,12 @@ class TopicRule:
 def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: TopicRule | None) -> SinkRecord:
     """The dead letter, for topic `topic`, of a record that its own topic would refuse.
 
-    If topic `topic` would refuse it too, its value is left out and its key is cut to 1024 bytes.
+    If topic `topic` would refuse it too, its value and its own headers are left out, and its key is cut to 1024 bytes.
     """
-    wanted, key, value, _, _ = record
+    wanted, key, value, own, _ = record
     headers = reason_headers(app, wanted, "RefusedRecordError", reason)
+    headers += own_headers(own or ())
     whole: SinkRecord = topic, key, value, headers, BY_KEY
     if rule is None or rule.refusal(whole) is None:
         return whole
-    return topic, (key or b"")[:1024], None, headers, BY_KEY
+    return topic, (key or b"")[:1024], None, headers[:_REASON_HEADERS], BY_KEY

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from confluent_kafka import KafkaError, KafkaException
 
-from spark_apps.engine.markers import Marker, Passed, read_marker
-from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_letter
+from spark_apps.engine.markers import Marker, Passed, SourceSpans, read_marker
+from spark_apps.engine.topic_rules import BY_KEY, FOREVER_MS, SinkRecord, TopicRule, dead_letter
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
@@ -127,6 +127,7 @@ class Transaction:
         self._batch_id = batch_id
         self._source = source
         self._began_s = time.monotonic()
+        self._began_ms = int(time.time() * 1000)
         self._producer = new_producer(plan.kafka, {**plan.producer, "transactional.id": slot.name})
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
@@ -171,15 +172,27 @@ class Transaction:
         )
         return self._produce_all(topic, records, self._slot.partition)
 
-    def commit(self, progress: bytes, forwarded: Mapping[str, Passed] = MappingProxyType({})) -> None:
+    def commit(
+        self, progress: bytes, forwarded: Mapping[str, Passed] = MappingProxyType({}),
+        left_out: SourceSpans = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
-        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress)
+        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress, left_out)
         try:
             self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
         except KafkaException as error:
             raise self._error(self._cause(error)) from error
         self._until_done(self._producer.commit_transaction)
+
+    def begin_again(self) -> None:
+        """Aborts what was written, and begins the transaction anew."""
+        try:
+            self._producer.purge()
+            self._producer.abort_transaction(self._plan.timeout_s)
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            raise self._error(self._cause(error)) from error
 
     def abandon(self) -> None:
         """Aborts the transaction. If that fails, the task's next writer aborts it."""
@@ -201,12 +214,16 @@ class Transaction:
     def _produce_all(self, topic: str, records: Iterable[Output], partition: int) -> int:
         # Runs for millions of records: for nearly all of them, comparisons alone decide.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
+        latest_ms, letters = self.latest_ms(topic), self._plan.dead_letters
         try:
             for count, (key, value, timestamp_ms, headers) in enumerate(records, 1):
                 to = topic
-                if value is None or key is None or len(value) > plain_bytes:
-                    to, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
+                if value is None or key is None or len(value) > plain_bytes or timestamp_ms > latest_ms:
+                    record = (topic, key, value, headers, partition)
+                    to, key, value, found, _ = self._checked(record, too_late=timestamp_ms > latest_ms)  # noqa: PLW2901
                     headers = found or ()  # noqa: PLW2901
+                    if to == letters:
+                        timestamp_ms = min(timestamp_ms, self._began_ms)  # noqa: PLW2901
                 timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
                 try:
                     # An empty list of headers costs the client more than none.
@@ -229,12 +246,21 @@ class Transaction:
                 self._producer.produce(*record, **more)
                 return
 
-    def _checked(self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int]) -> SinkRecord:
+    def latest_ms(self, topic: str) -> int:
+        """The latest time that a topic takes. A minute less: the broker's clock may be behind."""
+        rule = self._plan.rules.get(topic)
+        return FOREVER_MS if rule is None else self._began_ms + max(0, rule.max_ahead_ms - 60_000)
+
+    def _checked(
+        self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int], *, too_late: bool
+    ) -> SinkRecord:
         """The record, or a dead letter instead if its topic would refuse it."""
         plan, (topic, key, value, headers, partition) = self._plan, record
         rule = plan.rules.get(topic)
         plain: SinkRecord = topic, key, value, list(headers) or None, partition
         reason = None if rule is None else rule.refusal(plain)
+        if rule is not None and too_late and topic != plan.dead_letters:
+            reason = f"its time is further ahead than the {rule.max_ahead_ms} ms that its topic takes"
         if reason is None:
             return plain
         if plan.dead_letters is None or partition != BY_KEY:

@@ -14,6 +14,7 @@ from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.changelog.reader import TopicFacts
 from state.stores.record_context import Header
+from state.topology.failures import OnError
 from state.topology.layout import Layout
 from state.topology.plan import Plan, SubTopology
 from state.topology.slots import Slots, slot_of
@@ -34,6 +35,7 @@ class AppWork:
         schema_versions: by store, the version of the values that are written.
         writer: the settings that its tasks write with.
         slots: of its tasks, as the claim on its checkpoint has them.
+        on_error: what becomes of a record that an operator can't process, unless the operator says otherwise.
     """
 
     app: str
@@ -46,6 +48,7 @@ class AppWork:
     schema_versions: Mapping[str, int]
     writer: WriterPlan
     slots: Slots = field(default_factory=dict)
+    on_error: OnError = OnError.DEAD_LETTER
 
     def layout(self) -> Layout:
         """The app's tasks."""

@@ -1,14 +1,15 @@
 """A driver: the process that runs one app, or several as queries of one Spark session.
 
 Apps that share a driver share one JVM. Lease, checkpoint, heartbeat and generations are each app's own. When one app
-fails, all stop, and the supervisor starts the driver again.
+fails, it is started again in the same driver, a few times; the others go on. If all have failed, or the JVM has, the
+driver ends, and the supervisor starts it again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,15 +18,23 @@ from spark_apps.generations.catalog import numbered
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.run import GenerationRun
 from spark_apps.registry import SHARED_DRIVER
+from spark_apps.runtime.heartbeat_writer import described
 from spark_apps.runtime.runner import AppRun
 from spark_apps.runtime.scale import scaled
 from spark_apps.runtime.session import leased_session
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.clock import Clock
+from state.errors import ConfigurationError, RefusedError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_RETRIES = 3
+_PAUSE_S = 10.0
+"""Before the first retry; twice as long before each further one."""
+_STEADY_S = 600.0
+"""An app that ran for as long begins to count its failures anew."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,10 +46,10 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
         apps: one app, which gets a session of its own, or several, which share one.
         settings: those of the process. The size of an app, or of the shared driver, is applied to them.
         clock: the source of the time.
-        stop: ends the run. It is set when one of several apps fails.
+        stop: ends the run. It is set when the session that several apps share has failed.
 
     Raises:
-        StateError: the error of the app, or of the first of several to fail; see `AppRun`.
+        StateError: the error of the app, or of the first of several that all failed; see `AppRun`.
     """
     if len(apps) > 1:
         _run_shared(apps, scaled(settings, SHARED_DRIVER), clock, stop)
@@ -51,14 +60,39 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
 
 def _run_shared(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
     with leased_session([SHARED_DRIVER], settings, clock) as spark, ThreadPoolExecutor(len(apps)) as threads:
-        runs = {threads.submit(_run_of(app, app.settings(settings), clock, stop, spark)): app for app in apps}
-        ended, _ = wait(runs, return_when=FIRST_EXCEPTION)
-        stop.set()
-    for run in ended:
-        error = run.exception()
-        if error is not None:
-            _log.error("app_failed", app=runs[run].name)
-            raise error
+        runs = [threads.submit(_keep_running, app, settings, clock, stop, spark) for app in apps]
+        wait(runs)
+    errors = [error for error in (run.exception() for run in runs) if error is not None]
+    foreign = next((error for error in errors if not isinstance(error, StateError)), None)
+    if foreign is not None or len(errors) == len(apps):
+        raise foreign or errors[0]
+
+
+def _keep_running(
+    app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, spark: SparkSession
+) -> None:
+    """Runs one of several apps, and starts it again after errors that a restart may cure.
+
+    Raises:
+        StateError: it failed for good. The other apps go on.
+        Exception: it failed in a way that is not known, perhaps with the session: all apps are to stop.
+    """
+    failures = 0
+    while True:
+        began_s = clock.monotonic_s()
+        try:
+            _run_of(app, app.settings(settings), clock, stop, spark)()
+            return
+        except StateError as error:
+            _log.error("app_failed", app=app.name, error=described(error))
+            failures = failures + 1 if clock.monotonic_s() - began_s < _STEADY_S else 1
+            is_final = isinstance(error, ConfigurationError | RefusedError) or failures > _RETRIES
+            if is_final or stop.wait(_PAUSE_S * 2 ** (failures - 1)):
+                raise
+        except BaseException:
+            _log.exception("app_failed", app=app.name)
+            stop.set()
+            raise
 
 
 def _run_of(

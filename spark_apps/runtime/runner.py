@@ -22,7 +22,7 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
 from spark_apps.runtime.drain_barrier import DrainBarrier
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
+from spark_apps.runtime.heartbeat_writer import HeartbeatWriter, described
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.partitions import check_partitions, counts_in
 from spark_apps.runtime.preflight import Preflight, preflight
@@ -139,8 +139,9 @@ class AppRun:
             if watch.tripped is not None:
                 raise watch.tripped
         else:
-            _log.error("stream_failed", app=self.spec.name, error=_failure(query))
-            raise barrier.failure or StreamFailedError(_failure(query))
+            failure = barrier.failure or StreamFailedError(_failure(query))
+            _log.error("stream_failed", app=self.spec.name, error=described(failure))
+            raise failure
 
     def _with_partitions(
         self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]

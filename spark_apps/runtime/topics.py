@@ -11,7 +11,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType, TopicMetadata
 
-from spark_apps.engine.topic_rules import TopicRule
+from spark_apps.engine.topic_rules import FOREVER_MS, TopicRule
 from state.changelog.committed_ends import committed_ends
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
@@ -26,6 +26,8 @@ PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
+_MAX_AHEAD = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
+"""The limit of times ahead, by Kafka's name since 3.6 and before."""
 
 _Answer = TypeVar("_Answer")
 
@@ -114,7 +116,8 @@ class Topics:
         for resource, future in futures.items():
             config = self._asked(future.result, str(resource.name), "DescribeConfigs")
             size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
-            found[str(resource.name)] = TopicRule(int(size), keys_required="compact" in cleanup)
+            ahead = next((config[name].value for name in _MAX_AHEAD if name in config), FOREVER_MS)
+            found[str(resource.name)] = TopicRule(int(size), "compact" in cleanup, int(ahead))
         return found
 
     def own_config(self, name: str) -> dict[str, str]:

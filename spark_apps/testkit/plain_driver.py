@@ -21,7 +21,7 @@ def plain_driver(spec: AppSpec, settings: AppSettings | None = None) -> Topology
         ConfigurationError: the app is not a topology.
     """
     topology = topology_of(spec, settings or AppSettings())
-    return TopologyTestDriver(topology, partitions_of(topology))
+    return TopologyTestDriver(topology, partitions_of(topology), on_error=spec.on_error)
 
 
 def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:

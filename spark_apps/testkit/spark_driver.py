@@ -223,5 +223,5 @@ def _letter(message: Message) -> DeadLetter:
     partition, offset, timestamp_ms = (
         int(headers.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
     )
-    record = Record(headers["dlq.topic"], partition, offset, timestamp_ms, message.key(), message.value())
-    return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"])
+    record = Record(headers.get("dlq.topic", ""), partition, offset, timestamp_ms, message.key(), message.value())
+    return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"], headers.get("dlq.operator", ""))

@@ -16,6 +16,7 @@ A row that waited in the task, and was let go while another record was under way
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from state.stores.bytes_store import NO_METADATA, BytesStore
 from state.stores.suppliers import StoreSupplier
 from state.stores.transaction import TransactionStore
 from state.topology.dropped_records import DroppedRecords
+from state.topology.event_time import LATEST_MS
 from state.topology.failures import OnError
 from state.topology.guards import CarefulGuards, Failure, letter_of
 from state.topology.plan import SubTopology
@@ -30,13 +32,14 @@ from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFie
 from state.topology.stream_time import StreamTime
 from state.topology.task import Task
 
+_COLLECT_EVERY = 100
+
 
 class CarefulTask:
     """A task that leaves out the records which its operators fail on. It runs one batch. Not thread-safe.
 
     Attributes:
         sub_topology: what it runs.
-        left_out: the places of the records that were left out: topic, partition and offset.
     """
 
     def __init__(
@@ -48,12 +51,12 @@ class CarefulTask:
         progress: bytes = b"{}",
         global_tables: Mapping[str, Callable[[Any], Any]] | None = None,
         on_error: OnError = OnError.DEAD_LETTER,
+        latest_ms: int = LATEST_MS,
     ) -> None:
         """Builds the operators over overlays of the stores; see `Task`."""
         self.sub_topology = sub_topology
-        self.left_out: list[tuple[str, int, int]] = []
         self._overlays = _Overlays(supplier)
-        self._on_error = on_error
+        self._on_error, self._latest_ms = on_error, latest_ms
         self._progress = progress
         self._partition = partition
         self._global_tables = global_tables
@@ -61,6 +64,7 @@ class CarefulTask:
         self._changes: dict[tuple[str, bytes], StoreChange] = {}
         self._letters: list[DeadLetter] = []
         self.dropped = DroppedRecords()
+        self._built = 0
         self._rebuild({})
 
     @property
@@ -97,6 +101,10 @@ class CarefulTask:
     def apply(self, metadata: Callable[[str], Mapping[bytes, bytes | None]] = lambda _: NO_METADATA) -> None:
         """Writes the committed batch's changes to the stores; see `Task.apply`."""
         self._overlays.commit(metadata)
+
+    def close(self) -> None:
+        """Closes the stores. Writes that were not applied are lost."""
+        self._overlays.close()
 
     def _take(self, record: RecordFields) -> None:
         self._task.process((record,))
@@ -157,8 +165,6 @@ class CarefulTask:
         if step is None or step.record is None:
             raise failure.error
         self._letters.append(letter_of(step.record, failure))
-        topic, partition, offset, *_ = step.record
-        self.left_out.append((topic, partition, offset))
 
     def _keep(self, batch: Batch) -> None:
         """Commits a part of the batch to the overlays."""
@@ -177,10 +183,15 @@ class CarefulTask:
 
     def _rebuild(self, discards: Mapping[int, Failure]) -> None:
         """Puts a new task over the overlays in the place of the one that failed."""
+        self._built += 1
+        if self._built % _COLLECT_EVERY == 0:
+            # The tasks before are cycles, and an engine may have turned the collector off.
+            gc.collect()
         self._guards = CarefulGuards(self._on_error, discards)
         self._task = Task(
             self.sub_topology, self._partition, self._overlays, progress=self._progress,
-            global_tables=self._global_tables, on_error=self._on_error, guards=self._guards,
+            global_tables=self._global_tables, on_error=self._on_error,
+            latest_ms=self._latest_ms, guards=self._guards,
         )  # fmt: skip
 
 
@@ -217,6 +228,11 @@ class _Overlays:
         if name not in self._open:
             self._open[name] = _Overlay(self._supplier.open(name))
         return self._open[name]
+
+    def close(self) -> None:
+        """Closes the stores below."""
+        for overlay in self._open.values():
+            overlay.inner.close()
 
     def commit(self, metadata: Callable[[str], Mapping[bytes, bytes | None]]) -> None:
         """Writes everything to the stores below, with metadata in the same step."""

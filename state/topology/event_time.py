@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import Any
 
-from state.errors import InvalidTimestampError
+from state.errors import FutureTimestampError, InvalidTimestampError
 
 LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999. Readers can't show a later time, and leave the row out."""
@@ -24,15 +24,19 @@ def epoch_ms(time: Any) -> int:
     else:
         found = _whole(time)
     if not 0 <= found <= LATEST_MS:
-        raise InvalidTimestampError(out_of_range(found))
+        raise out_of_range(found)
     return found
 
 
-def out_of_range(time_ms: int) -> str:
-    """Why a time is refused."""
+def out_of_range(time_ms: int) -> InvalidTimestampError:
+    """The error of a time that is too early or too late."""
     if time_ms < 0:
-        return "its time is before 1970"
-    return "its time is after the year 9999: are these microseconds?"
+        return InvalidTimestampError("its time is before 1970")
+    if time_ms > LATEST_MS:
+        return InvalidTimestampError("its time is after the year 9999: are these microseconds?")
+    return FutureTimestampError(
+        "its time is further ahead than the app's own topics take: see their message.timestamp.after.max.ms"
+    )
 
 
 def _whole(time: Any) -> int:

@@ -48,6 +48,7 @@ class Task:
         progress: bytes = b"{}",
         global_tables: Mapping[str, Callable[[Any], Any]] | None = None,
         on_error: OnError = OnError.DEAD_LETTER,
+        latest_ms: int = LATEST_MS,
         guards: Guards = UNGUARDED,
     ) -> None:
         """Opens the stores and compiles the operators.
@@ -60,11 +61,12 @@ class Task:
             global_tables: by the name of a global table's store, the function that looks a row up.
             on_error: what becomes of a record that `timestamps=` or `check=` fail on, unless their operator has a
                 policy of its own.
+            latest_ms: the latest time that a record may have.
             guards: what stands between operators and the functions of the user.
         """
         self.sub_topology = sub_topology
         self.partition = partition
-        self._on_error = on_error
+        self._on_error, self._latest_ms = on_error, latest_ms
         self._wiring = Wiring(supplier, orjson.loads(progress), global_tables or {}, partition, guards)
         self._wiring.wire(sub_topology.nodes)
         self._stream_time = self._wiring.stream_time("task")
@@ -140,7 +142,7 @@ class Task:
         decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
         context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
         refuse, refuses_nulls = self._refuse, source.refuses_nulls
-        check, time_of = source.check, source.timestamps
+        check, time_of, latest_ms = source.check, source.timestamps, self._latest_ms
 
         def read(records: Iterable[RecordFields]) -> None:  # noqa: C901 (one loop, as a call a record would cost)
             now_ms = time.now_ms
@@ -156,8 +158,8 @@ class Task:
                             raise NullValueError(_NULL)
                     elif time_of is not None:
                         timestamp_ms = epoch_ms(time_of(key, value))
-                    if not 0 <= timestamp_ms <= LATEST_MS:
-                        raise InvalidTimestampError(out_of_range(timestamp_ms))
+                    if not 0 <= timestamp_ms <= latest_ms:
+                        raise out_of_range(timestamp_ms)
                 except Exception as error:
                     refuse(record, source, error)
                     continue

@@ -22,7 +22,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
 from state.changelog.headers import SourceRanges
 from state.changelog.reader import TopicFacts
-from state.errors import StoreCorruptedError
+from state.errors import RecordFailedError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
 from state.topology.layout import Layout
@@ -82,7 +82,7 @@ def test_other_errors_leave_stores_where_they_are(
         raise RuntimeError
 
     monkeypatch.setattr(TaskRun, "_run", fail)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RecordFailedError, match=r"RuntimeError at .*test_task_run.py:\d+ in fail"):
         run([])
     assert [path.name for path in tmp_path.iterdir()] == [STORE]
 

@@ -49,6 +49,32 @@ def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
     odd.group_by_key().aggregate(Totals, Totals.plus, store=Store("digits", Totals)).to_stream().to("shuffled-out")
 
 
+def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers with operators that fail on some: before a shuffle, beside it, behind it, and half-way through stores."""
+    numbers = streams.stream("bad-numbers", int, timestamps=_far_ahead_of_900)
+    own = numbers.group_by_key().aggregate(Totals, Totals.plus, store=Store("own", Totals)).to_stream()
+    own.to("bad-own")
+    numbers.select_key(lambda _, number: str(100 // number % 10)).group_by_key().aggregate(
+        Totals, _plus_but_13, store=Store("quotients", Totals)
+    )
+    numbers.peek(_not_7).to("bad-copies")
+
+
+def _far_ahead_of_900(_: str, number: int) -> int:
+    return number * 10**10 if number > 900 else 1_700_000_000_000 + number
+
+
+def _plus_but_13(totals: Totals, number: int) -> Totals:
+    if number == 13:
+        raise LookupError(number)
+    return totals.plus(number)
+
+
+def _not_7(_: str, number: int) -> None:
+    if number % 10 == 7:
+        raise ValueError(number)
+
+
 def regions(streams: StreamsBuilder, _: AppSettings) -> None:
     """Views joined with their users, and counted by the user's region in windows without grace, behind a topic."""
     users = streams.table("regions-users", str)

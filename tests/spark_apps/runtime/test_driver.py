@@ -1,4 +1,4 @@
-"""Several apps in one driver: one session, one fate."""
+"""Several apps in one driver: one session."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from spark_apps.errors import AppRunningError
 from spark_apps.generations import run as run_module
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.run import GenerationRun
-from spark_apps.runtime import runner, session
+from spark_apps.runtime import driver, runner, session
 from spark_apps.runtime.driver import run_apps
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.runner import AppRun
 from spark_apps.runtime.scale import AppScale, write_scale
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
-from state.errors import StateError
+from state.errors import ConfigurationError, StateError
 
 SESSION = cast("Any", object())
 
@@ -92,22 +92,66 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
     assert sessions.stopped == 1
 
 
-def test_when_one_fails_all_stop_and_the_driver_ends_with_its_error(
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app that failed is started again without a pause."""
+    monkeypatch.setattr(driver, "_PAUSE_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once", "sessions")
+def test_an_app_that_fails_is_started_again_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
+) -> None:
+    starts: list[str] = []
+    failed_for_good = threading.Event()
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        starts.append(run.spec.name)
+        if run.spec is not LEADERBOARD:
+            assert failed_for_good.wait(30)
+            assert not run.stop.is_set()
+            return
+        if starts.count("leaderboard") == 4:
+            failed_for_good.set()
+        raise StateError("again")
+
+    behave(monkeypatch, behaviour)
+    run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert (starts.count("ticks"), starts.count("leaderboard")) == (1, 4)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_driver_ends_with_the_first_error_once_all_have_failed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    starts: list[str] = []
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        starts.append(run.spec.name)
+        raise ConfigurationError(run.spec.name)
+
+    behave(monkeypatch, behaviour)
+    with pytest.raises(ConfigurationError, match="ticks"):
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert sorted(starts) == ["leaderboard", "ticks"]
+    assert sessions.stopped == 1
+
+
+@pytest.mark.usefixtures("sessions")
+def test_an_error_that_may_be_the_sessions_stops_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
 ) -> None:
     stopped: list[bool] = []
 
     def behaviour(run: AppRun | GenerationRun) -> None:
         if run.spec is LEADERBOARD:
-            raise StateError("the first")
+            raise ConnectionRefusedError("the JVM is gone")
         stopped.append(run.stop.wait(30))
-        raise StateError("another")
 
     behave(monkeypatch, behaviour)
-    with pytest.raises(StateError, match="the first"):
+    with pytest.raises(ConnectionRefusedError):
         run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
     assert stopped == [True]
-    assert sessions.stopped == 1
 
 
 def test_an_app_alone_starts_its_own_session_at_its_own_size(
