@@ -15,6 +15,7 @@ from spark_apps.value_fields import fields_of
 from state.names import changelog_topic, dead_letter_topic
 from state.schemas.bound import BoundSerde
 from state.schemas.registry import SchemaRegistry, registry_of
+from state.serdes.value_field import ValueField
 from state.store_definitions import ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
@@ -33,6 +34,7 @@ _SERVED = {
     StoreKind.TTL: ServedKind.KEY_VALUE,
     StoreKind.WINDOW: ServedKind.WINDOW,
     StoreKind.SESSION: ServedKind.SESSION,
+    StoreKind.VERSIONED: ServedKind.VERSIONED,
 }
 
 
@@ -188,9 +190,7 @@ def _internal_topics(app: str, topology: Topology, generation: int) -> list[tupl
 
 
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:
-    """The stores of a topology that nodes serve and that have tables: those with a changelog, except internal ones and
-    kinds that nodes can't serve.
-    """
+    """The stores of a topology that nodes serve and that have tables: those with a changelog, except internal ones."""
     return tuple(_served(app, spec) for spec in logged_stores(topology) if is_served(spec))
 
 
@@ -217,7 +217,7 @@ def generation_topic(first: str, generation: int) -> str:
 
 def is_served(spec: TopologyStore) -> bool:
     """Whether nodes serve a store."""
-    return spec.options.logging and not spec.internal and spec.kind in _SERVED
+    return spec.options.logging and not spec.internal
 
 
 def _served(app: str, spec: TopologyStore) -> StoreSpec:
@@ -231,13 +231,21 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
     return StoreSpec(
         name=spec.name,
         app=app,
-        value_fields=fields_of(values),
+        value_fields=_fields_of(spec),
         kind=kind,
         score_field=options.ranked_by,
         topic=options.changelog,
-        bounded=options.bounded or spec.retention_ms > 0,
+        # Without one version, an older one would answer for its time.
+        bounded=options.bounded or spec.retention_ms > 0 or spec.kind is StoreKind.VERSIONED,
         by_schema=isinstance(values, BoundSerde),
     )
+
+
+def _fields_of(spec: TopologyStore) -> tuple[ValueField, ...]:
+    """The fields of a store's values. A version may be a deletion, which has none of them."""
+    fields = fields_of(spec.value_serde)
+    is_versioned = spec.kind is StoreKind.VERSIONED
+    return tuple(replace(item, nullable=True, only_grows=False) for item in fields) if is_versioned else fields
 
 
 def _why_no_generations(topology: Topology) -> str | None:

@@ -41,6 +41,7 @@ from state.replicas.states import ReplicaId
 from state.schemas.registry import registry_of
 from state.security.node_security import NodeSecurity
 from state.settings import NodeSettings, load_node_settings
+from state.store_definitions import ServedKind
 from state.stores.row import decode_row
 
 if TYPE_CHECKING:
@@ -209,7 +210,10 @@ class Node:
 
     def _read_row(self, replica: ReplicaId) -> ReadRow:
         rows = self._schema_rows_of(replica.store)
-        return decode_row if rows is None else rows.read_row
+        if rows is None:
+            return decode_row
+        is_versioned = self._catalog.definition(replica.store).kind is ServedKind.VERSIONED
+        return rows.read_version if is_versioned else rows.read_row
 
     def _shown(self, store: str, value: bytes) -> bytes:
         rows = self._schema_rows_of(store)

@@ -123,8 +123,8 @@ class NodeSettings(KafkaSettings):
     stores: Annotated[str, AfterValidator(_stores)] = Field(
         "rewards=pos-rewards-changelog",
         description="Stores to serve: store=changelog-topic[:kind[:score_field][:schemas]],… with kind keyvalue, "
-        "ranked, window, session or global; a ranked store names the field of its values that holds the score. "
-        "`schemas` means that values have schemas of a registry.",
+        "ranked, window, session, versioned or global; a ranked store names the field of its values that holds the "
+        "score. `schemas` means that values have schemas of a registry.",
     )
     replicas: int = counted(
         1, "replicas", "Standby replicas of each store partition, beside the active one.", least=0, most=16

@@ -9,7 +9,10 @@ As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field][:schemas]],…
 | `ranked`   | the key; rows are also ordered by `score_field`   | the same, top N, rank, score range |
 | `window`   | row key of `state/keys/windows.py`                | key and time, all by time          |
 | `session`  | row key of `state/keys/sessions.py`               | key, active now, ended by time     |
+| `versioned`| row key of `state/keys/versions.py`               | key, as of a time; its versions    |
 | `global`   | the key; every node holds every partition         | as `keyvalue`                      |
+
+Rows with a TTL are of kind `keyvalue`: their app deletes them as they expire.
 """
 
 from __future__ import annotations
@@ -29,12 +32,13 @@ class ServedKind(StrEnum):
     RANKED = "ranked"
     WINDOW = "window"
     SESSION = "session"
+    VERSIONED = "versioned"
     GLOBAL = "global"
 
 
 _BY_SCHEMA = "schemas"
 WINDOWED = frozenset({ServedKind.WINDOW, ServedKind.SESSION})
-"""Kinds whose row keys have times behind the key."""
+"""Kinds whose row keys have the times of a window behind the key."""
 
 
 @dataclass(frozen=True, slots=True)

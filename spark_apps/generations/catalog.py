@@ -158,6 +158,8 @@ def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str],
 def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, ServedKind]) -> str | None:
     if step.store not in kinds:
         return f"is of store {step.store}, not of {' or '.join(kinds)}"
+    if kinds[step.store] is ServedKind.VERSIONED:
+        return f"is of versioned store {step.store}, whose rows can't be converted: begin with the input instead"
     if step.changes_key and kinds[step.store] in WINDOWED:
         return f"changes keys, and those of {step.store} hold windows of time: change its values alone"
     return None

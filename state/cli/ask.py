@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from state.client.stores import RemoteKeyValueStore
 
 _MOST_ROWS_OF_A_PAGE = 1000
+_TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 _LAST_TEXT = "\U0010ffff" * 4
 """Sorts behind every other text, in UTF-8 too."""
 
@@ -40,6 +41,9 @@ def get(
     client: StateClient,
     store: Store,
     key: Annotated[str, typer.Argument(help="The key.")],
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help=f"The value at this time, in a versioned store: {_TIMES}.")
+    ] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
     """Show the value of one key.
@@ -48,6 +52,9 @@ def get(
 
     Example: storekeeper get rewards 0000000042
     """
+    if as_of is not None:
+        _get_as_of(client, store, key, time_option(as_of, "--as-of", ""), output)
+        return
     reading = client.key_value(store).get(key)
     if reading.value is None:
         not_found(f"store {store} has no key {key!r}")
@@ -55,6 +62,17 @@ def get(
         write_json({"key": key, "value": reading.value, **origin(reading)})
         return
     write_value(reading.value)
+    say(origin_sentence(reading))
+
+
+def _get_as_of(client: StateClient, store: str, key: str, as_of_ms: int, output: AnswerOutput) -> None:
+    reading = client.versioned(store).get(key, as_of_ms)
+    if reading.value is None:
+        not_found(f"store {store} had no value of key {key!r} then, or its history does not go back so far")
+    if output is AnswerOutput.JSON:
+        write_json({**asdict(reading.value), **origin(reading)})
+        return
+    write_value(reading.value.value)
     say(origin_sentence(reading))
 
 
@@ -149,7 +167,6 @@ def rank(
     say(origin_sentence(reading))
 
 
-_TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 From = Annotated[str | None, typer.Option("--from", help=f"From this time on: {_TIMES}.")]
 To = Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {_TIMES}.")]
 

@@ -4,7 +4,18 @@ from state.client.async_client import AsyncStateClient
 from state.client.client import StateClient
 from state.client.credentials import AccessDeniedError, Credentials
 from state.client.exchange import ClientLimits
-from state.client.readings import Listing, NodeLag, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.readings import (
+    Listing,
+    NodeLag,
+    Page,
+    Rank,
+    RankedRow,
+    Reading,
+    Row,
+    SessionRow,
+    VersionRow,
+    WindowedRow,
+)
 from state.protocol.too_stale import Freshest, TooStaleError
 
 __all__ = [
@@ -23,5 +34,6 @@ __all__ = [
     "SessionRow",
     "StateClient",
     "TooStaleError",
+    "VersionRow",
     "WindowedRow",
 ]

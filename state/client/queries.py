@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
 from state.client.answers import Reply
-from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, VersionRow, WindowedRow
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.keys import key_segments
@@ -187,6 +187,19 @@ def session_row_of(row: dict[str, Any]) -> SessionRow:
     """Reads a session."""
     window = row["window"]
     return SessionRow(key_of(row), int(window["start_ms"]), int(window["end_ms"]), row["value"])
+
+
+def version_row_of(row: dict[str, Any]) -> VersionRow:
+    """Reads a version."""
+    valid_to_ms = row.get("valid_to_ms")
+    return VersionRow(
+        key_of(row), row["value"], int(row["timestamp_ms"]), None if valid_to_ms is None else int(valid_to_ms)
+    )
+
+
+def version_of(reply: Reply) -> VersionRow | None:
+    """Reads the version of one key."""
+    return version_row_of(reply.json())
 
 
 def ranked_rows_of(reply: Reply) -> Listing[RankedRow]:

@@ -76,6 +76,16 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRow:
+    """The value of a key from `timestamp_ms` until before `valid_to_ms`, epoch milliseconds; None: it is valid."""
+
+    key: str | bytes
+    value: Any
+    timestamp_ms: int
+    valid_to_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RankedRow:
     """A row and its place: 1 is the highest score, equal scores share a rank and the next ranks are skipped."""
 

@@ -36,9 +36,11 @@ from state.client.queries import (
     session_row_of,
     time_ms,
     value_of,
+    version_of,
+    version_row_of,
     windowed_row_of,
 )
-from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.client.readings import Listing, Page, Rank, RankedRow, Reading, Row, SessionRow, VersionRow, WindowedRow
 from state.client.rows import AsyncRows, Rows
 from state.protocol.position_token import PositionToken
 
@@ -281,6 +283,38 @@ class RemoteSessionStore(RemoteStore[C_co]):
         return about(self.name, path, [("limit", page_rows)], page_of(SessionRow, session_row_of), options)
 
 
+class RemoteVersionedStore(RemoteStore[C_co]):
+    """The values that each key had, as far back as the store's history goes."""
+
+    @_asked
+    def get(self, key: Key, as_of: int | None = None, **options: Unpack[ReadOptions]) -> Query[VersionRow | None]:
+        """The version of a key that was valid at `as_of`, the newest by default; None if it had no value then."""
+        written, key_format = segment(key)
+        parameters = [key_format, ("as_of", None if as_of is None else time_ms(as_of))]
+        query = about(self.name, f"keyvalue/{{}}/{written}", parameters, version_of, options, key=key)
+        return replace(query, missing=lambda: None)
+
+    @_paged
+    def history(
+        self,
+        key: Key,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        *,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
+    ) -> Query[Page[VersionRow]]:
+        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, the newest first.
+
+        None leaves that end open.
+        """
+        written, key_format = segment(key)
+        parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms)]
+        return about(
+            self.name, f"versions/{{}}/{written}", parameters, page_of(VersionRow, version_row_of), options, key=key
+        )
+
+
 class Stores:
     """The stores of a client. The first query to a store fails if no store has its name."""
 
@@ -303,6 +337,10 @@ class Stores:
     def session(self, name: str) -> RemoteSessionStore[Self]:
         """A session store."""
         return RemoteSessionStore(self, name)
+
+    def versioned(self, name: str) -> RemoteVersionedStore[Self]:
+        """A versioned store."""
+        return RemoteVersionedStore(self, name)
 
 
 _REVERSE = ("reverse", "true")

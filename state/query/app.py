@@ -17,6 +17,7 @@ from state.query.routes.ranked import ranked_routes
 from state.query.routes.services import QueryServices
 from state.query.routes.stores import store_routes
 from state.query.routes.topology import cluster_routes, instance_routes, topology_routes
+from state.query.routes.versions import version_routes
 from state.query.routes.windowed import session_routes, windowed_routes
 
 
@@ -35,6 +36,7 @@ def make_app(services: QueryServices) -> Front:
         keyvalue_routes(services),
         windowed_routes(services),
         session_routes(services),
+        version_routes(services),
         ranked_routes(services),
         internal_routes(services),
         store_routes(services.catalog, services.backend),

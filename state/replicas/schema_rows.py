@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -24,6 +24,7 @@ from state.schemas.errors import UnknownSchemaError
 from state.schemas.framing import framed
 from state.schemas.registry import SchemaRegistry
 from state.stores.row import ReplicaRow, decode_row
+from state.stores.versioned import value_of_version, version_of
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +60,12 @@ class SchemaRows:
         """A stored row with its value as JSON; raises as `shown`, and as `decode_row`."""
         row = decode_row(stored)
         return ReplicaRow(row.schema_version, row.timestamp_ms, self.shown(row.value))
+
+    def read_version(self, stored: bytes) -> ReplicaRow:
+        """The same for a stored row of a versioned store."""
+        row = decode_row(stored)
+        value = value_of_version(row.value)
+        return row if value is None else replace(row, value=version_of(self.shown(value)))
 
     def shown(self, value: bytes) -> bytes:
         """A value as JSON; unchanged if it is not by an existing schema.

@@ -13,6 +13,7 @@ from state.serdes.json_fields import json_fields
 from state.serdes.value_field import ValueField
 from state.snapshots.columns import ReadFields
 from state.snapshots.manifest import SnapshotManifest
+from state.stores.versioned import value_of_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,12 @@ class StoreValues:
     Attributes:
         fields: those that the app declares, by a struct or a schema.
         registry: of the schemas that wrote the values; None if they are JSON.
+        versioned: whether they are versions, of which a deletion has no fields.
     """
 
     fields: Sequence[ValueField]
     registry: SchemaRegistry | None = None
+    versioned: bool = False
 
     @property
     def evolve(self) -> bool:
@@ -53,12 +56,19 @@ class StoreValues:
 
     def reader(self) -> ReadFields:
         """A function that reads a value's fields. It raises if the registry doesn't answer."""
-        if self.registry is None:
-            return json_fields
-        return _schema_fields(self.registry)
+        read = json_fields if self.registry is None else _schema_fields(self.registry)
+        return _version_fields(read) if self.versioned else read
 
     def _declared(self) -> dict[str, str]:
         return {item.name: item.sql_type.replace(" ", "") for item in self.fields}
+
+
+def _version_fields(read: ReadFields) -> ReadFields:
+    def read_version(stored: bytes) -> Mapping[str, Any]:
+        value = value_of_version(stored)
+        return {} if value is None else read(value)
+
+    return read_version
 
 
 def _schema_fields(registry: SchemaRegistry) -> ReadFields:

@@ -27,7 +27,8 @@ VALID_TO_UNDEFINED_MS = -1
 NOT_PUT_MS = -(1 << 63)
 """What `put` returns for a record that came too late to be kept."""
 
-_DELETED = b"\x00"
+DELETED_VERSION = b"\x00"
+"""What is stored in the place of a value for a deletion."""
 _PRESENT = b"\x01"
 _LEAST_DUE = 1000
 
@@ -84,7 +85,10 @@ class VersionedKeyValueStore(TimedStore[K, V]):
             return NOT_PUT_MS
         # Encoded first: a value that its serde refuses must not move stream time.
         data = self._encode_key(key)
-        row = (version_row_key(data, timestamp_ms), _DELETED if value is None else _PRESENT + self._encode(value))
+        row = (
+            version_row_key(data, timestamp_ms),
+            DELETED_VERSION if value is None else _PRESENT + self._encode(value),
+        )
         moved = self._time.observe(timestamp_ms)
         self._puts += 1
         self._write((row,), self._time.encoded() if moved else NO_METADATA)
@@ -106,7 +110,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
         check_key_and_time(key)
         data = self._encode_key(key)
         found = self._version_at(data, MAX_TIMESTAMP_MS if as_of is None else as_of)
-        if found is None or found[1] == _DELETED:
+        if found is None or found[1] == DELETED_VERSION:
             return None
         timestamp_ms, stored = found
         replaced_at_ms = self._replaced_at_ms(data, timestamp_ms)
@@ -131,7 +135,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
             for row_key, stored in rows:
                 timestamp_ms = version_timestamp_ms(row_key)
                 # Before the horizon only the latest version is known, as in `get`.
-                if stored != _DELETED and (valid_to_ms == VALID_TO_UNDEFINED_MS or to_ms >= horizon_ms):
+                if stored != DELETED_VERSION and (valid_to_ms == VALID_TO_UNDEFINED_MS or to_ms >= horizon_ms):
                     records.append(VersionedRecord(self._decode(stored[1:]), timestamp_ms, valid_to_ms))
                 valid_to_ms = timestamp_ms
                 if timestamp_ms <= oldest_ms:
@@ -146,7 +150,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                 key, timestamp_ms = decode_version_row_key(row_key)
                 newest.setdefault(key, (timestamp_ms, stored))
         for key, (timestamp_ms, stored) in newest.items():
-            if stored != _DELETED:
+            if stored != DELETED_VERSION:
                 latest = VersionedRecord(self._decode(stored[1:]), timestamp_ms, VALID_TO_UNDEFINED_MS)
                 yield self._decode_key(key), latest
 
@@ -207,12 +211,25 @@ class VersionedKeyValueStore(TimedStore[K, V]):
         return VALID_TO_UNDEFINED_MS
 
     def _unreachable(self, key: bytes) -> list[bytes]:
-        """Row keys of the versions that were replaced, or are deletions, at the horizon."""
+        """Row keys of the versions that were replaced, or are deletions, at the horizon; the oldest first.
+
+        A reader of the changelog may see a part of the deletions: no version may then answer for a later one's time.
+        """
         with self._top.scan(*version_bounds(key, self._horizon_ms)) as rows:
             versions = list(rows)
         # The newest is valid at the horizon. If it is a deletion, nothing is, as without it.
-        stays = 1 if versions and versions[0][1] != _DELETED else 0
-        return [row_key for row_key, _ in versions[stays:]]
+        stays = 1 if versions and versions[0][1] != DELETED_VERSION else 0
+        return [row_key for row_key, _ in reversed(versions[stays:])]
+
+
+def value_of_version(stored: bytes) -> bytes | None:
+    """The serialized value in a stored version, or in its changelog record; None if it is a deletion."""
+    return None if stored == DELETED_VERSION else stored[1:]
+
+
+def version_of(value: bytes) -> bytes:
+    """A serialized value as a version has it."""
+    return _PRESENT + value
 
 
 def version_index(inner: BytesStore) -> ExpiryIndexStore:

@@ -50,7 +50,8 @@ class TopologyStore:
         internal: whether its rows mean something to its operator only.
 
     Raises:
-        ConfigurationError: it is to be ranked, and its rows are not by key, or have no such field.
+        ConfigurationError: it is to be ranked, and its rows are not by key, or have no such field; or it is to be
+            everywhere, and its rows are not by key.
     """
 
     name: str
@@ -66,6 +67,9 @@ class TopologyStore:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key_serde", key_serde(self.key_serde))
+        if self.options.everywhere and self.kind not in {StoreKind.KEY_VALUE, StoreKind.TTL}:
+            msg = f"store {self.name}: rows of kind {self.kind} can't be everywhere; leave `everywhere` out"
+            raise ConfigurationError(msg)
         field_name = self.options.ranked_by
         if field_name is None:
             return

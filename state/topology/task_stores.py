@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from state.changelog.skipped import LAST_TIMESTAMP_MS
 from state.errors import SerializationError
+from state.keys.versions import version_timestamp_ms
 from state.serdes.round_trip import RoundTrip, Trusted, name_row, round_trip
 from state.serdes.serde import Serde
 from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
@@ -205,14 +207,14 @@ class TypedStore:
             self._due = self.store.delete_unreachable()
         elif isinstance(self.store, TaskTtlStore):
             self.store.expire_rows(self._transaction)
-        name, plain, traces = self.spec.name, _plain_of(self.spec), self._transaction.traces
+        name, logged, traces = self.spec.name, _logged_of(self.spec), self._transaction.traces
         changed = self._transaction.changes()
         if self._segments is not None:
             is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
             changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
         for key, value, timestamp_ms in changed:
-            if plain is not None and value is not None:
-                yield StoreChange(name, key, *plain(value), traces.get(key) or None)
+            if logged is not None and value is not None:
+                yield StoreChange(name, key, *logged(key, value), traces.get(key) or None)
             else:
                 yield StoreChange(name, key, value, timestamp_ms, traces.get(key) or None)
         if self._segments is not None:
@@ -276,21 +278,26 @@ def restore(
 
 def rows_as_logged(spec: TopologyStore, backend: BytesStore) -> Iterator[Row]:
     """The rows of a store by their keys, as its changelog has them."""
-    plain = _plain_of(spec)
+    logged = _logged_of(spec)
     with _arranged(spec, backend).scan(None, None) as rows:
         for key, value in rows:
-            yield key, value if plain is None else plain(value)[0]
+            yield key, value if logged is None else logged(key, value)[0]
 
 
-def _plain_of(spec: TopologyStore) -> Callable[[bytes], tuple[bytes, int]] | None:
-    """What takes a stored value apart, into that of its changelog record and its timestamp; None: it is the same."""
+def _logged_of(spec: TopologyStore) -> Callable[[bytes, bytes], tuple[bytes, int]] | None:
+    """What makes of a stored row the value and the timestamp of its changelog record.
+
+    None: the value is the same, and the timestamp that of the record that was under way.
+    """
     if spec.kind is StoreKind.TTL:
-        return lambda data: (unstamped(data), put_at_ms(data))
-    return (lambda data: (data[STAMP_BYTES:], stamp_of(data))) if spec.timestamped else None
+        return lambda _, data: (unstamped(data), put_at_ms(data))
+    if spec.kind is StoreKind.VERSIONED:
+        return lambda row_key, data: (data, min(version_timestamp_ms(row_key), LAST_TIMESTAMP_MS))
+    return (lambda _, data: (data[STAMP_BYTES:], stamp_of(data))) if spec.timestamped else None
 
 
 def _stored_of(spec: TopologyStore) -> Callable[[bytes, int], bytes | None] | None:
-    """The opposite of `_plain_of`."""
+    """What makes the stored value of a changelog record's value and timestamp; None: it is the same."""
     if spec.kind is StoreKind.TTL:
         return lambda value, timestamp_ms: with_ttl(value, timestamp_ms, spec.retention_ms)
     return stamped if spec.timestamped else None

@@ -19,11 +19,16 @@ from schemathesis.generation import GenerationMode
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from state.keys.sessions import session_row_key
+from state.keys.versions import version_row_key
 from state.keys.windows import window_row_key
+from state.stores.versioned import version_of
 
 pytestmark = pytest.mark.broker
 
-STORES = {"rewards": "", "players": ":ranked:score", "sales": ":window", "visits": ":session", "places": ":global"}
+STORES = {
+    "rewards": "", "players": ":ranked:score", "sales": ":window", "visits": ":session", "prices": ":versioned",
+    "places": ":global",
+}  # fmt: skip
 MAY_BE_UNAVAILABLE = {"too-stale", "deadline-exceeded"}
 """A caller may ask for more freshness, or sooner, than there is: that is answered with 503 by contract."""
 EXAMPLES = 5
@@ -36,7 +41,12 @@ def rows(store: str) -> list[tuple[bytes, bytes]]:
         keys = [window_row_key(key, 60_000 * number) for number, key in enumerate(keys)]
     if store == "visits":
         keys = [session_row_key(key, 60_000 * number, 60_000 * number + 500) for number, key in enumerate(keys)]
-    return [(key, json.dumps({"score": number, "name": str(number)}).encode()) for number, key in enumerate(keys)]
+    if store == "prices":
+        keys = [version_row_key(key, 60_000 * number) for number, key in enumerate(keys)]
+    mark = version_of(b"") if store == "prices" else b""
+    return [
+        (key, mark + json.dumps({"score": number, "name": str(number)}).encode()) for number, key in enumerate(keys)
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
 import pytest
 
 from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
@@ -9,7 +13,9 @@ from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import topology_app
-from state.topology import StreamsBuilder
+from state.store_definitions import ServedKind
+from state.topology import Store, StoreKind, StreamsBuilder
+from state.topology.operators.process import ProcessorContext
 from tests.integration.counted_app import COUNTED
 
 
@@ -38,6 +44,38 @@ def test_another_app_says_why_it_cannot() -> None:
     why = topology_app("shared", through_a_named_topic, title="Counts").why_no_generations
     assert why == "it repartitions through topic by-value, which two generations would share"
     assert topology_app("grouped", grouped, title="Counts").why_no_generations is None
+
+
+class Price(msgspec.Struct):
+    amount: Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})]
+
+
+def kinds(streams: StreamsBuilder, _: AppSettings) -> None:
+    streams.table("in", Price, store=Store("prices", Price, history=timedelta(days=1)))
+    streams.add_store(Store("ends", Price, history=timedelta(), kind=StoreKind.VERSIONED))
+    streams.add_store(Store("passing", Price, kind=StoreKind.TTL, ttl=timedelta(days=1)))
+    streams.stream("else", Price).process(AnyProcessor, stores=["ends", "passing"])
+
+
+class AnyProcessor:
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        del self, context
+
+    def process(self, key: str, value: Price, timestamp_ms: int) -> None:
+        del self, key, value, timestamp_ms
+
+
+def test_nodes_serve_versions_and_rows_with_a_ttl_and_no_clean_up_deletes_them() -> None:
+    stores = {store.name: store for store in topology_app("kinds", kinds, title="").stores}
+    assert {name: (store.kind, store.bounded) for name, store in stores.items()} == {
+        "prices": (ServedKind.VERSIONED, True),
+        "ends": (ServedKind.VERSIONED, True),
+        "passing": (ServedKind.KEY_VALUE, True),
+    }
+    assert str(stores["prices"].definition) == "prices=kinds-prices-changelog:versioned"
+    (of_a_version,), (of_a_row,) = stores["prices"].value_fields, stores["passing"].value_fields
+    assert (of_a_version.nullable, of_a_version.only_grows) == (True, False), "a version may be a deletion"
+    assert (of_a_row.nullable, of_a_row.only_grows) == (False, True)
 
 
 def test_a_store_whose_rows_are_no_objects_has_no_columns() -> None:

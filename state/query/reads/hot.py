@@ -343,7 +343,7 @@ def is_base64url(query_string: bytes) -> bool:
 
 _STATE = b"/state/"
 _GROUPS = frozenset(
-    {b"keyvalue", b"keyvalues", b"windowed", b"sessions", b"ranked"}
+    {b"keyvalue", b"keyvalues", b"windowed", b"sessions", b"versions", b"ranked"}
     | {b"metadata", b"instance", b"instances", b"stores", b"digest"}
 )
 

@@ -39,6 +39,11 @@ ROUTES: Mapping[ServedKind, tuple[str, ...]] = MappingProxyType(
             "/state/sessions/{store}/ended/{from}/{to}",
             *_ANY,
         ),
+        ServedKind.VERSIONED: (
+            "/state/keyvalue/{store}/{key}",
+            "/state/versions/{store}/{key}",
+            *_ANY,
+        ),
     }
 )
 """The routes that answer for each kind of store."""

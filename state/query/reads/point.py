@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 import structlog
 
@@ -26,12 +26,23 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.keys.windows import MAX_TIMESTAMP_MS
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
+from state.protocol.as_of import AS_OF, parse_as_of
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale, check_names
 from state.protocol.keys import decode_base64url, key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer, KeyTooLongError, problem_of, unknown_key
+from state.query.answers.answer import (
+    JSON,
+    SERVED_BY,
+    STALENESS,
+    Answer,
+    KeyTooLongError,
+    WrongKindError,
+    problem_of,
+    unknown_key,
+)
 from state.query.answers.json_rows import row_json
 from state.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
 from state.query.reads.freshness_gate import Asked, FreshnessGate
@@ -39,8 +50,10 @@ from state.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base6
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.pages import QueryLimits
 from state.query.reads.snapshot_fallback import SnapshotFallback
+from state.query.reads.versions import version_at, version_json
 from state.replicas.replica import Replica
 from state.security.hop import HOP
+from state.store_definitions import ServedKind
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +62,9 @@ _FRESHER_S = 1.0
 """How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
 _HOP = HOP.encode()
 _ASKED_PATH = "storekeeper.asked_path"
+
+_PARAMETERS = KEY_PARAMETERS | {AS_OF}
+_VERSIONED = ServedKind.VERSIONED
 
 Scope = MutableMapping[str, Any]
 
@@ -81,11 +97,12 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class _Query(Asked):
-    """One key that is asked for."""
+    """One key that is asked for; in a versioned store as of a time."""
 
     store: str
     partition: int
     key: bytes
+    as_of_ms: int | None = None
 
 
 class PointQueries:
@@ -129,29 +146,38 @@ class PointQueries:
         query_string: bytes = scope["query_string"]
         try:
             name, key = unquote_to_bytes(store).decode(), unquote_to_bytes(key)
+            as_of_ms = None
             if query_string:
-                check_names(query_string, KEY_PARAMETERS)
+                check_names(query_string, _PARAMETERS)
                 if is_base64url(query_string):
                     key = decode_base64url(key, "the key")
+                as_of_ms = _as_of(query_string)
             requirement = FreshnessRequirement.parse(query_string) if query_string else NO_REQUIREMENT
         except (InvalidArgumentError, UnicodeDecodeError) as error:
             return Answer.problem(problem_of(InvalidArgumentError(str(error))))
-        return await self.answer(name, key, requirement, forwarded=_is_forwarded(scope))
+        return await self.answer(name, key, requirement, as_of_ms=as_of_ms, forwarded=_is_forwarded(scope))
 
     async def answer(
-        self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
+        self,
+        store: str,
+        key: bytes,
+        requirement: FreshnessRequirement = NO_REQUIREMENT,
+        *,
+        as_of_ms: int | None = None,
+        forwarded: bool,
     ) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
 
-        A `forwarded` request comes from another node and is not sent on.
+        Of a versioned store it is the version that was valid at `as_of_ms`, the newest for None. A `forwarded` request
+        comes from another node and is not sent on.
         """
         arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
             check_key(key, self._max_key_bytes)
             partition = self._catalog.partition(store, key)
-            require_kind(self._catalog.definitions[store_of(store)], *KEYED_KINDS)
+            self._check_kind(store, as_of_ms)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
-            query = _Query(requirement, arrived_s, deadline_s, store, partition, key)
+            query = _Query(requirement, arrived_s, deadline_s, store, partition, key, as_of_ms)
             answer = await self._answered(query, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
             self.answered[way].record(time.perf_counter_ns() - began_ns)
@@ -215,15 +241,36 @@ class PointQueries:
         store, key = query.store, query.key
         look = self._origin.look(replica, query.arrived_s)
         began_ns = time.perf_counter_ns()
-        row = replica.get(key, restoring=query.requirement.stale is Stale.OK)
+        row = self._row(replica, query)
         self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         headers = self._origin.headers(replica, look)
         if row is not None:
-            return Answer(200, [JSON, *headers], row_json(key, row.value))
+            return Answer(200, [JSON, *headers], row)
         if not replica.serving:
             msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
             raise StoreRestoringError(msg)
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
+
+    def _row(self, replica: Replica, query: _Query) -> bytes | None:
+        """The row as JSON; None if there is none."""
+        if self._is_versioned(query.store):
+            as_of_ms = MAX_TIMESTAMP_MS if query.as_of_ms is None else query.as_of_ms
+            version = version_at(replica, query.key, as_of_ms)
+            return None if version is None else version_json(query.key, version)
+        row = replica.get(query.key, restoring=query.requirement.stale is Stale.OK)
+        return None if row is None else row_json(query.key, row.value)
+
+    def _check_kind(self, store: str, as_of_ms: int | None) -> None:
+        definition = self._catalog.definitions[store_of(store)]
+        require_kind(definition, *KEYED_KINDS, _VERSIONED)
+        if as_of_ms is not None and definition.kind is not _VERSIONED:
+            msg = (
+                f"{definition.name} is a {definition.kind.value} store, which has no earlier values: leave {AS_OF} out"
+            )
+            raise WrongKindError(msg)
+
+    def _is_versioned(self, store: str) -> bool:
+        return self._catalog.definitions[store_of(store)].kind is _VERSIONED
 
     def _late(self, replica: Replica | None, query: _Query) -> Answer | None:
         """This node's answer if its replica is as fresh as required by now."""
@@ -260,13 +307,14 @@ class PointQueries:
             raise
 
     async def _from_snapshot(self, query: _Query) -> Answer | None:
-        if self._snapshots is None:
+        if self._snapshots is None or self._is_versioned(query.store):
             return None
         return await self._snapshots.answer(store_of(query.store), query.key, query.requirement)
 
     async def _forwarded(self, query: _Query, deadline_s: float) -> Answer:
         (segment,), key_format = key_segments(query.key)
-        path = f"/state/keyvalue/{query.store}/{segment}?{key_format}{self._sent_on(query)}"
+        as_of = "" if query.as_of_ms is None else f"&{AS_OF}={query.as_of_ms}"
+        path = f"/state/keyvalue/{query.store}/{segment}?{key_format}{as_of}{self._sent_on(query)}"
         return await self._router.forward(query.store, query.partition, PeerRequest(path), deadline_s=deadline_s)
 
     def _sent_on(self, query: _Query) -> str:
@@ -289,6 +337,16 @@ def check_key(key: bytes, max_bytes: int) -> None:
     if len(key) > max_bytes:
         msg = f"the key has {len(key)} bytes, over the limit of {max_bytes}"
         raise KeyTooLongError(msg)
+
+
+def _as_of(query_string: bytes) -> int | None:
+    """The time in a query string; None if there is none. Raises InvalidArgumentError."""
+    found = [
+        value
+        for name, value in parse_qsl(query_string.decode("ascii", "replace"), keep_blank_values=True)
+        if name == AS_OF
+    ]
+    return parse_as_of(found[0]) if found else None
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from state.query.reads.pages import KeyRange, Scan
 from state.query.reads.point import check_key
 from state.query.routes.paged import JSON, STREAMED, KeyedRow, answer_scan, asked_by, check_keys, response_of
 from state.query.routes.parameters import (
+    AsOf,
     KeyFormat,
     KeyScanParameters,
     ReadRoute,
@@ -41,9 +42,11 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     _add_scans(routes, services)
 
     @routes.get("/state/keyvalue/{store}/{key:path}", response_model=KeyedRow)
-    async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
-        """The row of one key: `{"key": …, "value": …}`."""
-        del store, key_format  # read from the path and query as they were sent
+    async def keyvalue(
+        store: str, request: Request, key_format: KeyFormat = "string", as_of: AsOf | None = None
+    ) -> Response:
+        """The row of one key: `{"key": …, "value": …}`; of a versioned store its newest version, or that of a time."""
+        del store, key_format, as_of  # read from the path and query as they were sent
         return response_of(await services.point.answer_request(request.scope))
 
     @routes.get("/state/keyvalues/{store}/count")

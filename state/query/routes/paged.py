@@ -143,4 +143,14 @@ class AnyRow(BaseModel):
 
 
 class KeyedRow(AnyRow):
-    """A row. Its value is the JSON that the app wrote."""
+    """A row. Its value is the JSON that the app wrote. In a versioned store it has the times of a `VersionRow`."""
+
+    timestamp_ms: int | None = None
+    valid_to_ms: int | None = None
+
+
+class VersionRow(AnyRow):
+    """One version of a key: the value from `timestamp_ms` until before `valid_to_ms`, absent while it is valid."""
+
+    timestamp_ms: int
+    valid_to_ms: int | None = None

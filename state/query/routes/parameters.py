@@ -24,6 +24,11 @@ _DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
 
+AsOf = Annotated[
+    str,
+    Query(description="Of a versioned store: the version that was valid then. Epoch milliseconds, or ISO 8601."),
+]
+
 
 class PageParameters(BaseModel):
     """Which page of a list."""

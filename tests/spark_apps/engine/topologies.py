@@ -140,7 +140,7 @@ def paired(streams: StreamsBuilder, _: AppSettings) -> None:
 
 
 def versioned(streams: StreamsBuilder, _: AppSettings) -> None:
-    """Numbers, joined with a versioned table, which no node serves."""
+    """Numbers, joined with a versioned table."""
     prices = streams.table("versioned-prices", int, store=Store("prices", int, history=timedelta(hours=1)))
     streams.stream("versioned-sales", int).join(prices, operator.mul, values=int).to("versioned-out")
 

@@ -28,6 +28,7 @@ from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.registry import APPS, app_named
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
+from state.store_definitions import ServedKind
 from tests.integration.counted_app import COUNTED
 
 LEVEL = replace(REWARDS_TIER, name="prices-level", store="prices")
@@ -109,6 +110,12 @@ def test_an_app_without_a_topology_has_no_generations() -> None:
 def test_a_change_that_does_not_fit_the_apps_stores_is_refused(app: str, name: str, why: str) -> None:
     with pytest.raises(GenerationRefusedError, match=why):
         check_fitting(app_named(app), [], [f"tests.integration.counted_app:{name}"])
+
+
+def test_rows_of_a_versioned_store_are_not_converted() -> None:
+    app = replace(COUNTED, stores=tuple(replace(one, kind=ServedKind.VERSIONED) for one in COUNTED.stores))
+    with pytest.raises(GenerationRefusedError, match="is of versioned store tens, whose rows can't be converted"):
+        check_fitting(app, [], ["tests.integration.counted_app:WITH_FULL"])
 
 
 def test_only_stores_behind_a_repartition_get_another_number_of_partitions() -> None:

@@ -48,7 +48,6 @@ def test_sources_and_changelogs_of_an_app_with_state_must_keep_theirs(app: str, 
     ("describe", "topics"),
     [
         (topologies.paired, {"paired-left", "paired-right"}),
-        (topologies.versioned, {"versioned-prices", "versioned-sales"}),
         (topologies.stateless, set()),
     ],
 )

@@ -42,6 +42,20 @@ def test_get(run: Command) -> None:
     assert row["served_by"] in {"a", "b", "c"}
 
 
+def test_get_as_of_a_time(run: Command) -> None:
+    at = ("get", "prices", "shoes", "--as-of")
+    assert run(*at, str(BEGAN_MS + 2 * HOUR_MS)).stdout == "4.25\n"
+    (row,) = lines(run(*at, "2026-01-01T12:59:59Z", "--output", "json"))
+    assert (row["value"], row["timestamp_ms"], row["valid_to_ms"]) == (3, BEGAN_MS, BEGAN_MS + HOUR_MS)
+    assert run("get", "prices", "shoes").stdout == "5\n"
+    gone = run(*at, str(BEGAN_MS + HOUR_MS))
+    assert (gone.exit_code, gone.stdout) == (3, "")
+    assert "store prices had no value of key 'shoes' then" in gone.stderr
+    other = run("get", "rewards", "card-07", "--as-of", "now")
+    assert other.exit_code == 2
+    assert "rewards is a keyvalue store, which has no earlier values" in other.stderr
+
+
 def test_what_is_not_there_is_3_and_an_error_tells_what_helps(run: Command) -> None:
     for arguments in (
         ("get", "rewards", "nobody"),
@@ -125,14 +139,14 @@ def test_ranks(run: Command) -> None:
 
 
 def test_the_state_of_things(run: Command) -> None:
-    assert len(lines(run("lag", "--output", "json"))) == 4 * 12 * 2
+    assert len(lines(run("lag", "--output", "json"))) == 5 * 12 * 2
     assert "visits" in run("stores").stdout
     assert run("cluster", "--output", "json").exit_code == 0
     (look,) = lines(run("watch", "--count", "1", "--output", "json"))
-    assert (look["replicas"], look["serving"], look["offset_lag"]) == (96, 96, 0)
+    assert (look["replicas"], look["serving"], look["offset_lag"]) == (120, 120, 0)
     watched = run("watch", "--count", "2", "--interval", "0.1").stdout.splitlines()
     assert len(watched) == 2
-    assert "3 of 3 nodes, 96 of 96 replicas serve" in watched[0]
+    assert "3 of 3 nodes, 120 of 120 replicas serve" in watched[0]
 
 
 def test_a_node_that_is_silent_makes_lag_fail(nodes: ServedCluster) -> None:

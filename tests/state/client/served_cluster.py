@@ -44,6 +44,8 @@ def fill(cluster: Cluster) -> None:
             cluster.write_window(shop, BEGAN_MS + hour * HOUR_MS, b'{"Total": %d}' % hour)
     for visitor in (b"u1", b"u2", b"active"):
         cluster.write_session(visitor, BEGAN_MS, BEGAN_MS + 60_000, b'{"Clicks": 3}')
+    for hour, price in enumerate((b"3", None, b"4.25", b"5")):
+        cluster.write_version(b"shoes", BEGAN_MS + hour * HOUR_MS, price)
 
 
 @contextmanager

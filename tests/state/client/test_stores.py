@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
 import pytest
 
-from state.client import Rank, SessionRow, WindowedRow
+from state.client import Rank, SessionRow, VersionRow, WindowedRow
 from state.errors import InvalidArgumentError, StateError, UnknownStoreError
 from tests.state.client.both import Awaiting, Blocking
 from tests.state.client.served_cluster import (
@@ -106,6 +110,35 @@ def test_sessions(asking: Blocking | Awaiting) -> None:
     assert asking.rows(lambda client: client.session("visits").active(at_ms, 9_999)) == []
 
 
+def _shoes(as_of: int | None, client: Any) -> Any:
+    return client.versioned("prices").get("shoes", as_of)
+
+
+def test_versions(asking: Blocking | Awaiting) -> None:
+    first = VersionRow("shoes", 3, BEGAN_MS, BEGAN_MS + HOUR_MS)
+    third = VersionRow("shoes", Decimal("4.25"), BEGAN_MS + 2 * HOUR_MS, BEGAN_MS + 3 * HOUR_MS)
+    newest = VersionRow("shoes", 5, BEGAN_MS + 3 * HOUR_MS, None)
+    for as_of, expected in (
+        (None, newest),
+        (BEGAN_MS - 1, None),
+        (BEGAN_MS, first),
+        (BEGAN_MS + HOUR_MS - 1, first),
+        (BEGAN_MS + HOUR_MS, None),
+        (BEGAN_MS + 2 * HOUR_MS + 1, third),
+        (BEGAN_MS + 30 * HOUR_MS, newest),
+    ):
+        found = asking.call(partial(_shoes, as_of))
+        assert found.value == expected
+        assert (found.complete, found.partition in range(12)) == (True, True)
+    assert asking.call(lambda client: client.versioned("prices").get("nobody")).value is None
+    assert asking.call(lambda client: client.key_value("prices").get("shoes")).value == 5
+    history = asking.rows(lambda client: client.versioned("prices").history("shoes", page_rows=1))
+    assert history == [newest, third, first]
+    some = asking.rows(lambda client: client.versioned("prices").history("shoes", BEGAN_MS + 1, BEGAN_MS + 2 * HOUR_MS))
+    assert some == [third, first]
+    assert asking.rows(lambda client: client.versioned("prices").history("nobody")) == []
+
+
 def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:
     stores = asking.call(lambda client: client.stores())
     assert {store["store"]: store["kind"] for store in stores} == {
@@ -113,10 +146,11 @@ def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:
         "players": "ranked",
         "sales": "window",
         "visits": "session",
+        "prices": "versioned",
     }
     lag = asking.call(lambda client: client.lag())
     assert sorted(node.node for node in lag) == ["a", "b", "c"]
-    assert sum(len(node.replicas) for node in lag) == 4 * 12 * 2
+    assert sum(len(node.replicas) for node in lag) == 5 * 12 * 2
 
 
 def test_what_is_not_there_or_no_query(asking: Blocking | Awaiting) -> None:

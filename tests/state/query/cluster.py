@@ -15,6 +15,7 @@ from state.clock import SystemClock
 from state.cluster.assignment import Assignment
 from state.cluster.catalog import Catalog
 from state.keys.sessions import session_row_key
+from state.keys.versions import version_row_key
 from state.keys.windows import window_row_key
 from state.query.app import make_app
 from state.query.forwarding import Peers, Router
@@ -31,10 +32,11 @@ from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId
 from state.store_definitions import parse_definitions
+from state.stores.versioned import DELETED_VERSION, version_of
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener
 
-STORES = "rewards=r-log,players=p-log:ranked:Score,sales=w-log:window,visits=s-log:session"
+STORES = "rewards=r-log,players=p-log:ranked:Score,sales=w-log:window,visits=s-log:session,prices=v-log:versioned"
 LIMITS = QueryLimits(max_key_bytes=1000, max_page_rows=1000, max_page_bytes=1 << 20, max_examined_rows=1000)
 
 
@@ -163,6 +165,11 @@ class Cluster:
     def write_session(self, key: bytes, start_ms: int, end_ms: int, value: bytes | None) -> None:
         """One session of store `visits`."""
         self.write("visits", key, value, row_key=session_row_key(key, start_ms, end_ms))
+
+    def write_version(self, key: bytes, valid_from_ms: int, value: bytes | None) -> None:
+        """One version of store `prices`; None says that the key was deleted then."""
+        stored = DELETED_VERSION if value is None else version_of(value)
+        self.write("prices", key, stored, row_key=version_row_key(key, valid_from_ms))
 
     def clear(self) -> None:
         """Deletes every row: a cluster takes longer to make than to fill."""

@@ -16,6 +16,7 @@ from state.schemas.errors import SchemaRegistryUnavailableError, UnknownSchemaEr
 from state.schemas.framing import framed
 from state.schemas.registry import MemoryRegistry
 from state.stores.row import encode_row
+from state.stores.versioned import DELETED_VERSION, version_of
 from tests.state.schemas.samples import AVRO, Purchase
 
 
@@ -79,6 +80,8 @@ def test_a_reader_never_waits_for_the_registry(registry: SlowRegistry, rows: Sch
     assert eventually(lambda: shown(rows, value), 30, "the schema is there") == b'{"card":"7","amount":1.0000}'
     row = rows.read_row(encode_row(value, schema_version=3, timestamp_ms=5))
     assert (row.schema_version, row.timestamp_ms, row.value) == (3, 5, b'{"card":"7","amount":1.0000}')
+    for stored, seen in ((version_of(value), version_of(row.value)), (DELETED_VERSION, DELETED_VERSION)):
+        assert rows.read_version(encode_row(stored, schema_version=3, timestamp_ms=5)).value == seen
 
 
 def answered(rows: SchemaRows, value: bytes) -> bytes | None:

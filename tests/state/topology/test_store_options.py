@@ -50,6 +50,15 @@ def test_windows_are_not_ranked() -> None:
         windows.aggregate(Score, high, store=Store("scores", Score, ranked_by="HighScore"))
 
 
+def test_only_rows_by_key_are_everywhere() -> None:
+    streams = StreamsBuilder("app")
+    windows = streams.stream("in", int).group_by_key().windowed_by(tumbling(timedelta(hours=1)))
+    with pytest.raises(ConfigurationError, match="store counts: rows of kind window can't be everywhere"):
+        windows.count(store=Store("counts", int, everywhere=True))
+    with pytest.raises(ConfigurationError, match="store versions: rows of kind versioned can't be everywhere"):
+        streams.table("table", int, store=Store("versions", int, history=timedelta(hours=1), everywhere=True))
+
+
 def test_a_changelog_has_the_name_of_a_topic() -> None:
     with pytest.raises(InvalidNameError):
         Store("scores", Score, changelog="no topic")

@@ -137,7 +137,7 @@ def test_rows_and_changelog_are_those_that_live_however_the_batches_are_cut(
     check_against_a_model(batches, ttl_ms)
 
 
-@pytest.mark.long("the test above, with a hundred examples")
+@pytest.mark.long("test_task_ttl.py tries a hundred")
 @given(BATCHES, st.sampled_from([1, 10, 30]))
 @settings(max_examples=5000)
 def test_rows_and_changelog_are_those_that_live_in_many_cases(

@@ -30,10 +30,14 @@ const ended = {
   name: "sessions that ended", fields: ["from", "to", "limit"],
   path: (s, q) => `/state/sessions/${s}/ended/${time(q.from)}/${time(q.to)}?limit=${q.limit}`,
 };
+const versions = {
+  name: "versions of a key", fields: ["key", "from", "to", "limit"],
+  path: (s, q) => keyed(`/state/versions/${s}/{}`, q.key) + `&from_ms=${time(q.from)}&to_ms=${time(q.to)}&limit=${q.limit}`,
+};
 
 const QUERIES = {
   keyvalue: [get, prefix], global: [get, prefix], ranked: [get, top, rank, prefix],
-  window: [windows], session: [active, sessions, ended],
+  window: [windows], session: [active, sessions, ended], versioned: [get, versions],
 };
 
 // A path with its key; as base64url where the text would be taken for a word of the path, or be resolved away.

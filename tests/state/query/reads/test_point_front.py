@@ -29,9 +29,15 @@ class _Behind(PointQueries):
         self.scopes.append(scope)
 
     async def answer(
-        self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
+        self,
+        store: str,
+        key: bytes,
+        requirement: FreshnessRequirement = NO_REQUIREMENT,
+        *,
+        as_of_ms: int | None = None,
+        forwarded: bool,
     ) -> Answer:
-        del requirement
+        del requirement, as_of_ms
         self.asked.append((store, key))
         return Answer(421 if forwarded else 200, [], b"")
 

@@ -21,6 +21,9 @@ HOSTILE_KEYS = [
     b"k\0" + struct.pack(">QQ", 2**63 + 5, 7),
     b"k\0" + b"\x7f" + b"\xff" * 11,
     b"a\0\0\0" + b"\0" * 12,
+    b"good\0" + struct.pack(">Q", 2**63 + 5),
+    b"good\0" + b"\0" * 20,
+    b"good\0\x7f\xff",
     b"\xff" * 40,
 ]
 FORMATS = ("application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream")
@@ -34,7 +37,8 @@ def cluster() -> Cluster:
     made.write_session(b"good", 1000, 2000, b'{"n":1}')
     made.write("rewards", b"good", b'{"n":1}')
     made.write("players", b"good", b'{"n":1,"Score":7}')
-    for store in ("sales", "visits", "rewards", "players"):
+    made.write_version(b"good", 1000, b'{"n":1}')
+    for store in ("sales", "visits", "rewards", "players", "prices"):
         for key in HOSTILE_KEYS:
             made.write_to(ReplicaId(store, 0), key, b"\xff\0")
     return made
@@ -53,6 +57,8 @@ def cluster() -> Cluster:
         "/state/keyvalues/players/all",
         "/state/ranked/players/top",
         "/state/ranked/players/rank/good",
+        "/state/keyvalue/prices/good",
+        "/state/versions/prices/good",
     ],
 )
 def test_rows_that_can_not_be_read_stop_no_answer(cluster: Cluster, path: str, accepted: str) -> None:

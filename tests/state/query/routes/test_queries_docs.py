@@ -17,7 +17,7 @@ TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "http-api.md").read_t
 EXAMPLES = re.findall(r"```http\nGET (\S+)\n(.*?)```", TEXT, re.DOTALL)
 STORES = (
     "rewards=rewards-changelog,players=players-changelog:ranked:HighScore,"
-    "sales=sales-changelog:window,visits=visits-changelog:session"
+    "sales=sales-changelog:window,visits=visits-changelog:session,prices=prices-changelog:versioned"
 )
 
 
@@ -36,6 +36,8 @@ def cluster() -> Cluster:
         made.write_window(store, start_ms, b'{"total": %d}' % total)
     made.write_session(b"anna", 1000, 4000, b'{"clicks": 3}')
     made.write_session(b"anna", 90000, 95000, b'{"clicks": 2}')
+    for at_ms, price in ((1000, b"3"), (5000, b"4")):
+        made.write_version(b"shoes", at_ms, price)
     return made
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.state.query.cluster import Cluster
 
 REQUIREMENTS = {"partial", "max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms"}
-KINDS = ("keyvalues", "windowed", "sessions", "ranked")
+KINDS = ("keyvalues", "windowed", "sessions", "versions", "ranked")
 
 
 @pytest.mark.parametrize("kind", KINDS)
