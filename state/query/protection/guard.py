@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from state.errors import InvalidArgumentError, StateError
+from state.masking import masked_path
 from state.query.answers.answer import (
     SERVED_BY,
     Answer,
@@ -317,7 +318,7 @@ class Guard:
                 await self._app(scope, receive, guarded)
         except TimeoutError as error:
             if guarded is not None and guarded.started:
-                log.info("client_takes_no_answer", path=scope["path"])
+                log.info("client_takes_no_answer", path=masked_path(scope["path"]))
                 raise
             raise DeadlineExceededError("the answer was not ready before the deadline") from error
 

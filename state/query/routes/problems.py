@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from state.errors import InvalidArgumentError, StateError
+from state.masking import masked_path
 from state.query.answers.answer import Problem
 
 _log = structlog.get_logger(__name__)
@@ -30,7 +31,7 @@ def answer_errors(
     async def on_error(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
         if problem.status == 500:
-            _log.error("request_failed", path=request.url.path, exc_info=error)
+            _log.error("request_failed", path=masked_path(request.url.path), exc_info=error)
         return response_of(problem)
 
     async def on_http_error(_request: Request, error: Exception) -> Response:
