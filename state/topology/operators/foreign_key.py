@@ -217,7 +217,7 @@ class ForeignKeyJoin(TableNode):
         values: Serde[Any] | None, store: Store[Any] | None, windowed: bool, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         left_serdes, (right_keys, self._right_values) = serdes
-        base = named or joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")
+        base = named or _base_name(left, right, kind)
         self._registration = Registration(
             left, foreign_key, left_serdes, right_keys, windowed=windowed, keeps_unmatched=keeps_unmatched, named=base
         )
@@ -266,3 +266,12 @@ class ForeignKeyJoin(TableNode):
                 upsert(key, None, timestamp_ms)
 
         return (push,)
+
+
+def _base_name(left: TableNode, right: TableNode, kind: str) -> str:
+    """The name from its place, with a number where the two tables are joined so already."""
+    base = joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")
+    names, equal = {node.name for node in left.graph.nodes}, 1
+    while (name := base if equal == 1 else f"{base}-{equal}") in names:
+        equal += 1
+    return name

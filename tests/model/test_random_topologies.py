@@ -1,0 +1,59 @@
+"""Random topologies of all operators equal a recomputation, however their input falls into batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.topology import CrashStep, StreamsBuilder, TopologyTestDriver
+from tests.model.random_topologies import (
+    STREAMS,
+    TABLES,
+    Input,
+    Nodes,
+    describe,
+    driven,
+    expected,
+    inputs,
+    is_delayed,
+    topologies,
+)
+
+CUTS = st.lists(st.integers(1, 8), min_size=1, max_size=6)
+CRASHES = st.none() | st.tuples(st.sampled_from(CrashStep), st.integers(0, 6))
+WAYS = st.lists(st.tuples(CUTS, CRASHES, st.integers(1, 2)), min_size=2, max_size=3)
+
+
+def check(nodes: Nodes, records: list[Input], ways: list[Any]) -> None:
+    """Runs the topology in each way: the sizes of batches, a crash, the number of partitions."""
+    right, found = expected(nodes, records), []
+    for cuts, crash, partitions in ways:
+        streams = StreamsBuilder("app")
+        describe(nodes, streams)
+        driver = TopologyTestDriver(streams.build(), dict.fromkeys(TABLES + STREAMS, partitions))
+        if crash is not None:
+            driver.crash_at(crash[0], batches_before=crash[1])
+        found.append(driven(nodes, records, cuts, driver))
+        assert driver.dead_letters == []
+    for place, final in right.items():
+        for way, one in zip(ways, found, strict=True):
+            # What waits for its time at the end depends on nothing else, but its last change has not come yet.
+            wanted = found[0][place] if is_delayed(nodes, place) and way[2] == ways[0][2] else final
+            if way[2] == ways[0][2] or not is_delayed(nodes, place):
+                assert one[place] == wanted, (place, nodes[place], way)
+
+
+@settings(max_examples=100, deadline=None)
+@given(nodes=topologies(), records=inputs(), ways=WAYS)
+def test_results_do_not_depend_on_batches_partitions_or_crashes(nodes: Nodes, records: list[Input], ways: Any) -> None:
+    check(nodes, records, ways)
+
+
+@pytest.mark.long("test_results_do_not_depend_on_batches_partitions_or_crashes")
+@settings(max_examples=5000, deadline=None)
+@given(nodes=topologies(9), records=inputs(40), ways=WAYS)
+def test_larger_topologies_do_not_depend_on_them_either(nodes: Nodes, records: list[Input], ways: Any) -> None:
+    check(nodes, records, ways)
