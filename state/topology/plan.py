@@ -81,6 +81,7 @@ class Topology:
     def __post_init__(self) -> None:
         self._attach_stores()
         object.__setattr__(self, "sub_topologies", _cut(self.graph.nodes))
+        _mark_circles(self.repartitions, self.sub_topologies)
 
     @property
     def repartitions(self) -> list[RepartitionSink]:
@@ -186,6 +187,26 @@ def _cut(nodes: Iterable[GraphNode]) -> tuple[SubTopology, ...]:
     for node in nodes:
         members.setdefault(find(node), []).append(node)
     return tuple(SubTopology(number, tuple(group)) for number, group in enumerate(members.values()))
+
+
+def _mark_circles(sinks: Iterable[RepartitionSink], subs: Iterable[SubTopology]) -> None:
+    """Marks the repartitions that can't be shuffles because shuffles lead from their readers back to them."""
+    home = {node: sub.number for sub in subs for node in sub.nodes}
+    below: dict[int, set[int]] = {}
+    for sink in sinks:
+        writer, reader = home[sink], home[sink.source]
+        sink.closes_circle = writer in _reached(reader, below)
+        if sink.may_be_shuffle:
+            below.setdefault(writer, set()).add(reader)
+
+
+def _reached(start: int, below: Mapping[int, set[int]]) -> set[int]:
+    found, waiting = {start}, [start]
+    while waiting:
+        new = below.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _copartition_groups(nodes: Iterable[GraphNode]) -> list[set[Source]]:

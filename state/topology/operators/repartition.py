@@ -20,6 +20,7 @@ class RepartitionSink(Sink):
     Attributes:
         partitions: the number of partitions that the user sets, or None to follow its neighbours.
         forced_topic: whether the user wants a topic where a shuffle would do.
+        closes_circle: whether its records come back to the sub-topology that they are from.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class RepartitionSink(Sink):
         self.partitions = partitions
         self.forced_topic = topic is not None
         self.automatic = False
+        self.closes_circle = False
         self.topic = checked_name(topic or _topic(self.graph.app, name))
         self.key_serde = key_serde(keys)
         self.value_serde = values
@@ -40,8 +42,12 @@ class RepartitionSink(Sink):
 
     @property
     def may_be_shuffle(self) -> bool:
-        """Whether Spark's shuffle may take the topic's place: all nodes before it are replayable."""
-        return not self.forced_topic and all(node.replayable for node in ancestors(self) if node is not self)
+        """Whether Spark's shuffle may take the topic's place: all nodes before it are replayable.
+
+        A batch goes through each sub-topology once, so what comes back to one takes a topic to the next batch.
+        """
+        wanted = not self.forced_topic and not self.closes_circle
+        return wanted and all(node.replayable for node in ancestors(self) if node is not self)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Drops records without a key, which have no partition, unless a join below accepts them."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from state.errors import ConfigurationError, NotCopartitionedError
-from state.topology import KStream, Processor, ProcessorContext, Store, StreamsBuilder, Topology
+from state.topology import KStream, Processor, ProcessorContext, Store, StreamsBuilder, Topology, TopologyTestDriver
 
 
 def built(describe: Callable[[StreamsBuilder], object]) -> Topology:
@@ -118,7 +118,15 @@ def _of_a_table(streams: StreamsBuilder) -> None:
     streams.table("in", int).group_by(lambda key, value: (key, value), values=int).count()
 
 
-@pytest.mark.parametrize("describe", [_behind_state, _behind_a_processor, _behind_a_global_table, _wanted, _of_a_table])
+def _coming_back(streams: StreamsBuilder) -> None:
+    numbers = streams.stream("in", int)
+    by_number = by_value(numbers).group_by_key().count()
+    numbers.left_join(by_number, lambda number, count: [number, count], values=list).to("out", values=list)
+
+
+@pytest.mark.parametrize(
+    "describe", [_behind_state, _behind_a_processor, _behind_a_global_table, _wanted, _of_a_table, _coming_back]
+)
 def test_other_repartitions_are_topics(describe: Callable[[StreamsBuilder], object]) -> None:
     assert [sink.may_be_shuffle for sink in built(describe).repartitions] == [False]
 
@@ -222,3 +230,10 @@ def test_a_description_says_which_records_go_nowhere() -> None:
         "  lost (filter): from in; its records go nowhere",
         "  unread.table (table): from unread; its records go nowhere",
     ]
+
+
+def test_an_aggregate_may_be_joined_with_the_stream_that_it_is_made_from() -> None:
+    driver = TopologyTestDriver(built(_coming_back), {"in": 2})
+    for number in (7, 7, 8):
+        driver.pipe("in", str(number), number, 1)
+    assert sorted((record.value for record in driver.read("out")), key=repr) == [[7, 1], [7, None], [8, None]]

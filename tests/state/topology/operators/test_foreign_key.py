@@ -55,3 +55,14 @@ def test_rows_without_a_result_give_no_tombstones() -> None:
     assert batch(driver, [("left", "a", "first:x"), ("left", "b", "first")]) == []
     assert batch(driver, [("left", "a", "second:y"), ("left", "b", "second")]) == []
     assert batch(driver, [("right", "y", "Y"), ("right", "x", "X")]) == [("a", "second:y Y")]
+
+
+def test_two_tables_may_be_joined_twice() -> None:
+    streams = StreamsBuilder("app")
+    left, right = streams.table("left", str), streams.table("right", str)
+    for topic in ("one", "two"):
+        left.foreign_key_join(right, named, lambda one, two: f"{one} {two}", values=str).to_stream().to(topic)
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("right", "x", "X", 1)
+    driver.pipe("left", "a", "first:x", 2)
+    assert [record.value for topic in ("one", "two") for record in driver.read(topic)] == ["first:x X"] * 2
