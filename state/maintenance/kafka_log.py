@@ -186,7 +186,11 @@ class KafkaTentativeLog:
     def _failure(self, reason: KafkaError) -> StateError:
         topic = self._topic
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
-            return ChangelogError(f"another clean-up of {topic} has begun: one at a time")
+            limit_s = _TRANSACTION_TIMEOUT_MS // 1000
+            return ChangelogError(
+                f"another clean-up of {topic} has begun, or a step of this one took over {limit_s} s: one at a time; "
+                "the same command goes on where it was"
+            )
         refused = denial(self._kafka, reason, cleanup_transaction(topic), "Write")
         return refused or BrokerUnavailableError(f"the broker can't answer about {topic} ({reason.str()}): is it up?")
 
