@@ -15,13 +15,17 @@ from deploy.disk import check_not_full
 from deploy.environment import Instance
 from deploy.errors import StartError
 from deploy.layout import RunLayout
+from deploy.lost_topics import Losses, known_topics, lost_topics, refuse
 from deploy.overview.collect import collect_status
 from deploy.overview.model import Overview, Process
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
+from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import SupervisorRpc
 from deploy.topics import make_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
+from spark_apps.runtime.topics import Topics
+from spark_apps.settings import AppSettings
 from state.program import NO_RESTART
 
 DAGS = (
@@ -48,7 +52,9 @@ class Trouble:
         return f"{self.name}: {self.why}"
 
 
-def bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> tuple[Trouble, ...]:
+def bring_up(
+    instance: Instance, client: SupervisorRpc, password: str, report: Report, *, accept_loss: bool = False
+) -> tuple[Trouble, ...]:
     """Starts what should run and doesn't, and waits until each process works, or is known not to.
 
     Args:
@@ -56,12 +62,13 @@ def bring_up(instance: Instance, client: SupervisorRpc, password: str, report: R
         client: its supervisor.
         password: of Airflow's admin.
         report: is told each step.
+        accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
 
     Returns:
         What doesn't work.
 
     Raises:
-        PlatformError: nothing can work, as there is no broker or no room on the disk.
+        PlatformError: nothing can work, as there is no broker or no room on the disk, or all of Kafka's data is lost.
     """
     settings = instance.settings
     client.start(CONTROL)  # healed, if need be: it starts with the supervisor
@@ -71,18 +78,31 @@ def bring_up(instance: Instance, client: SupervisorRpc, password: str, report: R
             report(f"starting Kafka at {settings.kafka_bootstrap}")
             client.start(KAFKA)
             _await_broker(instance, client)
-        made = make_topics(settings, wanted_apps(settings).values())
+        losses = Losses({}, 0) if accept_loss else _losses(settings)
+        made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
-        apps = watched_programs(client.names(), settings.durable)
+        apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
+        robbed = {program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app}
         report("starting nodes and apps")
         for program in (*map(node_program, settings.node_names), METRICS, *apps):
-            client.start(program)
-        troubles = _airflow_started(client, database, settings.airflow_url, report)
+            if program not in robbed:
+                client.start(program)
+        troubles = robbed | _airflow_started(client, database, settings.airflow_url, report)
     report("waiting until every app and node works")
     troubles |= _await_health(instance, client, without=troubles)
     if not troubles.keys() & {*AIRFLOW_PROGRAMS}:
         troubles |= _dags_unpaused(instance, password)
     return tuple(Trouble(name, why) for name, why in troubles.items())
+
+
+def _losses(settings: PlatformSettings) -> Losses:
+    """The topics that apps began with and that are lost; with all of them lost, nothing goes on."""
+    apps = wanted_apps(settings).values()
+    known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
+    losses = lost_topics(known, Topics(settings.kafka))
+    if losses.are_total:
+        refuse(f"{settings.kafka} has none of the topics that the apps of {settings.run_dir} began with", losses.topics)
+    return losses
 
 
 def _await_broker(instance: Instance, client: SupervisorRpc) -> None:

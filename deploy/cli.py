@@ -23,12 +23,16 @@ from state.program import ExitCode
 def up(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
     apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
+    ] = False,
 ) -> None:
     """Start the platform and leave it running.
 
     On a running platform it starts the processes that have ended.
 
-    Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why.
+    Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why. If Kafka has lost topics
+    that an app began with, neither they nor the app are started. If it has lost all of them, nothing is.
 
     Example: storekeeper up
     """
@@ -42,7 +46,7 @@ def up(
     settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
     check_no_other(settings)
     with _step_report(quiet=quiet) as report:
-        outcome = bring_up(Instance.of(settings), report)
+        outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss)
         try:
             remember_started(settings.run_dir)
         except OSError as error:

@@ -13,6 +13,8 @@ from deploy.layout import RunLayout
 from deploy.programs import Program, platform_programs
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
+from spark_apps.generations.catalog import numbered
+from spark_apps.generations.named import is_fixed
 from spark_apps.registry import store_definitions
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import site_properties, ui_address
@@ -75,7 +77,9 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
         "peers": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
     }
     if "stores" not in load_node_settings().model_fields_set:
-        derived["stores"] = store_definitions(wanted_apps(settings).values())
+        app_settings, apps = AppSettings(), wanted_apps(settings).values()
+        fixed = [numbered(app, app_settings.generation) for app in apps] if is_fixed(app_settings) else apps
+        derived["stores"] = store_definitions(fixed)
     return derived
 
 

@@ -7,6 +7,7 @@ StateError
     ├── PortTakenError            another process listens where one of ours must
     ├── DiskSpaceError            too little room under the run directory
     ├── AlreadyRunningError       another operation or platform holds the run directory
+    ├── LostTopicsError           Kafka doesn't have the topics that apps began with
     └── StartError                a part did not become healthy in time or gave up
 
 The command line ends with exit code 1 on a PlatformError (`state/program.py`).
@@ -39,6 +40,10 @@ class DiskSpaceError(PlatformError):
 
 class AlreadyRunningError(PlatformError):
     """Another operation or platform holds the run directory. Wait for it or stop it."""
+
+
+class LostTopicsError(PlatformError):
+    """Kafka doesn't have the topics that apps began with. Put its data back, or accept the loss."""
 
 
 class StartError(PlatformError):

@@ -13,6 +13,7 @@ from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
 from spark_apps.engine.own_topics import CHANGELOG_CONFIG, OwnTopic, own_topics_of
+from spark_apps.generations.named import named_generations
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import described
@@ -57,6 +58,8 @@ def topics_of(
 ) -> tuple[TopicSpec, ...]:
     """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them.
 
+    Changelogs are those of every generation that the configuration names.
+
     Args:
         settings: the platform's.
         apps: the apps.
@@ -65,7 +68,7 @@ def topics_of(
     Raises:
         NotCopartitionedError: topics that are joined exist with different numbers of partitions.
     """
-    app_settings = AppSettings()
+    app_settings = AppSettings.load(run_dir=settings.run_dir)
     made: dict[str, TopicSpec] = {}
 
     def partitions(topic: str) -> int:
@@ -77,10 +80,11 @@ def topics_of(
         for topic in app.dead_letter_topics:
             config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
             made.setdefault(topic, TopicSpec(topic, partitions(topic), config))
-        own = {topic.name: topic.partitions for topic in _own_topics(app, app_settings, partitions)}
-        for store in app.stores:
-            changelog = store.changelog_topic
-            made[changelog] = TopicSpec(changelog, own.get(changelog, settings.topic_partitions), _COMPACTED)
+        for spec, of_generation in named_generations(app, app_settings):
+            own = {topic.name: topic.partitions for topic in _own_topics(spec, of_generation, partitions)}
+            for store in spec.stores:
+                changelog = store.changelog_topic
+                made[changelog] = TopicSpec(changelog, own.get(changelog, settings.topic_partitions), _COMPACTED)
     return tuple(made.values())
 
 
@@ -93,8 +97,10 @@ def requested_topics(
     those of `topics_of`.
     """
     made = {topic.name: topic for topic in topics_of(settings, apps, there)}
-    for app in apps:
-        for own in _own_topics(app, AppSettings(), lambda topic: there.get(topic, settings.topic_partitions)):
+    app_settings = AppSettings.load(run_dir=settings.run_dir)
+    generations = [found for app in apps for found in named_generations(app, app_settings)]
+    for spec, of_generation in generations:
+        for own in _own_topics(spec, of_generation, lambda topic: there.get(topic, settings.topic_partitions)):
             made.setdefault(own.name, TopicSpec(own.name, own.partitions, own.config))
     members, aliases = members_topic(settings.cluster), aliases_topic(settings.cluster)
     of_cluster = (TopicSpec(members, 1, {**COMPACTED, **HEARTBEAT_CONFIG}), TopicSpec(aliases, 1, COMPACTED))
@@ -106,7 +112,7 @@ def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str],
         return ()
     topology = described(app.name, app.describe, settings)
     layout = Layout(topology.plan({topic: partitions(topic) for topic in app.sources(settings)}))
-    return own_topics_of(app.name, layout, 1)
+    return own_topics_of(app.name, layout, settings.generation)
 
 
 def topics_there(settings: PlatformSettings) -> Mapping[str, int]:
@@ -121,13 +127,14 @@ def topics_there(settings: PlatformSettings) -> Mapping[str, int]:
     return {name: len(topic.partitions) for name, topic in _listed(new_admin(settings.kafka), _TIMEOUT_S).items()}
 
 
-def make_topics(settings: PlatformSettings, apps: Iterable[AppSpec]) -> list[str]:
-    """Makes the topics of some apps that don't exist, and returns their names.
+def make_topics(settings: PlatformSettings, apps: Iterable[AppSpec], without: Collection[str] = ()) -> list[str]:
+    """Makes the topics of some apps that don't exist, except those named in `without`, and returns their names.
 
     Raises:
         NotCopartitionedError, ConfigurationError, StartError: as `topics_of` and `ensure_topics` raise them.
     """
-    return ensure_topics(settings.kafka, topics_of(settings, apps, topics_there(settings)))
+    wanted = topics_of(settings, apps, topics_there(settings))
+    return ensure_topics(settings.kafka, tuple(topic for topic in wanted if topic.name not in without))
 
 
 def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = _TIMEOUT_S) -> list[str]:

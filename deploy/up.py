@@ -15,6 +15,7 @@ from deploy.environment import Instance
 from deploy.errors import AlreadyRunningError
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
+from deploy.lost_topics import check_not_empty
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.collect import collect_status
 from deploy.ports import check_ports
@@ -44,8 +45,13 @@ class Outcome:
     troubles: tuple[Trouble, ...] = ()
 
 
-def up(instance: Instance, report: Report) -> Outcome:
+def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outcome:
     """Brings the platform up and waits until each part works, or is known not to. Safe to repeat; heals what was lost.
+
+    Args:
+        instance: the platform.
+        report: is told each step.
+        accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
 
     Raises:
         PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
@@ -56,10 +62,10 @@ def up(instance: Instance, report: Report) -> Outcome:
     with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
         if client is None:
-            return _from_nothing(instance, report)
+            return _from_nothing(instance, report, accept_loss=accept_loss)
         _take_over_settings(instance, report)
         export_dags(layout.dags)
-        return _heal(instance, client, report)
+        return _heal(instance, client, report, accept_loss=accept_loss)
 
 
 def check_no_other(settings: PlatformSettings) -> None:
@@ -79,9 +85,11 @@ def check_no_other(settings: PlatformSettings) -> None:
         raise AlreadyRunningError(msg)
 
 
-def _from_nothing(instance: Instance, report: Report) -> Outcome:
+def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> Outcome:
     settings, layout = instance.settings, instance.layout
     _check_kafka(settings, report)
+    if not accept_loss:
+        check_not_empty(settings, [*wanted_apps(settings).values()])
     layout.make()
     if end_orphans(layout.root):
         report("ended what an earlier platform had left running")
@@ -96,7 +104,7 @@ def _from_nothing(instance: Instance, report: Report) -> Outcome:
         export_dags(layout.dags)
         password, is_new = make_airflow_password(layout)
         client = start_supervisor(layout, settings, instance.environment, instance.programs)
-        troubles = bring_up(instance, client, password, report)
+        troubles = bring_up(instance, client, password, report, accept_loss=accept_loss)
     except BaseException:
         with undisturbed():
             stop_everything(layout)
@@ -126,14 +134,14 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
             path.unlink()
 
 
-def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> Outcome:
+def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool) -> Outcome:
     if collect_status(instance.settings).healthy:
         report("everything runs already")
         return Outcome()
     before = {info.name for info in client.processes() if info.is_wanted}
     password, _ = make_airflow_password(instance.layout)
     try:
-        return Outcome(troubles=bring_up(instance, client, password, report))
+        return Outcome(troubles=bring_up(instance, client, password, report, accept_loss=accept_loss))
     except BaseException:
         with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]

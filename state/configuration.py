@@ -2,7 +2,8 @@
 
 The keys of the file are the fields of all settings classes: `kafka_port` is the variable `STOREKEEPER_KAFKA_PORT`. The
 file is, in this order: the one that `STOREKEEPER_CONFIG` names (none, if that is set and empty); the settings that the
-platform in the run directory was started with; `storekeeper.toml` of the project folder.
+platform in the run directory was started with; `storekeeper.toml` of the project that the run directory belongs to;
+that of the project folder. A run directory that is named decides, wherever it is named.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from state.errors import ConfigurationError
 from state.locations import Location, location
-from state.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_dir, make_private
+from state.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_dir, is_of_project, make_private
 
 PREFIX = "STOREKEEPER_"
 KEYS = frozenset({
@@ -59,8 +60,12 @@ def own_file() -> Path | None:
     if named is not None:
         return _named_file(named) if named else None
     project = find_project()
-    path = None if project is None else project / CONFIGURATION
-    if path is None or not path.is_file():
+    return None if project is None else _file_in(project)
+
+
+def _file_in(project: Path) -> Path | None:
+    path = project / CONFIGURATION
+    if not path.is_file():
         return None
     found = path.stat()
     if found.st_uid not in {os.geteuid(), 0} or found.st_mode & 0o002:
@@ -71,8 +76,11 @@ def own_file() -> Path | None:
     return path
 
 
-def configuration_file() -> Path | None:
-    """The file that this process takes its settings from. None if there is none.
+def configuration_file(run_dir: Path | None = None) -> Path | None:
+    """The file to take settings from. None if there is none.
+
+    Args:
+        run_dir: the run directory, if the program names one.
 
     Raises:
         ConfigurationError: the run directory may not be entered; or see `own_file`, `read_file` and `find_run_dir`.
@@ -80,9 +88,12 @@ def configuration_file() -> Path | None:
     own, named = own_file(), _Named()
     if named.config is not None:
         return own
-    started_with = (named.run_dir or _run_dir_in(own) or find_run_dir()).expanduser() / STARTED_WITH
+    chosen = (run_dir or named.run_dir or _run_dir_in(own) or find_run_dir()).expanduser()
+    started_with = chosen / STARTED_WITH
     try:
-        return started_with if started_with.is_file() else own
+        if started_with.is_file():
+            return started_with
+        return (_file_in(chosen.parent) if is_of_project(chosen) else None) or own
     except OSError as error:
         msg = f"{started_with} can't be read ({error.strerror}): correct {PREFIX}RUN_DIR, or run as the platform's user"
         raise ConfigurationError(msg) from error
@@ -130,7 +141,8 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, then the environment, then the file."""
         del dotenv_settings, file_secret_settings
-        path = configuration_file()
+        named = init_settings.init_kwargs.get("run_dir") if isinstance(init_settings, InitSettingsSource) else None
+        path = configuration_file(None if named is None else Path(str(named)))
         values = {} if path is None else _values(settings_cls, path)
         if "run_dir" in settings_cls.model_fields and (run_dir := _run_dir_in(own_file())) is not None:
             values.setdefault("run_dir", run_dir)  # the settings of a started platform don't say where it is

@@ -35,6 +35,11 @@ def find_project() -> Path | None:
     return next((folder for folder in (here, *here.parents) if _is_project(folder)), None)
 
 
+def is_of_project(run_dir: Path) -> bool:
+    """Whether a run directory is the usual one of the folder that it is in."""
+    return run_dir.name == _FOLDER
+
+
 def find_run_dir() -> Path:
     """The default run directory; if nothing is found, `.run` of the current folder, not made yet.
 

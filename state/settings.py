@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from state.configuration import counted, explained
+from state.configuration import Settings, counted, explained
 from state.errors import ConfigurationError
 from state.kafka.settings import KafkaSettings, valid_name
 from state.security.peer_address import PeerRules
@@ -84,10 +84,38 @@ def _peer_networks(text: str) -> str:
     return text
 
 
+_NODE_PORT = 18101
+
+
+class _NodesOfPlatform(Settings):
+    """The settings of the platform that decide where its own nodes are."""
+
+    change = "restart of the platform"
+
+    node_names: str = ""
+    node_port: int = 0
+
+    @property
+    def peers(self) -> str:
+        """Its nodes, as the setting `peers` has them; empty if neither setting is used."""
+        if not self.node_names and not self.node_port:
+            return ""
+        names, port = (self.node_names or "a,b").split(","), self.node_port or _NODE_PORT
+        return ",".join(f"{name.strip()}=http://127.0.0.1:{port + index}" for index, name in enumerate(names))
+
+
 class NodeSettings(KafkaSettings):
     """One serving node. Every field is the variable `STOREKEEPER_<FIELD>`."""
 
     change = "restart of the nodes"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nodes_of_the_platform(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Without `peers`, those of the platform that the configuration describes, whether it runs or not."""
+        place = {name: values[name] for name in ("run_dir",) if name in values}
+        peers = "" if "peers" in values else _NodesOfPlatform(**place).peers
+        return {"peers": peers, **values} if peers else values
 
     cluster_secret_file: Path | None = Field(
         None,
@@ -117,7 +145,7 @@ class NodeSettings(KafkaSettings):
     )
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")
     peers: Annotated[str, AfterValidator(_peers)] = Field(
-        "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102",
+        f"a=http://127.0.0.1:{_NODE_PORT},b=http://127.0.0.1:{_NODE_PORT + 1}",
         description="Known nodes: name=http://host:port,… Others join by heartbeats.",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(

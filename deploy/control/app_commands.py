@@ -111,7 +111,7 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     begin_job()
     settings = OperationsSettings.load()
     keeper = keeper_of(settings)
-    programs = watched_programs(keeper.names(), settings.durable)
+    programs = watched_programs(keeper.names(), settings)
     found = AppWatcher(keeper, settings, SystemClock()).look(programs)
     write_answer({"programs": found.actions, "reasons": found.alerts}, output)
     if found.alerts:

@@ -12,10 +12,11 @@ from deploy.layout import RunLayout
 from deploy.supervisor_rpc import ProcessInfo, SupervisorRpc
 from spark_apps.generations.desired_state import Role, desired_state_of
 from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.named import is_fixed
 from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from spark_apps.settings import AppSettings
 from state.errors import RefusedError, TablesUnreachableError
-from state.locations import Location
 
 _log = structlog.get_logger(__name__)
 
@@ -78,18 +79,20 @@ def keeper_of(settings: OperationsSettings) -> Keeper:
     return Elsewhere(settings)
 
 
-def watched_programs(known: Collection[str], durable: Location) -> dict[str, tuple[str, ...]]:
+def watched_programs(known: Collection[str], settings: AppSettings) -> dict[str, tuple[str, ...]]:
     """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
 
     Args:
         known: the supervisor's programs: those of the apps that this platform runs.
-        durable: holds the generations' journals: a generation that isn't live has a process of its own. It is left out
-            while its journal can't be reached.
+        settings: where the generations' journals are: a generation that isn't live has a process of its own. It is left
+            out while its journal can't be reached, and where a setting fixes the generation.
     """
     found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    if is_fixed(settings):
+        return found
     for app in [app for apps in found.values() for app in apps]:
         try:
-            journal = JournalFile(durable, app).read()
+            journal = JournalFile(settings.durable, app).read()
         except TablesUnreachableError as error:
             _log.warning("next_generation_unknown", app=app, error=str(error))
             continue

@@ -58,7 +58,7 @@ class PlatformViews:
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
         settings = OperationsSettings.load()
-        watched = watched_programs(keeper_of(settings).names(), settings.durable)
+        watched = watched_programs(keeper_of(settings).names(), settings)
         return {program: list(apps) for program, apps in watched.items()}
 
     def stores(self) -> list[dict[str, Any]]:

@@ -18,6 +18,9 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.locations import Location, write_in_one_step
 from state.topology.slots import Slots
 
+CLAIM_SUFFIX = ".claim.json"
+"""Behind the name of a checkpoint folder: the name of the claim on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOwner:
@@ -85,7 +88,7 @@ class CheckpointOwner:
 
 def owner_file(checkpoint_dir: Location) -> Location:
     """The file of the claim on a checkpoint folder."""
-    return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
+    return checkpoint_dir.with_name(checkpoint_dir.name + CLAIM_SUFFIX)
 
 
 def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:

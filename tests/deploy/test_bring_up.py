@@ -13,8 +13,9 @@ import pytest
 from deploy import bring_up as module
 from deploy.bring_up import DAGS, Trouble, bring_up
 from deploy.environment import Instance
-from deploy.errors import StartError
+from deploy.errors import LostTopicsError, StartError
 from deploy.layout import RunLayout
+from deploy.lost_topics import Losses
 from deploy.overview.model import Overview, Process
 from deploy.programs import AIRFLOW_PROGRAMS
 from deploy.settings import PlatformSettings
@@ -70,7 +71,8 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
     settings = PlatformSettings.load(run_dir=tmp_path, start_timeout_s=10)
     monkeypatch.setattr(module, "prepare_database", lambda *_: None)
     monkeypatch.setattr(module, "answers", lambda *_, **__: True)
-    monkeypatch.setattr(module, "make_topics", lambda *_: [])
+    monkeypatch.setattr(module, "make_topics", lambda *_, **__: [])
+    monkeypatch.setattr(module, "lost_topics", lambda *_: Losses({}, 3))
     monkeypatch.setattr(module, "watched_programs", lambda *_: {"shop": ("shop",), "views": ("views",)})
     monkeypatch.setattr(module, "AirflowClient", FakeAirflow)
     monkeypatch.setattr(module, "_POLL_S", 0)
@@ -94,8 +96,8 @@ def looks(monkeypatch: pytest.MonkeyPatch, ill: Callable[[int], Mapping[str, str
     monkeypatch.setattr(module, "collect_status", look)
 
 
-def began(instance: Instance, supervisor: Any) -> tuple[Trouble, ...]:
-    return bring_up(instance, supervisor, "secret", lambda _: None)
+def began(instance: Instance, supervisor: Any, *, accept_loss: bool = False) -> tuple[Trouble, ...]:
+    return bring_up(instance, supervisor, "secret", lambda _: None, accept_loss=accept_loss)
 
 
 def test_all_is_started_and_waited_for(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +142,37 @@ def test_an_airflow_without_a_database_leaves_apps_and_nodes_up(
     supervisor = FakeSupervisor()
     assert {trouble.why for trouble in began(instance, supervisor)} == {"no database"}
     assert {*supervisor.started} == {*OWN}
+
+
+def test_an_app_whose_topics_are_lost_is_not_started_and_none_of_them_is_made(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without: list[object] = []
+
+    def made(*_: object, **named: object) -> list[str]:
+        without.append(named["without"])
+        return []
+
+    monkeypatch.setattr(module, "make_topics", made)
+    monkeypatch.setattr(module, "lost_topics", lambda *_: Losses({"views": {"views-log": "deleted"}}, 3))
+    looks(monkeypatch, lambda _: {"views": "stopped"})
+    supervisor = FakeSupervisor(ends={"views": 78})
+    (trouble,) = began(instance, supervisor)
+    assert str(trouble).startswith("views: not started, as topics are lost that it began with: views-log (deleted).")
+    assert {*supervisor.started} == {*OWN, *AIRFLOW_PROGRAMS} - {"views"}
+    assert without == [{"views-log": "deleted"}]
+    assert began(instance, supervisor, accept_loss=True)[0].why.startswith("stopped")
+    assert "views" in supervisor.started
+
+
+def test_without_any_topic_that_apps_began_with_nothing_goes_on(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "lost_topics", lambda *_: Losses({"views": {"a": "deleted", "b": "deleted"}}, 2))
+    supervisor = FakeSupervisor()
+    with pytest.raises(LostTopicsError, match=r"^Kafka's data is lost: .* a \(deleted\), b \(deleted\)\. Nothing was"):
+        began(instance, supervisor)
+    assert supervisor.started == ["control", "kafka"]
 
 
 def test_without_a_broker_nothing_goes_on(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:

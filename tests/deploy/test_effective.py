@@ -75,7 +75,7 @@ def test_variables_that_change_nothing_are_not(
 
 
 def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.up._heal", lambda *_: None)
+    monkeypatch.setattr("deploy.up._heal", lambda *_, **__: None)
     monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
     steps: list[str] = []
     up(running, steps.append)
@@ -88,7 +88,7 @@ def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.Mon
 
 
 def test_a_live_setting_hides_no_program_of_another_version(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.up._heal", lambda *_: None)
+    monkeypatch.setattr("deploy.up._heal", lambda *_, **__: None)
     monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
     conf = running.layout.supervisor_conf
     conf.write_text(conf.read_text().replace("[program:pos]", "[program:till]"))

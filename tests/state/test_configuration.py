@@ -73,6 +73,33 @@ def test_a_platform_goes_on_with_what_it_was_started_with(tmp_path: Path) -> Non
     assert (load_node_settings().replicas, load_node_settings().run_dir) == (5, tmp_path / "project" / "state")
 
 
+def test_a_run_directory_that_is_named_has_settings_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Wherever the program runs, and whatever was started last."""
+    mine, other = (run_dir(tmp_path / name / ".run") for name in ("mine", "other"))
+    write(tmp_path / "project", "node_port = 1000\n")
+    write(mine.parent, 'kafka_bootstrap = "mine:1"\nnode_port = 2000\n')
+    write(other, 'kafka_bootstrap = "other:1"\n', "settings.toml")
+    monkeypatch.setattr("state.configuration.find_run_dir", lambda: other)
+    assert AppSettings(run_dir=mine).kafka_bootstrap == "mine:1"
+    assert load_node_settings({"run_dir": mine}).peers == "a=http://127.0.0.1:2000,b=http://127.0.0.1:2001"
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(mine))
+    assert AppSettings().kafka_bootstrap == "mine:1"
+    write(mine, 'kafka_bootstrap = "started:1"\n', "settings.toml")
+    assert AppSettings(run_dir=mine).kafka_bootstrap == AppSettings().kafka_bootstrap == "started:1"
+
+
+def test_nodes_are_where_the_platform_of_the_configuration_has_them(tmp_path: Path) -> None:
+    assert load_node_settings().peers == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
+    file = write(tmp_path / "project", 'node_names = ["x", "y", "z"]\nnode_port = 7000\n')
+    assert load_node_settings().peer_addresses == {
+        "x": "http://127.0.0.1:7000",
+        "y": "http://127.0.0.1:7001",
+        "z": "http://127.0.0.1:7002",
+    }
+    file.write_text('node_port = 7000\npeers = "n=http://elsewhere:1"\n')
+    assert load_node_settings().peer_addresses == {"n": "http://elsewhere:1"}
+
+
 def test_a_run_directory_that_may_not_be_entered_is_refused_with_what_helps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

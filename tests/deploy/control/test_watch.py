@@ -29,6 +29,7 @@ from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.settings import AppSettings
 from state.clock import ManualClock, SystemClock
 from state.locations import RemoteFolder, unreachable
 from tests.deploy.control.supervised import Supervised
@@ -41,7 +42,7 @@ def look(supervised: Supervised, **settings: object) -> Watched:
     """What `storekeeper app watch` does."""
     made = OperationsSettings(run_dir=supervised.run_dir, **settings)  # type: ignore[arg-type]
     keeper = keeper_of(made)
-    programs = watched_programs(keeper.names(), made.run_dir)
+    programs = watched_programs(keeper.names(), made)
     return AppWatcher(keeper, made, SystemClock()).look(programs)
 
 
@@ -118,18 +119,22 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
-    assert list(watched_programs((*POS_APPS, "shared_driver"), tmp_path)) == [*POS_APPS, "shared_driver"]
-    assert list(watched_programs(("pos",), tmp_path)) == ["pos"], "a platform that runs one app alone"
-    assert watched_programs(("shared_driver",), tmp_path)["shared_driver"] == tuple(ON_DEMAND_APPS)
+    settings = AppSettings.load(run_dir=tmp_path)
+    assert list(watched_programs((*POS_APPS, "shared_driver"), settings)) == [*POS_APPS, "shared_driver"]
+    assert list(watched_programs(("pos",), settings)) == ["pos"], "a platform that runs one app alone"
+    assert watched_programs(("shared_driver",), settings)["shared_driver"] == tuple(ON_DEMAND_APPS)
     JournalFile(tmp_path, "ticks").write(started(planned(first_journal(TICKS), TICKS, ()), 2))
-    assert watched_programs(("shared_driver",), tmp_path)["ticks-next"] == ("ticks-next",)
+    assert watched_programs(("shared_driver",), settings)["ticks-next"] == ("ticks-next",)
     file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), POS, ())
     file.write(journal)
-    assert "pos-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"
+    assert "pos-next" not in watched_programs(POS_APPS, settings), "it has no seed yet"
     file.write(started(journal, 2))
-    assert watched_programs(POS_APPS, tmp_path)["pos-next"] == ("pos-next",)
+    assert watched_programs(POS_APPS, settings)["pos-next"] == ("pos-next",)
     file.write(retired(started(journal, 2), 2))
-    assert "pos-next" not in watched_programs((), tmp_path)
+    assert "pos-next" not in watched_programs((), settings)
+    file.write(started(journal, 2))
+    fixed = AppSettings.load(run_dir=tmp_path, generation=3)
+    assert list(watched_programs(POS_APPS, fixed)) == list(POS_APPS), "what is left of a change doesn't run"
 
 
 def test_apps_are_watched_while_no_journal_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +142,7 @@ def test_apps_are_watched_while_no_journal_can_be_reached(monkeypatch: pytest.Mo
         raise unreachable(RemoteFolder("s3://shop/durable"), "nobody listens")
 
     monkeypatch.setattr(JournalFile, "read", away)
-    assert list(watched_programs(POS_APPS, RemoteFolder("s3://shop/durable"))) == list(POS_APPS)
+    assert list(watched_programs(POS_APPS, AppSettings.load(durable_uri="s3://shop/durable"))) == list(POS_APPS)
 
 
 NOW = 10_000_000
