@@ -18,6 +18,7 @@ from deploy.layout import RunLayout
 from deploy.lost_topics import Losses, known_topics, lost_topics, refuse
 from deploy.overview.collect import collect_status
 from deploy.overview.model import Overview, Process
+from deploy.overview.processes import LOST
 from deploy.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import SupervisorRpc
@@ -138,7 +139,8 @@ def _await_health(instance: Instance, client: SupervisorRpc, without: Iterable[s
     while True:
         check_not_full(instance.layout.root)
         ill = [process for process in _seen(instance).processes if not process.healthy and process.name not in without]
-        waits = {process.name for process in ill} - {*_given_up(client, [process.name for process in ill])}
+        waits = {process.name for process in ill if not process.detail.startswith(LOST)}
+        waits -= {*_given_up(client, waits)}
         late = time.monotonic() >= deadline_s
         if not waits or late:
             break

@@ -28,6 +28,10 @@ _AIRFLOW_COMPONENTS = {
 }
 
 
+LOST = "a changelog is lost"
+"""The beginning of the problem of a node whose rows are of a changelog that Kafka doesn't have any more."""
+
+
 def addresses(settings: PlatformSettings) -> dict[str, str]:
     """Where the processes of the platform itself answer, by name. None of them runs an app."""
     airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
@@ -93,17 +97,28 @@ class Probes:
 
 def node_problem(url: str) -> str | None:
     """Why a query node can't serve; None if `/readyz` answers 200."""
-    status = _status(f"{url}/readyz")
-    if status is None:
+    try:
+        answer = _asked(f"{url}/readyz")
+    except httpx2.HTTPError:
         return "does not answer"
-    return None if status == httpx2.codes.OK else "not ready: restoring"
+    if answer.status_code == httpx2.codes.OK:
+        return None
+    try:
+        said = answer.json()
+        return f"{LOST if said['status'] == 'lost' else 'not ready'}: {said['reason']}"
+    except (ValueError, KeyError, TypeError):
+        return "not ready"
 
 
 def _status(url: str) -> int | None:
     try:
-        return httpx2.get(url, timeout=3.0, trust_env=False, verify=NO_TLS).status_code
+        return _asked(url).status_code
     except httpx2.HTTPError:
         return None
+
+
+def _asked(url: str) -> httpx2.Response:
+    return httpx2.get(url, timeout=3.0, trust_env=False, verify=NO_TLS)
 
 
 def processes_of(

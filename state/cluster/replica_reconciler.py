@@ -109,7 +109,7 @@ class ReplicaReconciler:
         self._adjust(table, counted)
         for replica, held in self._held.replicas.items():
             if replica.store in counted:
-                held.known_topic_id, held.lost = counted[replica.store].topic_id, counted[replica.store].lost
+                held.goes_by(counted[replica.store].topic_id, counted[replica.store].lost)
         self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S

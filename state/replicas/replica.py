@@ -95,6 +95,14 @@ class Replica(ReplicaRows):
             error=self.lost or self._error,
         )
 
+    def goes_by(self, topic_id: str, lost: str | None) -> None:
+        """Notes the topic that the rows are of, and why the broker doesn't have it any more; None if it has."""
+        found_out = lost is not None and self.lost is None
+        self.known_topic_id, self.lost = topic_id, lost
+        if found_out and self.cache is not None:
+            self.writes += 1
+            self.cache.clear()  # it also keeps that there is no row of a key
+
     def open(self, changelog: LogState) -> RestorePlan:
         """Opens the store, clears rows that don't fit the log, and says from which offset to read.
 

@@ -111,10 +111,15 @@ def test_all_is_started_and_waited_for(instance: Instance, monkeypatch: pytest.M
 def test_an_app_that_ends_for_good_is_told_at_once_and_the_rest_is_up(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks(monkeypatch, lambda number: {"views": CAUSE, **({"node-a": "not ready: restoring"} if number < 3 else {})})
+    lost = {"node-b": "a changelog is lost: views-log was deleted"}
+    looks(
+        monkeypatch,
+        lambda number: {"views": CAUSE, **lost, **({"node-a": "not ready: restoring"} if number < 3 else {})},
+    )
     supervisor = FakeSupervisor(ends={"views": 78})
-    (trouble,) = began(instance, supervisor)
+    of_node, trouble = began(instance, supervisor)
     assert str(trouble).startswith(f"views: {CAUSE} (its log: ")
+    assert str(of_node).startswith("node-b: a changelog is lost: views-log was deleted (its log: "), "it never heals"
     assert {*supervisor.started} == {*OWN, *AIRFLOW_PROGRAMS}
     assert FakeAirflow.unpaused == list(DAGS)
 

@@ -173,6 +173,7 @@ def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
     with started(nodes):
         for node in nodes:
             node.wait_ready()
+            assert node.status(f"/state/keyvalue/{store}/never") == 404
         broker.delete_topic(topic)
         if recreated:
             broker.create_topic(topic, 2, COMPACTED)
@@ -182,6 +183,7 @@ def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
             assert {answer.status_code for answer in answers} == {200}, "its rows stay, and answer"
             assert {answer.headers.get("storekeeper-offset-lag") for answer in answers} == {None}
             assert {node.status(f"/state/keyvalue/{store}/{key}{FRESH}") for key in keys} == {503}
+            assert node.status(f"/state/keyvalue/{store}/never") == 503, "nobody knows that there is no such key"
         nodes[0].stop()
         nodes[0].start()
         eventually(lambda: nodes[0].status("/livez") == 200, SECONDS, "it listens")

@@ -10,11 +10,12 @@ from state.replicas.states import ReplicaState, ReplicaStatus
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether a node can answer for all its replicas, and what is missing."""
+    """Whether a node can answer for all its replicas, and what is missing. `lost`: a changelog of its rows is gone."""
 
     ready: bool
     reason: str
     replicas: list[ReplicaStatus]
+    lost: bool = False
 
 
 def readiness(catalog: Catalog) -> Readiness:
@@ -36,13 +37,14 @@ def readiness(catalog: Catalog) -> Readiness:
             f"; {status.replica}: {trouble}" for status in missing if (trouble := status.error or status.trouble)
         ]
         reason = f"{len(missing)} of {len(statuses)} replicas can't answer yet or have failed{''.join(troubles[:1])}"
-        return Readiness(ready=False, reason=reason, replicas=statuses)
+        lost = any(catalog.replicas[status.replica].lost is not None for status in missing)
+        return Readiness(ready=False, reason=reason, replicas=statuses, lost=lost)
     catalog.was_ready = catalog.was_ready or bool(statuses)
     return Readiness(ready=True, reason=f"every replica answers{_skipped(statuses)}", replicas=statuses)
 
 
 def _is_missed(catalog: Catalog, status: ReplicaStatus) -> bool:
-    if status.state is ReplicaState.FAILED or status.trouble is not None:
+    if status.state is ReplicaState.FAILED or status.trouble is not None or catalog.replicas[status.replica].lost:
         return True
     return not status.serving and not (catalog.was_ready and catalog.others_ready(status.replica))
 

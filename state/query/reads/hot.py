@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from state.clock import Clock
 from state.cluster.catalog import Catalog
-from state.errors import InvalidArgumentError, StateError
+from state.errors import InvalidArgumentError, StateError, StoreUnavailableError
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
 from state.protocol.freshness import NO_REQUIREMENT, PARAMETERS, FreshnessRequirement, check_names
@@ -155,6 +155,8 @@ class HotReads:
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
             self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
+            if row is None and replica.lost is not None:
+                raise StoreUnavailableError(replica.lost)  # nobody knows that there is no such key
         except StateError:
             return None
         _count_misses(replica, 1)

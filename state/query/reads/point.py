@@ -249,6 +249,9 @@ class PointQueries:
         if not replica.serving:
             msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
             raise StoreRestoringError(msg)
+        if replica.lost is not None:
+            msg = f"the key is not among the rows that {replica.replica_id} still has: {replica.lost}"
+            raise StoreUnavailableError(msg)
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
     def _row(self, replica: Replica, query: _Query) -> bytes | None:

@@ -46,7 +46,7 @@ def health_routes(services: QueryServices) -> APIRouter:
         response.status_code = 200 if found.ready else 503
         views = [replica_view(status, services.catalog.node) for status in found.replicas]
         return HealthView(
-            status="ready" if found.ready else "restoring",
+            status="ready" if found.ready else "lost" if found.lost else "restoring",
             reason=found.reason,
             replicas=None if verbose is None else views,
         )

@@ -133,9 +133,17 @@ def test_what_runs_without_answering_is_not_healthy() -> None:
     assert problems == ["does not answer", "unreachable", None]
 
 
-@pytest.mark.parametrize(("status", "problem"), [(200, None), (503, "not ready: restoring")])
-def test_a_node_serves_when_it_says_that_it_is_ready(status: int, problem: str | None) -> None:
-    with fake_node(lambda connection, _: connection.answer({}, status)) as node:
+@pytest.mark.parametrize(
+    ("status", "said", "problem"),
+    [
+        (200, {}, None),
+        (503, {"status": "restoring", "reason": "1 of 2"}, "not ready: 1 of 2"),
+        (503, {"status": "lost", "reason": "x was deleted"}, "a changelog is lost: x was deleted"),
+        (503, {}, "not ready"),
+    ],
+)
+def test_a_node_serves_when_it_says_that_it_is_ready(status: int, said: dict[str, str], problem: str | None) -> None:
+    with fake_node(lambda connection, _: connection.answer(said, status)) as node:
         assert node_problem(node.address) == problem
 
 
