@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -52,6 +53,22 @@ def test_a_count_goes_on_from_batch_to_batch(make_run: MakeRun) -> None:
     assert [total for key, total in out if key == b"a"] == [1, 3, 7]
     [(_, key, value, _)] = run.records("counted-dlq")
     assert (key, value) == (b"x", b"no number")
+
+
+def test_rows_with_a_ttl_go_by_themselves_also_where_their_store_was_restored(make_run: MakeRun) -> None:
+    run = make_run("passing", topologies.passing)
+    run.make_topics({"passing-numbers": 1})
+    run.produce("passing-numbers", [(b"a", b"1", NOW_MS), (b"b", b"2", NOW_MS + 5000), (b"late", b"3", NOW_MS - 9000)])
+    run.run()
+    assert run.rows("passing-rows-changelog") == {b"a": b"1", b"b": b"2"}
+    for store in run.settings.run_dir.rglob("rows"):
+        shutil.rmtree(store)
+    run.produce("passing-numbers", [(b"c", b"4", NOW_MS + 10_000), (b"b", b"5", NOW_MS + 12_000)])
+    run.run()
+    assert run.rows("passing-rows-changelog") == {b"b": b"5", b"c": b"4"}
+    run.produce("passing-numbers", [(b"d", b"6", NOW_MS + 20_000)])
+    run.run()
+    assert run.rows("passing-rows-changelog") == {b"b": b"5", b"d": b"6"}
 
 
 def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun) -> None:

@@ -9,7 +9,8 @@ import msgspec
 
 from spark_apps.settings import AppSettings
 from state.serdes.serde import Utf8Serde
-from state.topology import JoinWindows, Store, StreamsBuilder, tumbling
+from state.topology import JoinWindows, Store, StoreKind, StreamsBuilder, tumbling
+from state.topology.operators.process import ProcessorContext
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -47,6 +48,22 @@ def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
     numbers.to("shuffled-copies")
     odd = numbers.filter(lambda _, number: number % 2 == 1).select_key(lambda _, number: str(number % 10))
     odd.group_by_key().aggregate(Totals, Totals.plus, store=Store("digits", Totals)).to_stream().to("shuffled-out")
+
+
+class KeepPassing:
+    """Puts each number for ten seconds."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._rows = context.store("rows")
+
+    def process(self, key: str, number: int, timestamp_ms: int) -> None:
+        self._rows.put(key, number, timestamp_ms)
+
+
+def passing(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers that live for ten seconds, in a store that nobody sweeps."""
+    streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=timedelta(seconds=10)))
+    streams.stream("passing-numbers", int).process(KeepPassing, stores=["rows"], values=int)
 
 
 def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:

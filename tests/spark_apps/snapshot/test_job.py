@@ -26,6 +26,8 @@ from state.snapshots.columns import PLACE_MEANINGS
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.vouched import newest_snapshot
+from state.store_definitions import ServedKind
+from state.stores.versioned import DELETED_VERSION, version_of
 from tests.local_tables import local_table
 from tests.open_transactions import begun, ends_when_awaited
 from tests.spark_apps.snapshot.played_app import App, proven
@@ -185,6 +187,28 @@ def test_values_become_typed_columns_and_may_lack_a_field_that_is_nullable(app: 
     path = str(local_table(app.settings, "words"))
     row = app.spark.sql(f"select Word, unix_millis(At), Missing, _offset from delta.`{path}`").collect()[0]  # noqa: S608
     assert tuple(row) == ("apple", 1500, None, 0)
+
+
+def test_a_table_of_versions_has_their_fields_and_none_of_a_deletion(app: App) -> None:
+    app.store = replace(
+        app.store, kind=ServedKind.VERSIONED, value_fields=(ValueField("Word", "string", nullable=True),)
+    )
+    app.encode = lambda word: version_of(b'{"Word":"%s"}' % word.encode()) if word else DELETED_VERSION
+    app.write(0, {"a at 1": "apple", "a at 2": "", "a at 3": "ale"})
+    app.commit(0)
+    app.check(app.snapshot()[0])
+    app.write(1, {"a at 1": None, "b at 1": "bread"})
+    app.commit(1)
+    manifest, _ = app.snapshot()
+    app.check(manifest)
+    assert manifest.kind is ServedKind.VERSIONED
+    assert proven(app) == ()
+    table = DeltaTable(local_table(app.settings, app.store.name)).to_pyarrow_table(columns=["_key", "Word"])
+    assert dict(zip(*table.to_pydict().values(), strict=True)) == {
+        b"a at 2": None,
+        b"a at 3": "ale",
+        b"b at 1": "bread",
+    }
 
 
 def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
