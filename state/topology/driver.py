@@ -28,6 +28,7 @@ from state.topology.plan import SubTopology, Topology
 from state.topology.records import Batch, DeadLetter, Output, Record, RecordFields, StoreChange
 from state.topology.task import Task
 from state.topology.task_stores import restore
+from state.topology.unchanged import UnchangedArguments
 
 START_MS = 1_700_000_000_000
 POSITION = b"changelog-position"
@@ -78,6 +79,8 @@ class _Slot:
 
 class TopologyTestDriver:
     """A running topology for tests. Piped records are processed before `pipe` returns.
+
+    A function that changes its argument fails the test: see `state.topology.unchanged`.
 
     Args:
         topology: what to run.
@@ -363,7 +366,7 @@ class TopologyTestDriver:
             start = 0 if stored is None else orjson.loads(stored).get(spec.name, 0)
             if log[start:]:
                 restore(spec, backend, log[start:])
-        slot.task = Task(*self._arguments(slot), **self._options(slot))
+        slot.task = Task(*self._arguments(slot), **self._options(slot), guards=UnchangedArguments())
         slot.task.advance(self.now_ms)
 
     def _arguments(self, slot: _Slot) -> tuple[SubTopology, int, StoreSupplier]:
