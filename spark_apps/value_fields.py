@@ -10,53 +10,69 @@ from msgspec import inspect
 
 from state.errors import ConfigurationError
 from state.schemas.bound import BoundSerde
-from state.schemas.column_fields import column_fields
+from state.schemas.column_fields import JSON_TEXT, column_fields, common_type
+from state.schemas.json_schema_fields import json_schema_fields
 from state.serdes.struct import StructSerde
 from state.serdes.value_field import ValueField
 from state.snapshots.sql_types import decimal_size
 
 _SQL_TYPES: dict[type[inspect.Type], str] = {
-    inspect.StrType: "string",
-    inspect.BytesType: "string",  # base64
     inspect.IntType: "bigint",
     inspect.FloatType: "double",
     inspect.BoolType: "boolean",
+    inspect.DateType: "date",
 }
+"""All others are text, and what has parts is text in JSON."""
+_OBJECTS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
 
 
 def fields_of(serde: Any) -> tuple[ValueField, ...]:
-    """The fields of the values of a serde; none if they aren't objects or records.
+    """The fields of the values of a serde that can be columns; none if they aren't objects or records.
 
     A schema says which fields there are. A struct beside it may say more about each, as in `value_fields`.
 
     Raises:
-        ConfigurationError: a field of a struct has no SQL type.
+        ConfigurationError: a field's metadata names a SQL type that no column has.
     """
     if isinstance(serde, BoundSerde):
         return _with_struct(column_fields(serde.inner.fields()), getattr(serde.inner, "type", None))
-    return value_fields(serde.type) if isinstance(serde, StructSerde) and _is_object(serde.type) else ()
+    if not isinstance(serde, StructSerde):
+        return ()
+    if hasattr(serde.type, "model_json_schema"):  # a model of pydantic
+        return column_fields(json_schema_fields(serde.type.model_json_schema(mode="serialization")))
+    return column_fields(value_fields(serde.type)) if _is_object(serde.type) else ()
 
 
-def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
-    """One field for each field of the struct, under its name in JSON.
+def value_fields(rows: Any) -> tuple[ValueField, ...]:
+    """One field for each field of a struct, a data class or a TypedDict, under its name in JSON.
 
-    The SQL type follows from the field's type: `str` is string, `int` bigint, `float` double, `bool` boolean, `bytes`
-    string. `msgspec.Meta(extra={"sql": "timestamp"})` gives another one; a `Decimal` needs one, such as
-    `decimal(18,4)`. A field that may be None is nullable. `Meta(ge=0)` means that it is never negative; where rows may
-    break that and must still be read, `extra={"never_negative": True}` makes it an expectation. A field with
-    `extra={"only_grows": True}` never becomes less. `Meta(description=...)` says what the field holds.
+    The SQL type follows from the field's type: `int` is bigint, `float` double, `bool` boolean, `date` date, `datetime`
+    timestamp, and an enum what its values are. All others are text: a `Decimal` with all its digits, and lists, dicts
+    and nested structs in JSON. `msgspec.Meta(extra={"sql": "decimal(18,4)"})` gives another type. A field that may be
+    None or left out is nullable. `Meta(ge=0)` means that it is never negative; where rows may break that and must
+    still be read, `extra={"never_negative": True}` makes it an expectation. A field with `extra={"only_grows": True}`
+    never becomes less. `Meta(description=...)` says what the field holds.
+
+    A column of the default type is null where a row has a whole number beyond 64 bits, or a time without a zone.
 
     Args:
         rows: the type of the store's values.
 
     Raises:
-        ConfigurationError: rows are not JSON objects, or a field has no SQL type.
+        ConfigurationError: rows are not JSON objects, or a field's metadata names a SQL type that no column has.
     """
-    shape = inspect.type_info(rows)
-    if not isinstance(shape, inspect.StructType) or shape.array_like:
+    shape: Any = inspect.type_info(rows)
+    if not isinstance(shape, _OBJECTS) or getattr(shape, "array_like", False):
         msg = f"rows of type {rows.__name__} are not JSON objects: use a msgspec.Struct that is not array_like"
         raise ConfigurationError(msg)
-    return tuple(_field(rows.__name__, field.encode_name, _unwrapped(field.type)) for field in shape.fields)
+    leaves_out = getattr(getattr(rows, "__struct_config__", None), "omit_defaults", False)
+    leaves_out = leaves_out or isinstance(shape, inspect.TypedDictType)
+    return tuple(
+        _field(
+            rows.__name__, field.encode_name, _unwrapped(field.type),
+            may_be_missing=(leaves_out and not field.required) or field.default is msgspec.UNSET,
+        ) for field in shape.fields
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +92,42 @@ def _unwrapped(kind: inspect.Type) -> _Unwrapped:
         return _Unwrapped(inner.kind, inner.nullable, inner.extra | (kind.extra or {}), meaning)
     if isinstance(kind, inspect.UnionType):
         present = [part for part in kind.types if not isinstance(part, inspect.NoneType)]
-        if len(present) == 1:
-            inner = _unwrapped(present[0])
-            return replace(inner, nullable=True)
-    return _Unwrapped(kind, nullable=False, extra={})
+        nullable = len(present) < len(kind.types)
+        inner = _unwrapped(present[0]) if len(present) == 1 else _Unwrapped(kind, nullable=nullable, extra={})
+        return replace(inner, nullable=inner.nullable or nullable)
+    return _Unwrapped(kind, nullable=isinstance(kind, inspect.AnyType | inspect.NoneType | inspect.RawType), extra={})
 
 
-def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
-    sql_type = found.extra.get("sql") or _SQL_TYPES.get(type(found.kind))
-    if sql_type is None:
+def _field(rows: str, name: str, found: _Unwrapped, *, may_be_missing: bool) -> ValueField:
+    sql_type = found.extra.get("sql") or _sql_type(found.kind)
+    decimal_size(sql_type)  # refuses an invalid type
+    if sql_type == JSON_TEXT and (_is_never_negative(found) or _only_grows(found)):
         msg = (
-            f"field {name} of {rows} has no SQL type: use str, int, float, bool or bytes, "
-            'or say which with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
+            f"field {name} of {rows} is text in snapshots, which has no order: leave never_negative and only_grows "
+            'out, or say which number it is with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
         )
         raise ConfigurationError(msg)
-    decimal_size(sql_type)  # refuses an invalid type
     return ValueField(
         name,
         sql_type,
-        nullable=found.nullable,
+        nullable=found.nullable or may_be_missing,
         never_negative=_is_never_negative(found),
         only_grows=_only_grows(found),
         meaning=found.meaning,
     )
+
+
+def _sql_type(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.Metadata):
+        return _sql_type(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return common_type(_sql_type(part) for part in kind.types if not isinstance(part, inspect.NoneType))
+    if isinstance(kind, inspect.DateTimeType):
+        return JSON_TEXT if kind.tz is False else "timestamp"
+    if isinstance(kind, inspect.EnumType | inspect.LiteralType):
+        values = [one.value for one in kind.cls] if isinstance(kind, inspect.EnumType) else kind.values
+        return "bigint" if all(isinstance(value, int) for value in values) else JSON_TEXT
+    return _SQL_TYPES.get(type(kind), JSON_TEXT)
 
 
 def _with_struct(fields: tuple[ValueField, ...], rows: Any) -> tuple[ValueField, ...]:
@@ -123,8 +152,11 @@ def _with_more(field: ValueField, said: _Unwrapped) -> ValueField:
 
 
 def _is_object(rows: Any) -> bool:
-    """Whether values of a type are JSON objects: only these have fields."""
-    return isinstance(rows, type) and issubclass(rows, msgspec.Struct) and not rows.__struct_config__.array_like
+    """Whether values of a type are JSON objects with fields that are known."""
+    if rows is None or hasattr(rows, "model_json_schema"):
+        return False
+    shape = inspect.type_info(rows)
+    return isinstance(shape, _OBJECTS) and not getattr(shape, "array_like", False)
 
 
 def _is_never_negative(found: _Unwrapped) -> bool:
