@@ -70,7 +70,7 @@ class StructSerde(Generic[T]):
             back = self._decode(data)
             difference = self._likeness.difference(value, back)
         except Exception as error:  # a type may have code of its own
-            msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {error}"
+            msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {_why(error)}"
             raise SerializationError(msg) from error
         if difference is not None:
             msg = f"a {type(value).__name__} doesn't read back equal: {difference}; convert it, or declare its type"
@@ -86,7 +86,7 @@ class StructSerde(Generic[T]):
         try:
             return self._decode(data)
         except Exception as error:  # a type may have code of its own
-            msg = f"{len(data)} bytes are not a {_name(self.type)}: {error}"
+            msg = f"{len(data)} bytes are not a {_name(self.type)}: {_why(error)}"
             raise SerializationError(msg) from error
 
 
@@ -243,6 +243,18 @@ def _canonical_decimal(number: Decimal) -> Decimal:
     if 0 < exponent <= _MOST_ZEROS:
         stripped, exponent = stripped + "0" * exponent, 0
     return Decimal(f"{'-' * sign}{stripped}E{exponent}")
+
+
+def _why(error: Exception) -> str:
+    """An error without what it may quote of the value."""
+    if isinstance(error, msgspec.MsgspecError | TypeError | RecursionError):
+        return str(error)
+    if isinstance(error, UnicodeError):
+        return getattr(error, "reason", type(error).__name__)
+    wrong = getattr(error, "errors", None)  # those of pydantic
+    if not callable(wrong):
+        return type(error).__name__
+    return ", ".join(f"`{'.'.join(map(str, part['loc']))}`: {part['type']}" for part in wrong())
 
 
 def _never(_: object) -> bool:
