@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
@@ -21,6 +22,7 @@ import fastavro.schema
 import msgspec
 
 from state.errors import ConfigurationError, SerializationError
+from state.schemas.avro_defaults import convert_defaults, has_shared_defaults
 from state.schemas.avro_fields import avro_fields
 from state.schemas.column_fields import numbers_of
 from state.schemas.framing import framed, head_of
@@ -62,6 +64,8 @@ class AvroSerde(Generic[T]):
         except Exception as error:
             msg = f"not an Avro schema: {error}"
             raise ConfigurationError(msg) from error
+        convert_defaults(self._parsed)
+        self._copies = type_ is None and has_shared_defaults(self._parsed)
         self._content = content
         self._own_head = hashlib.sha256(json.dumps(json.loads(content)).encode()).digest()[:_OWN_HEAD_BYTES]
         self.type = type_
@@ -91,8 +95,10 @@ class AvroSerde(Generic[T]):
             SerializationError: it doesn't fit the schema, or has fields that the schema doesn't know.
         """
         buffer = io.BytesIO()
-        plain = value if self.type is None else msgspec.to_builtins(value, builtin_types=_OWN_TYPES)
+        plain: Any = value
         try:
+            if self.type is not None:
+                plain = msgspec.to_builtins(value, builtin_types=_OWN_TYPES)
             fastavro.schemaless_writer(buffer, self._parsed, plain, strict_allow_default=True)
         except Exception as error:  # fastavro raises many, whose texts have parts of the value
             msg = f"a {type(value).__name__} doesn't fit its Avro schema{self._misfits(plain)} ({type(error).__name__})"
@@ -128,11 +134,12 @@ class AvroSerde(Generic[T]):
 
     def _typed(self, record: Any) -> T:
         if self.type is None:
-            return cast("T", record)
+            return cast("T", deepcopy(record) if self._copies else record)
         try:
             return msgspec.convert(record, self.type, builtin_types=_OWN_TYPES)
-        except msgspec.ValidationError as error:
-            msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {error}"
+        except Exception as error:  # a type may have code of its own
+            why = str(error) if isinstance(error, msgspec.MsgspecError | RecursionError) else type(error).__name__
+            msg = f"an Avro record is not a {getattr(self.type, '__name__', self.type)}: {why}"
             raise SerializationError(msg) from error
 
     def _misfits(self, record: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import jsonschema.exceptions
 import jsonschema.validators
-import orjson
+import msgspec
 from referencing import Registry
 
 from state.errors import ConfigurationError, SerializationError
@@ -112,8 +112,8 @@ class JsonSchemaSerde(Generic[T]):
 
     def _check(self, data: bytes) -> None:
         try:
-            error = next(self._first_error(orjson.loads(data)), None)
-        except orjson.JSONDecodeError as problem:
+            error = next(self._first_error(msgspec.json.decode(data)), None)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
             msg = f"{len(data)} bytes are not a JSON document: {problem}"
             raise SerializationError(msg) from None
         except Exception as problem:  # such as a reference to a schema elsewhere

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format
 from google.protobuf.descriptor import Descriptor, FileDescriptor
-from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message import DecodeError, Message
 
 from state.errors import ConfigurationError, SerializationError
 from state.schemas.framing import framed
@@ -111,7 +111,9 @@ class ProtobufSerde(Generic[T]):
                 raise SerializationError(msg)
             # Equal values have equal bytes, whatever the order of a map.
             return message.SerializeToString(deterministic=True)
-        except (json_format.ParseError, EncodeError, TypeError, ValueError) as error:
+        except SerializationError:
+            raise
+        except Exception as error:  # the library raises many, and a type may have code of its own
             msg = f"a {type(value).__name__} doesn't fit message {self._descriptor.full_name} ({type(error).__name__})"
             raise SerializationError(msg) from None
 
@@ -132,12 +134,12 @@ class ProtobufSerde(Generic[T]):
         return json_format.ParseDict(msgspec.to_builtins(value), self._message())
 
     def _typed(self, message: Message, type_: type[T]) -> T:
-        plain = json_format.MessageToDict(
-            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
         try:
+            plain = json_format.MessageToDict(
+                message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            )
             return msgspec.convert(plain, type_, strict=False)  # Protobuf's JSON has int64 as text
-        except msgspec.ValidationError as error:
+        except Exception as error:  # the library raises many, and a type may have code of its own
             msg = f"a message {self._descriptor.full_name} is not a {getattr(type_, '__name__', type_)}: {error}"
             raise SerializationError(msg) from error
 
