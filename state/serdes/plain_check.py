@@ -3,13 +3,15 @@
 A check takes a tenth of the time that writing and reading takes. It may say no to a value that would read equal, and
 never yes to one that would not: where it says no, the value is written, read and compared.
 
-The source of a check follows from the type, as that of a data class's methods does.
+The source of a check follows from the type, as that of a data class's methods does: it has names of fields, which are
+identifiers, and bounds, which are numbers. Everything else is in variables. No data of a record gets there.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
+import keyword
 import typing
 from collections.abc import Callable
 from decimal import Decimal
@@ -178,7 +180,7 @@ class _Compiler:
 
     def _typed_dict(self, kind: inspect.TypedDictType) -> list[str]:
         names = self._name({field.encode_name for field in kind.fields})
-        parts = [self._part(field.type, f"value[{field.encode_name!r}]") for field in kind.fields]
+        parts = [self._part(field.type, f"value[{self._name(field.encode_name)}]") for field in kind.fields]
         return [f"return {' and '.join([f'type(value) is dict and value.keys() == {names}', *parts])}"]
 
     def _part(self, kind: inspect.Type, place: str) -> str:
@@ -201,9 +203,14 @@ def _bare(kind: inspect.Type) -> inspect.Type:
     return _bare(kind.type) if isinstance(kind, inspect.Metadata) else kind
 
 
+def _is_attribute(field: Any) -> bool:
+    name: str = field.name
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
 def _is_as_its_fields(kind: Any, cls: Any) -> bool:
     """Whether an object is made of its fields alone, as they are given."""
-    if hasattr(cls, "__post_init__") or not all(field.name.isidentifier() for field in kind.fields):
+    if hasattr(cls, "__post_init__") or not all(map(_is_attribute, kind.fields)):
         return False
     if isinstance(kind, inspect.StructType):
         return not cls.__struct_config__.dict

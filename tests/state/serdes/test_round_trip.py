@@ -236,6 +236,16 @@ def test_keys_with_one_form_cost_nothing_more() -> None:
         assert type(key_serde(serde_of(type_))) in {Utf8Serde, BytesSerde, StructSerde}
 
 
+def test_names_of_fields_are_never_code() -> None:
+    odd: Any = msgspec.defstruct("Odd", [("class", int), ("value", int)])
+    make: Any = TypedDict
+    quoted = make("Quoted", {"a'] or exit() #": int})
+    for type_, value in ((odd, odd(1, 2)), (quoted, {"a'] or exit() #": 1})):
+        serde: Any = StructSerde(type_)
+        assert serde.deserialize(serde.serialize(value)) == value
+    assert not StructSerde(quoted).is_plain({})
+
+
 class Lossy:
     """A serde of a user's own."""
 
@@ -336,6 +346,6 @@ def test_any_value_of_any_type_reads_equal_or_is_refused(typed: tuple[Any, Any])
     assert back == value
 
 
-@pytest.mark.long("the test above, with fewer cases")
+@pytest.mark.long("test_any_value_of_any_type_reads_equal_or_is_refused, with fewer cases")
 def test_many_values_of_many_types() -> None:
     settings(max_examples=5000)(test_any_value_of_any_type_reads_equal_or_is_refused)()

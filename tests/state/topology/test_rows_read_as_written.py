@@ -292,6 +292,6 @@ def test_results_do_not_depend_on_the_cuts(
     assert outcome(type_, made, records, cut) == outcome(type_, made, records, 1)
 
 
-@pytest.mark.long("the test above, with fewer cases")
+@pytest.mark.long("test_results_do_not_depend_on_the_cuts, with fewer cases")
 def test_many_results_do_not_depend_on_the_cuts() -> None:
     settings(max_examples=3000)(test_results_do_not_depend_on_the_cuts)()
