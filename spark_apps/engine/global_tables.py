@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,7 @@ from state.changelog.restore import LogState, RestoreAction, RestorePlan, plan_r
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
-from state.stores.bytes_store import BytesStore
-from state.stores.rocksdb_sealed import open_sealed
+from state.stores.rocksdb_sealed import SealedSupplier
 from state.topology.careful import CarefulTask
 from state.topology.failures import is_of_record
 from state.topology.plan import SubTopology, Topology
@@ -127,7 +125,7 @@ class GlobalTableCopy:
     def _apply_carefully(self, records: Sequence[Record], checkpoint: Checkpoint) -> None:
         """The same without the records that can't be rows."""
         self._task.close()
-        with closing(CarefulTask(self._sub, 0, _Copies(self._folder))) as careful:
+        with closing(CarefulTask(self._sub, 0, SealedSupplier(self._folder))) as careful:
             careful.process(records)
             self._apply(careful, checkpoint)
         self._task = self._opened()
@@ -146,7 +144,7 @@ class GlobalTableCopy:
         return Checkpoint(self._topic.topic, self._topic.topic_id, partition, offset, now_ms)
 
     def _opened(self) -> Task:
-        return Task(self._sub, 0, _Copies(self._folder))
+        return Task(self._sub, 0, SealedSupplier(self._folder))
 
     def _remove(self, why: str) -> None:
         """Puts an empty copy in the place of the closed one, which holds nothing that the topic doesn't."""
@@ -170,16 +168,6 @@ class GlobalTableCopy:
         for message in read_range(self._kafka, topic, partition, start, end):
             _, timestamp_ms = message.timestamp()
             yield Record(topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
-
-
-@dataclass(frozen=True, slots=True)
-class _Copies:
-    """The store of a copy, in its folder. A `StoreSupplier`."""
-
-    folder: Path
-
-    def open(self, name: str) -> BytesStore:
-        return open_sealed(self.folder / name, name)
 
 
 def global_tables(

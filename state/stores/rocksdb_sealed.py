@@ -9,6 +9,7 @@ changelog (`storekeeper verify`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,8 +17,9 @@ from rocksdict import AccessType, ReadOptions
 from xxhash import xxh3_64_digest
 
 from state.errors import StoreCorruptedError
+from state.names import checked_name
 from state.stores.backend import Backend
-from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.durable_mark import DurableMark, read_mark
 from state.stores.iterators import Row
 from state.stores.rocksdb import RocksDBStore
@@ -29,6 +31,21 @@ SEAL_BYTES = 8
 def open_sealed(path: str | Path, name: str, options: RocksDBOptions | None = None) -> SealedRocksDBStore:
     """Opens the sealed store in directory `path`, making it if there is nothing yet. Raises as `open_rocksdb`."""
     return SealedRocksDBStore(Path(path), name, options or RocksDBOptions())
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSupplier:
+    """One sealed database a store, in a directory of the store's name. A `StoreSupplier`.
+
+    Attributes:
+        directory: where the stores' directories are; made if missing.
+    """
+
+    directory: Path
+
+    def open(self, name: str) -> BytesStore:
+        """The store's database, made if there is none yet."""
+        return open_sealed(self.directory / checked_name(name), name)
 
 
 class SealedRocksDBStore(RocksDBStore):

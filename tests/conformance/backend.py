@@ -15,6 +15,7 @@ from pathlib import Path
 import redis
 
 from harness.waiting import eventually
+from state.stores.rocksdb_sealed import SealedSupplier
 from state.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
 
 _numbers = count()
@@ -25,7 +26,7 @@ class Backend:
     """A kind of backend with a place of its own for one case.
 
     Attributes:
-        kind: memory, rocksdb or redis.
+        kind: memory, rocksdb, sealed or redis.
         supplier: opens stores there.
         persistent: whether rows outlive a close; where they don't, a reopened store is restored from its changelog.
         directory: scratch space.
@@ -58,6 +59,8 @@ class Backends:
         if kind == "rocksdb":
             supplier = RocksDBSupplier(directory / "stores", profile="memory_constrained")
             return Backend(kind, supplier, persistent=True, directory=directory)
+        if kind == "sealed":
+            return Backend(kind, SealedSupplier(directory / "stores"), persistent=True, directory=directory)
         assert self.redis_url is not None
         return Backend(kind, RedisSupplier(self.redis_url, directory.name), persistent=True, directory=directory)
 
