@@ -8,7 +8,8 @@
     │   ├── UnrepeatableBatchError    a committed batch came again with other input
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
-    │   └── PoisonRecordError         one record can't be processed (see `records`)
+    │   ├── PoisonRecordError         one record can't be processed (see `records`)
+    │   └── RefusedChangeError        the changelog would refuse the row that a record makes
     ├── BrokerRefusedError            the broker refused a record, or a step of a transaction
     ├── FencedWriterError             a newer attempt has taken over (retriable)
     ├── CatalogueUnavailableError     the catalogue of tables doesn't answer (retriable)
@@ -19,7 +20,7 @@ A `ConfigurationError` ends an app with exit code 78: for its supervisor, a rest
 
 from __future__ import annotations
 
-from state.errors import ConfigurationError, RetriableError, StateError
+from state.errors import ConfigurationError, RetriableError, SerializationError, StateError
 
 
 class UnusableCheckpointError(ConfigurationError):
@@ -48,6 +49,10 @@ class CatalogueUnavailableError(RetriableError):
 
 class FencedWriterError(RetriableError):
     """A newer attempt took over, or the broker aborted this one because it took too long. Its writes are undone."""
+
+
+class RefusedChangeError(SerializationError):
+    """A row that a record makes is too large for its store's changelog. The record is left out."""
 
 
 class BrokerRefusedError(StateError):

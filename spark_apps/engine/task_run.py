@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ from state.topology.layout import Layout
 from state.topology.operators.stateless import Sink
 from state.topology.order import with_upstream
 from state.topology.plan import SubTopology
-from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
+from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
 from state.topology.task import Task
 
 Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
@@ -113,18 +114,16 @@ class TaskRun:
         }
         task: Task | CarefulTask = Task(self.sub, self.partition, stores, **options)
         try:
-            batch, collected = self._processed(task, records, transaction)
+            batch, collected, changes = self._processed(task, records, transaction)
         except Exception as error:
             if not is_of_record(error):
                 raise
             # A record may be to blame: once more, and without it.
             transaction.begin_again()
-            task = CarefulTask(self.sub, self.partition, stores, **options)
-            batch, collected = self._processed(task, records, transaction)
+            check = partial(self._check_change, transaction)
+            task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
+            batch, collected, changes = self._processed(task, records, transaction)
         check_input_complete()
-        self._write(batch.outputs, transaction, collected)
-        self._write_dead_letters(batch.dead_letters, transaction)
-        changes = self._write_changes(batch, transaction)
         forwarded = self._rows_of(collected)
         transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
@@ -139,8 +138,8 @@ class TaskRun:
 
     def _processed(
         self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]], transaction: Transaction
-    ) -> tuple[Batch, dict[str, list[Output]]]:
-        """The batch, without the outputs that are written already, and the records for shuffles among those."""
+    ) -> tuple[Batch, dict[str, list[Output]], dict[str, int]]:
+        """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
         collected = dict[str, list[Output]]()
         for part in records:
             self._check_keys(part)
@@ -148,7 +147,13 @@ class TaskRun:
             # Written part by part: collecting all outputs of a batch would touch new memory.
             self._write(task.take_outputs(), transaction, collected)
         task.advance(self.clock.now_ms())
-        return task.end_batch(), collected
+        batch = task.end_batch()
+        self._write(batch.outputs, transaction, collected)
+        self._write_dead_letters(batch.dead_letters, transaction)
+        return batch, collected, self._write_changes(batch, transaction)
+
+    def _check_change(self, transaction: Transaction, change: StoreChange) -> None:
+        transaction.check_change(self.work.app.changelogs[change.store].topic, change)
 
     @property
     def _shuffle_sinks(self) -> list[Sink]:

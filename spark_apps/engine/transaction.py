@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from spark_apps.engine.markers import Marker, Passed, SourceSpans, read_marker
 from spark_apps.engine.topic_rules import BY_KEY, FOREVER_MS, SinkRecord, TopicRule, dead_letter
-from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
+from spark_apps.errors import BrokerRefusedError, FencedWriterError, RefusedChangeError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
 from state.changelog.headers import SourceRanges
@@ -172,6 +172,15 @@ class Transaction:
         )
         return self._produce_all(topic, records, self._slot.partition)
 
+    def check_change(self, topic: str, change: StoreChange) -> None:
+        """Refuses a change of a store that its changelog would refuse.
+
+        Raises:
+            RefusedChangeError: it is too large.
+        """
+        if change.value is not None and len(change.value) > self._plain_bytes:
+            self._checked((topic, change.key, change.value, (), self._slot.partition), too_late=False)
+
     def commit(
         self, progress: bytes, forwarded: Mapping[str, Passed] = MappingProxyType({}),
         left_out: SourceSpans = MappingProxyType({}),
@@ -263,7 +272,10 @@ class Transaction:
             reason = f"its time is further ahead than the {rule.max_ahead_ms} ms that its topic takes"
         if reason is None:
             return plain
-        if plan.dead_letters is None or partition != BY_KEY:
+        if partition != BY_KEY:
+            msg = f"{reason} (topic {topic})"
+            raise RefusedChangeError(msg)
+        if plan.dead_letters is None:
             raise BrokerRefusedError(self._described(f"{reason} (topic {topic})"))
         return dead_letter(plain, reason, app=plan.app, topic=plan.dead_letters, rule=plan.rules.get(plan.dead_letters))
 

@@ -52,8 +52,13 @@ class CarefulTask:
         global_tables: Mapping[str, Callable[[Any], Any]] | None = None,
         on_error: OnError = OnError.DEAD_LETTER,
         latest_ms: int = LATEST_MS,
+        check_change: Callable[[StoreChange], None] = lambda _: None,
     ) -> None:
-        """Builds the operators over overlays of the stores; see `Task`."""
+        """Builds the operators over overlays of the stores; see `Task`.
+
+        `check_change` raises a `SerializationError` for a change that the store's changelog would refuse.
+        """
+        self._check_change = check_change
         self.sub_topology = sub_topology
         self._overlays = _Overlays(supplier)
         self._on_error, self._latest_ms = on_error, latest_ms
@@ -118,6 +123,8 @@ class CarefulTask:
                     step.take(step.record)
                 taken = len(steps)
                 batch = self._task.end_batch()
+                for change in batch.changes:
+                    self._guards.function(f"store {change.store}", self._check_change)(change)
             except Exception as error:
                 steps = self._rest(steps, taken, self._failure(error))
                 if not steps:

@@ -9,7 +9,7 @@ from state.serdes.serde import BytesSerde, Serde
 from state.serdes.struct import key_serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
-from state.topology.guards import Shape
+from state.topology.guards import UNGUARDED, Shape
 from state.topology.node import GraphNode
 from state.topology.wiring import Wiring
 
@@ -180,7 +180,13 @@ class Sink(GraphNode):
         encode_key = wiring.guarded(self, self.key_serde.serialize)
         encode = wiring.guarded(self, self.value_serde.serialize)
         append, dropped, context = wiring.outputs_to(self.topic).append, wiring.dropped, wiring.context
-        if self.keeps_null_keys and isinstance(self.key_serde, BytesSerde) and isinstance(self.value_serde, BytesSerde):
+        is_guarded = wiring.guards is not UNGUARDED
+        if (
+            not is_guarded
+            and self.keeps_null_keys
+            and isinstance(self.key_serde, BytesSerde)
+            and isinstance(self.value_serde, BytesSerde)
+        ):
             # Many records come as bytes: the two calls that change nothing would take as long as all the rest.
             return (lambda key, value, timestamp_ms: append((key, value, timestamp_ms, context.headers)),)
         drops_null_keys = not self.keeps_null_keys

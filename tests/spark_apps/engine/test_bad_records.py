@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
-TOPICS = {"bad-numbers": 2, "bad-own": 1, "bad-copies": 1}
+TOPICS = {"bad-numbers": 2, "bad-own": 1, "bad-copies": 1, "bad-texts": 1, "bad-texts-out": 1}
 BAD = {0: "ZeroDivisionError", 7: "ValueError", 13: "LookupError", 17: "ValueError", 950: "FutureTimestampError"}
 
 
@@ -100,3 +100,14 @@ def test_records_of_a_batch_come_in_parts(run: SparkRun, spark_session: SparkSes
     copies = sorted(int(value or b"") for _, _, value, _ in run.records("bad-copies"))
     assert copies == [number for number in range(1, 20) if number not in {7, 17}]
     assert len(run.records("bad-dlq")) == 3
+
+
+def test_a_row_that_its_changelog_would_refuse_is_left_out(run: SparkRun, broker: Broker) -> None:
+    texts = [b"a", b"b" * 700_000, b"c"]
+    run.produce("bad-texts", [(b"k%d" % at, text, 1_700_000_000_000) for at, text in enumerate(texts)])
+    run.run()
+    assert run.rows("bad-texts-changelog") == {b"k0": b"aa", b"k2": b"cc"}
+    [letter] = read_topic(broker.kafka, "bad-dlq")
+    headers = dict(letter.headers())
+    assert (headers["dlq.topic"], headers["dlq.offset"]) == (b"bad-texts", b"1")
+    assert headers["dlq.error.class"] == b"RefusedChangeError"

@@ -75,6 +75,9 @@ def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:
         Totals, _plus_but_13, store=Store("quotients", Totals)
     )
     numbers.peek(_not_7).to("bad-copies")
+    streams.stream("bad-texts", str).map_values(_twice, values=str).to_table(store="texts").to_stream().to(
+        "bad-texts-out"
+    )
 
 
 def _far_ahead_of_900(_: str, number: int) -> int:
@@ -85,6 +88,10 @@ def _plus_but_13(totals: Totals, number: int) -> Totals:
     if number == 13:
         raise LookupError(number)
     return totals.plus(number)
+
+
+def _twice(text: str) -> str:
+    return text * 2
 
 
 def _not_7(_: str, number: int) -> None:

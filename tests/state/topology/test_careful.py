@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from state.errors import StorageError
 from state.topology import (
     CrashStep,
     EmitStrategy,
@@ -24,6 +25,7 @@ from state.topology import (
     until_window_closes,
 )
 from state.topology.operators.process import ProcessorContext
+from state.topology.timers import TimeKind
 
 MS = timedelta(milliseconds=1)
 SITES = 7
@@ -177,3 +179,207 @@ def test_the_rest_is_as_if_bad_records_had_never_come(events: Events, cuts: list
 @given(events=EVENTS, cuts=CUTS, crashes=CRASHES)
 def test_thousands_of_inputs_with_bad_records(events: Events, cuts: list[int], crashes: Any) -> None:
     check_against_the_input_without_it(events, cuts, crashes)
+
+
+def driver_of(describe: Callable[[StreamsBuilder], object], **options: Any) -> TopologyTestDriver:
+    streams = StreamsBuilder("app")
+    describe(streams)
+    return TopologyTestDriver(streams.build(), **options)
+
+
+def letters_of(driver: TopologyTestDriver) -> list[tuple[int, str, str]]:
+    return [(letter.record.offset, letter.error_class, letter.operator) for letter in driver.dead_letters]
+
+
+def test_a_dead_letter_names_the_operator_and_the_line_and_nothing_of_the_record() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        streams.stream("in", str).map_values(lambda value: int(value), values=int, named="parsed").to("out")  # noqa: PLW0108
+
+    driver = driver_of(describe)
+    driver.pipe("in", "k", "4111-1111")
+    (letter,) = driver.dead_letters
+    assert (letter.error_class, letter.operator, letter.record.value) == ("ValueError", "parsed", b"4111-1111")
+    assert letter.reason.startswith("ValueError at topology/test_careful.py:")
+    assert letter.reason.endswith(" in <lambda>")
+
+
+@pytest.mark.parametrize(
+    "extract",
+    [
+        lambda _, value: value["at"] * 1.5,
+        lambda _, value: value.get("none"),
+        lambda _, value: str(value["at"]),
+        lambda _, value: True,
+        lambda _, value: -value["at"],
+        lambda _, value: 1 << 63,
+        lambda _, value: value["at"] * 10**15,
+        lambda _, value: datetime(2024, 1, 1),  # noqa: DTZ001 (that is the point)
+        lambda _, value: value["missing"],
+    ],
+)
+def test_a_time_that_is_none_makes_a_dead_letter(extract: Any) -> None:
+    driver = driver_of(lambda streams: streams.stream("in", dict, timestamps=extract).to_table(store="t"))
+    driver.append("in", "k", {"at": 1000})
+    driver.append("in", "k", {"at": 1000})
+    driver.run()
+    assert [offset for offset, _, operator in letters_of(driver) if operator == "in"] == [0, 1]
+    assert driver.rows("t") == []
+
+
+def test_a_time_may_be_a_datetime_with_a_zone() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        streams.stream("in", int, timestamps=lambda _, value: datetime.fromtimestamp(value, UTC)).to("out")
+
+    driver = driver_of(describe)
+    driver.pipe("in", "k", 5, 1)
+    assert [record.timestamp_ms for record in driver.read("out")] == [5000]
+
+
+def test_a_null_value_is_a_dead_letter_where_the_type_has_none() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        streams.stream("typed", int).map_values(str, values=str).to("out")
+        streams.stream("nullable", int | None).map_values(str, values=str).to("out")
+        streams.stream("passed", int).to("copies")
+        rows = streams.table("rows", int, store="rows").to_stream()
+        rows.map_values(str, values=str).to("out")
+        streams.stream("both", int).to_table(store="both")
+        streams.stream("both", int).map_values(str, values=str).to("out")
+        streams.stream("counted", int).group_by_key().count(store="counts")
+
+    driver = driver_of(describe)
+    driver.pipe("both", "k", 1)
+    for topic in ("typed", "nullable", "passed", "rows", "both", "counted"):
+        driver.pipe(topic, "k", None)
+    assert [letter.record.topic for letter in driver.dead_letters] == ["typed"]
+    assert driver.dead_letters[0].error_class == "NullValueError"
+    assert [record.value for record in driver.read("out")] == ["1", "None", "None", "None"]
+    assert [record.value for record in driver.read("copies")] == [None]
+    assert driver.rows("both") == []
+
+
+def test_a_value_that_can_not_be_written_is_left_out() -> None:
+    def add(total: int, value: int) -> Any:
+        return "text" if value == 2 else total + value
+
+    def value_of(value: int) -> Any:
+        return object() if value == 3 else value
+
+    def key_of(_: str, value: int) -> Any:
+        return 5 if value == 4 else "k"
+
+    def describe(streams: StreamsBuilder) -> None:
+        numbers = streams.stream("in", int)
+        numbers.group_by_key().aggregate(int, add, store="sum")
+        numbers.map_values(value_of, values=int).to("out")
+        numbers.select_key(key_of, keys=str).group_by_key().count(store="n")
+
+    driver = driver_of(describe)
+    for value in range(6):
+        driver.append("in", "k", value)
+    driver.run()
+    assert [offset for offset, *_ in letters_of(driver)] == [2, 3, 4]
+    assert driver.rows("sum") == [("k", 6)]
+    assert driver.rows("n") == [("k", 3)]
+
+
+@pytest.mark.parametrize("result", [None, 5, ("k",), ("a", "b", "c")])
+def test_a_mapper_that_returns_no_pair_is_to_blame(result: Any) -> None:
+    driver = driver_of(lambda streams: streams.stream("in", int).map(lambda key, value: result, values=int).to("out"))
+    driver.pipe("in", "k", 1)
+    assert [operator for *_, operator in letters_of(driver)] == ["in.map"]
+
+
+def test_records_of_a_key_go_on_behind_a_bad_one() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        table = streams.table("in", int, store="in")
+        grouped = table.group_by(lambda _, value: ("odd" if value % 2 else "even", 12 // value), values=int)
+        grouped.reduce(lambda total, value: total + value, lambda total, value: total - value, store="sums")
+        table.map_values(lambda value: 1 // (value - 3), values=int).to_stream().to("out")
+
+    driver = driver_of(describe)
+    for value in (1, 0, 3, 4):
+        driver.pipe("in", "k", value)
+    assert [offset for offset, *_ in letters_of(driver)] == [1, 2]
+    assert driver.rows("in") == [("k", 4)]
+    assert driver.rows("sums") == [("even", 3), ("odd", 0)]
+
+
+def test_operators_and_apps_may_be_to_fail() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        numbers = streams.stream("in", int)
+        with streams.on_error("fail"):
+            numbers.map_values(lambda value: 1 // value, values=int).to("strict")
+        numbers.map_values(lambda value: 1 // (value - 1), values=int).to("lenient")
+
+    driver = driver_of(describe)
+    driver.pipe("in", "k", 1)
+    assert [operator for *_, operator in letters_of(driver)] == ["in.map-values-2"]
+    with pytest.raises(ZeroDivisionError) as raised:
+        driver.pipe("in", "k", 0)
+    assert raised.value.__notes__[-2:] == ["in operator in.map-values", "while in[0]@1 was processed"]
+    driver = driver_of(describe, on_error="fail")
+    with pytest.raises(ZeroDivisionError):
+        driver.pipe("in", "k", 1)
+
+
+@pytest.mark.parametrize("error", [OSError, MemoryError, StorageError("disk"), ConnectionError])
+def test_what_is_not_the_records_fails_the_batch(error: Any) -> None:
+    def fail(_: int) -> int:
+        raise error
+
+    driver = driver_of(lambda streams: streams.stream("in", int).map_values(fail).to("out"))
+    with pytest.raises(error if isinstance(error, type) else type(error)):
+        driver.pipe("in", "k", 1)
+    assert driver.dead_letters == []
+
+
+class Ticking:
+    """A timer that passes on what it has kept, and fails itself for 5."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._context = context
+        self._kept = context.store("kept")
+        context.schedule(10, TimeKind.STREAM_TIME, self.tick)
+
+    def process(self, key: str, value: int, _: int) -> None:
+        self._kept.put(key, value)
+
+    def tick(self, _: int) -> None:
+        for key, value in list(self._kept.all()):
+            if value == 5:
+                raise ValueError
+            self._kept.delete(key)
+            self._context.forward(key, value)
+
+
+def test_what_a_timer_passes_on_is_left_out_and_a_timer_that_fails_fails_the_batch() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        streams.add_store(Store("kept", int))
+        passed = streams.stream("in", int).process(Ticking, stores=["kept"], values=int)
+        passed.map_values(lambda value: 1 // value, values=int).to("out")
+
+    driver = driver_of(describe)
+    for number, value in enumerate((1, 0, 2, 7)):
+        driver.pipe("in", f"k{number}", value, number * 10)
+    assert [(letter.record.topic, letter.record.key, letter.record.value) for letter in driver.dead_letters] == [
+        ("", b"k1", b"0")
+    ]
+    assert len(driver.read("out")) == 3
+    with pytest.raises(ValueError, match=r"in operator in\.process"):
+        driver.pipe("in", "x", 5, 100)
+
+
+def test_a_cached_row_that_fails_when_it_is_let_go_is_left_out_once() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        rows = streams.table("in", int, store=Store("in", int, caching=True))
+        rows.to_stream().filter(lambda _, value: value != 3 or 1 // 0 == 0).to("out")
+
+    driver = driver_of(describe)
+    for number in range(6):
+        driver.append("in", f"k{number}", number)
+    driver.run()
+    (letter,) = driver.dead_letters
+    assert (letter.record.key, letter.record.value, letter.operator) == (b"k3", b"3", "in.table.to-stream.filter")
+    assert letter.reason.endswith("the row had waited in in.table")
+    assert [record.value for record in driver.read("out")] == [0, 1, 2, 4, 5]
+    assert len(driver.rows("in")) == 6
