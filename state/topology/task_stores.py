@@ -26,7 +26,7 @@ from state.stores.window import WindowStore
 from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
 from state.topology.store import StoreKind
-from state.topology.task_ttl import TaskTtlStore, ttl_index, with_ttl
+from state.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
 
 V = TypeVar("V")
 Guarded = Callable[[Serde[Any]], Serde[Any]]
@@ -186,6 +186,8 @@ class TypedStore:
     ) -> None:
         self.spec = spec
         arranged = _arranged(spec, inner)
+        if isinstance(arranged, ExpiryIndexStore) and spec.kind is StoreKind.TTL:
+            keep_ttl(arranged, spec.retention_ms)
         self._transaction = StampedTransaction(arranged, context)
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
         # Without `segments` nothing expires inside a batch, which may still be given up.
@@ -310,7 +312,7 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
         return session_segments(inner, spec.retention_ms)
     if spec.kind is StoreKind.VERSIONED:
         return version_index(inner)
-    return ttl_index(inner, spec.retention_ms) if spec.kind is StoreKind.TTL else inner
+    return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 
 def _typed(spec: TopologyStore, layers: StoreLayers, guarded: Guarded) -> StateStore[Any, Any]:

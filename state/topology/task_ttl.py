@@ -13,7 +13,6 @@ from typing import TypeVar
 from state.changelog.skipped import LAST_TIMESTAMP_MS
 from state.errors import InvalidArgumentError, InvalidTimestampError
 from state.keys.windows import MAX_TIMESTAMP_MS
-from state.stores.bytes_store import BytesStore
 from state.stores.expiry_index import ExpiryIndexStore, put_at_ms, stamped, unstamped
 from state.stores.stream_time import check_key_and_time
 from state.stores.transaction import TransactionStore
@@ -54,14 +53,14 @@ class TaskTtlStore(TtlKeyValueStore[K, V]):
             transaction.write(late)
 
 
-def ttl_index(inner: BytesStore, ttl_ms: int) -> ExpiryIndexStore:
-    """The wrapper below a task's store with a TTL. If the TTL was another one before, all rows get the new one.
+def keep_ttl(index: ExpiryIndexStore, ttl_ms: int) -> None:
+    """Gives all rows of a task's store its TTL, if it was another one before.
 
     So rows expire at the same time, whether the store was restored since or not.
     """
-    index, own = ExpiryIndexStore(inner), b"%d" % ttl_ms
-    if inner.metadata(_TTL_KEY) == own:
-        return index
+    own = b"%d" % ttl_ms
+    if index.metadata(_TTL_KEY) == own:
+        return
     start: bytes | None = None
     while True:
         with index.scan(start, None) as found:
@@ -70,8 +69,7 @@ def ttl_index(inner: BytesStore, ttl_ms: int) -> ExpiryIndexStore:
         if len(rows) < _CHUNK_ROWS:
             break
         start = rows[-1][0] + b"\0"
-    inner.write((), {_TTL_KEY: own})
-    return index
+    index.write((), {_TTL_KEY: own})
 
 
 def with_ttl(value: bytes, put_at: int, ttl_ms: int) -> bytes:

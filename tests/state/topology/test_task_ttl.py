@@ -18,7 +18,7 @@ from state.topology import Store, StoreKind, StreamsBuilder, SubTopology
 from state.topology.operators.process import ProcessorContext
 from state.topology.records import Record, StoreChange
 from state.topology.task import Task
-from state.topology.task_stores import restore
+from state.topology.task_stores import restore, rows_as_logged
 
 MS = timedelta(milliseconds=1)
 
@@ -192,6 +192,16 @@ def test_more_rows_than_are_read_at_once_get_a_changed_ttl() -> None:
     assert len(running.rows) == len(running.logged) == 2002
     running.batch([("now", 1, 20)])
     assert running.rows == running.logged == {"now": 1}
+
+
+def test_a_look_at_the_rows_changes_none_of_them() -> None:
+    running = Running(putting(10))
+    running.batch([("a", 1, 0)])
+    with running.store.scan(None, None) as rows:
+        before = list(rows)
+    assert list(rows_as_logged(putting(20).stores[0], running.store)) == [(b"a", b"1")]
+    with running.store.scan(None, None) as rows:
+        assert list(rows) == before
 
 
 def test_a_row_has_the_ttl_of_its_store_and_a_time_that_readers_can_show() -> None:
