@@ -13,6 +13,11 @@ from state.serdes.struct import KeySerde, StructSerde
 _IN_ORDER = (date, UUID)
 
 
+def writes_json(serde: Serde[Any]) -> bool:
+    """Whether the order of the bytes may not be that of the keys."""
+    return isinstance(serde, StructSerde | JsonSerde)
+
+
 def keeps_order(serde: Serde[Any], key: Any = None) -> bool:
     """Whether ranges up to a key have the keys that they should have.
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from state.errors import InvalidArgumentError
-from state.serdes.ordered import keeps_order
+from state.serdes.ordered import keeps_order, writes_json
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.caching import CachingStore
@@ -61,6 +61,7 @@ class StateStore(Generic[K, V]):
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self._keys = key_serde
+        self._keys_are_json = writes_json(key_serde)  # asked for each range
         self._encode_key = key_serde.serialize
         self._decode_key = key_serde.deserialize
         self._encode = value_serde.serialize
@@ -79,11 +80,12 @@ class StateStore(Generic[K, V]):
         """
         if key is None:
             return None
-        self._require_order(key)
+        if self._keys_are_json:
+            self._require_order(key)
         return self._encode_key(key)
 
     def _require_order(self, key: K | None = None) -> None:
-        if not keeps_order(self._keys, key):
+        if self._keys_are_json and not keeps_order(self._keys, key):
             msg = (
                 f"store {self.name} can't be read in the order of its keys: they are written as JSON, where 10 comes "
                 "before 9. Make them with keys=Int64Serde(), or as text or bytes; get and all work"

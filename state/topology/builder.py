@@ -17,7 +17,7 @@ from state.topology.ktable import GlobalTable, KTable
 from state.topology.node import Graph, TopologyStore, check_options
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
-from state.topology.signatures import check_function
+from state.topology.signatures import check_function, check_kind
 from state.topology.store import Store, StoreKind, milliseconds, options_of
 from state.topology.topics import changelogs_of, check_topics
 
@@ -152,6 +152,7 @@ class StreamsBuilder:
             ConfigurationError: it has no name or no types, another store has its name, or its options are those of
                 another kind.
         """
+        check_kind("add_store", store, Store, "a Store(...)")
         if store.name is None or store.value_serde is None:
             raise ConfigurationError("a store for processors needs a name and the type of its values")
         if store.name in self._stores:

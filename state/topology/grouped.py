@@ -10,7 +10,7 @@ from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
 from state.stores.windowed import Windowed
 from state.topology.aggregator import Aggregator, count, reduction
-from state.topology.compatible import check_keys
+from state.topology.compatible import check_keys, check_type
 from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
@@ -357,7 +357,10 @@ def _row_serdes(
     Raises:
         ConfigurationError: a type is not known.
     """
-    known = Serdes(above.keys, (None if options is None else options.value_serde) or values)
+    stored = None if options is None else options.value_serde
+    if kind != "aggregate":
+        check_type(f"{operator}: the values are", values, stored)
+    known = Serdes(above.keys, stored or values)
     name = (None if options is None else options.name) or "totals"
     way_on = "annotate what makes them where the stream is made, or pass values= there"
     if kind == "aggregate":

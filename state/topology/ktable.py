@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.topology.compatible import check_keys, check_type
 from state.topology.functions import Joiner, Type, ValueMapper, keyed, returned_pair
@@ -109,7 +110,11 @@ class KTable(Generic[K, V]):
     def suppress(self, until: Suppressed[Any], *, named: str | None = None) -> KTable[K, V]:
         """Holds changes back: `until_window_closes(...)` or `until_limit(...)`."""
         check_kind("suppress", until, Suppressed, "until_window_closes(...) or until_limit(...)")
-        serdes = self.serdes.required(f"{self.node.name}.suppress")
+        where = self._operator("suppress", named)
+        if until.windows is not None and not self._may_have(until.windows):
+            msg = f"{where}: until_window_closes takes the windows of the table, which are {self.windows or 'none'}"
+            raise ConfigurationError(msg)
+        serdes = self.serdes.required(where)
         node = Suppress(self.node, until, serdes, windowed=self.windows is not None, named=named)
         return KTable(node, self.serdes, windows=self.windows)
 
@@ -163,6 +168,10 @@ class KTable(Generic[K, V]):
         return self._foreign(
             "foreign-key-left-join", other, foreign_key, joiner, values=values, store=store, named=named
         )
+
+    def _may_have(self, windows: Windows) -> bool:
+        """Whether its keys are in such windows. What was a stream on the way doesn't tell which they are."""
+        return self.windows == windows or (self.windows is None and isinstance(self.serdes.keys, WindowedSerde))
 
     def _derived(
         self, kind: str, mapper: Any, values: Any, store: Any, named: str | None, *, filters: bool

@@ -17,6 +17,7 @@ from state.names import checked_name
 from state.schemas.bound import BoundSerde, SchemaSerde
 from state.serdes.serde import Serde
 from state.serdes.struct import encoded_names, key_serde
+from state.topology.compatible import check_keys, check_type
 from state.topology.failures import OnError
 from state.topology.store import Store, StoreKind
 
@@ -111,8 +112,25 @@ def _check_number(store: str, field_name: str, serde: SchemaSerde[Any]) -> None:
         raise ConfigurationError(msg)
 
 
+def check_store(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> None:
+    """Refuses a store whose keys or values are not those of its operator.
+
+    Keys that are written otherwise would be in partitions where no node looks for them.
+
+    Raises:
+        ConfigurationError: they are of other types.
+    """
+    check_keys(f"store {name}", serdes[0], options.key_serde)
+    check_type(f"store {name}: the values are", serdes[1], options.value_serde)
+
+
 def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> TopologyStore:
-    """The store of a table's rows, with the serdes of its options or else `serdes`."""
+    """The store of a table's rows, with the serdes of its options or else `serdes`.
+
+    Raises:
+        ConfigurationError: those of its options are of other types.
+    """
+    check_store(name, options, serdes)
     keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
     return TopologyStore(name, StoreKind.KEY_VALUE, keys, values, options, timestamped=True)
 

@@ -10,6 +10,8 @@ from typing import Any
 from state.errors import ConfigurationError
 from state.topology.functions import WithKey, WithWindow
 
+_CACHED = type(functools.lru_cache(len))
+
 
 def check_function(
     operator: str, takes: str, function: object, *, key: bool = False, window: bool = False, many: bool = False
@@ -113,9 +115,14 @@ def shown(function: object) -> str:
 
 
 def _plain(function: object) -> object:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+    """The function inside a partial or a cache, which call it as it is."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif isinstance(function, _CACHED):
+            function = function.__wrapped__
+        else:
+            return function
 
 
 def _shown_value(value: object) -> str:

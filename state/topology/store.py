@@ -13,6 +13,7 @@ from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
 
 V = TypeVar("V")
+E = TypeVar("E", bound=StrEnum)
 
 
 class StoreKind(StrEnum):
@@ -71,7 +72,11 @@ class Store(Generic[V]):
         for name in (self.name, self.changelog):
             if name is not None:
                 checked_name(name)
-        object.__setattr__(self, "kind", StoreKind(self.kind))
+        object.__setattr__(self, "kind", _one_of(StoreKind, self.kind, f"store {self.name}: kind"))
+        if self.profile != "balanced":
+            from state.stores.rocksdb_options import Profile  # noqa: PLC0415 (who chooses none needs no RocksDB)
+
+            _one_of(Profile, self.profile, f"store {self.name}: profile")
         for name in ("retention", "history", "ttl"):
             if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
                 msg = f"store {self.name}: {name} can't be negative"
@@ -107,6 +112,14 @@ def name_of(store: str | Store[Any]) -> str:
         msg = f"a processor's store is given by its name or as the Store(...) of add_store, not {store!r:.60}"
         raise ConfigurationError(msg)
     return name
+
+
+def _one_of(choices: type[E], choice: str, what: str) -> E:
+    try:
+        return choices(choice)
+    except ValueError as error:
+        msg = f"{what} can't be {choice!r:.60}: use one of {', '.join(choices)}"
+        raise ConfigurationError(msg) from error
 
 
 def milliseconds(time: object, what: str) -> int:

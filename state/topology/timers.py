@@ -52,10 +52,10 @@ class Timers:
         """Calls `callback` every `every_ms`; a timer by stream time fires with the first record, too.
 
         Raises:
-            InvalidArgumentError: the interval is below 1.
+            InvalidArgumentError: the interval is no whole number of at least 1.
         """
-        if every_ms < 1:
-            msg = f"a timer can't fire every {every_ms} ms: use 1 or more"
+        if type(every_ms) is not int or every_ms < 1:
+            msg = f"a timer can't fire every {every_ms!r:.40} ms: use a whole number of milliseconds, 1 or more"
             raise InvalidArgumentError(msg)
         timer = Timer(name, every_ms, kind, callback, self._due.get(name))
         self._timers.append(timer)

@@ -15,7 +15,7 @@ from state.topology.aggregator import Adder, Aggregator
 from state.topology.change import Change
 from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.functions import Push
-from state.topology.node import GraphNode, TableNode, TopologyStore, rows_spec
+from state.topology.node import GraphNode, TableNode, TopologyStore, check_store, rows_spec
 from state.topology.operators.session_aggregation import SessionAggregation
 from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from state.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
@@ -177,6 +177,7 @@ def _store_spec(
 ) -> TopologyStore:
     if windows is None:
         return rows_spec(name, options, serdes)
+    check_store(name, options, serdes)
     keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
     if isinstance(windows, UnlimitedWindows):
         return TopologyStore(

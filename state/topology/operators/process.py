@@ -13,7 +13,7 @@ from state.topology.event_time import epoch_ms
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
 from state.topology.node import GraphNode, ancestors
-from state.topology.signatures import check_methods
+from state.topology.signatures import check_function, check_kind, check_methods
 from state.topology.store import Store, name_of
 from state.topology.timers import TimeKind, Timer
 from state.topology.wiring import Wiring, encoder
@@ -125,7 +125,14 @@ class ProcessorContext(Generic[K2, V2]):
         return found
 
     def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
-        """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time."""
+        """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time.
+
+        Raises:
+            InvalidArgumentError: the interval is no whole number of at least 1.
+            ConfigurationError: there is no such clock, or the callback takes other arguments.
+        """
+        check_function(f"a timer of {self._node.name}", "callback(now_ms)", callback)
+        check_kind(f"a timer of {self._node.name}", kind, TimeKind, "a TimeKind")
         self._timers += 1
         guarded = self._wiring.guards.callback(self._node.name, callback)
         return self._wiring.timers.add(f"{self._node.name}-{self._timers}", every_ms, kind, guarded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from state.errors import ConfigurationError
 from state.names import checked_name
 from state.serdes.serde import Serde
 from state.serdes.struct import key_serde
@@ -30,6 +31,9 @@ class RepartitionSink(Sink):
         # The reading side has the name: operators below are named after it.
         name = checked_name(named) if named is not None else derived_name(kind, (parent,))
         GraphNode.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
+        if partitions is not None and (type(partitions) is not int or partitions < 1):
+            msg = f"{name}: partitions={partitions!r:.40} is no number of partitions: use 1 or more"
+            raise ConfigurationError(msg)
         self.partitions = partitions
         self.forced_topic = topic is not None
         self.automatic = False

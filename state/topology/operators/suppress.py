@@ -26,6 +26,7 @@ from state.stores.record_context import RecordContext
 from state.topology.change import Change, Forward
 from state.topology.node import TableNode, TopologyStore
 from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
+from state.topology.signatures import check_kind
 from state.topology.store import StoreKind, milliseconds
 from state.topology.stream_time import StreamTime
 from state.topology.table import Table
@@ -89,11 +90,13 @@ class Suppressed(Generic[K]):
         due_ms: `due_ms(key, timestamp_ms)` is the stream time from which a change may go out.
         drops_tombstones: whether downstream can do without tombstones, as it sees each key once.
         buffer: how much may wait.
+        windows: those that a table must have, or None for any table.
     """
 
     due_ms: Callable[[K, int], int]
     drops_tombstones: bool = False
     buffer: BufferConfig = field(default=UNBOUNDED)
+    windows: Windows | None = None
 
 
 def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
@@ -102,6 +105,7 @@ def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppresse
     Raises:
         ConfigurationError: the limit is negative.
     """
+    check_kind("until_limit", buffer, BufferConfig, "a BufferConfig(...)")
     limit_ms = milliseconds(limit, "the limit of a suppression")
     if limit_ms < 0:
         msg = f"changes can't be held back for {limit_ms} ms: use 0 or more"
@@ -115,9 +119,16 @@ def until_window_closes(windows: Windows, buffer: BufferConfig = UNBOUNDED) -> S
     Raises:
         ConfigurationError: the buffer could emit early, so that results would not be final.
     """
+    check_kind("until_window_closes", windows, Windows, "the table's windows, such as tumbling(...)")
+    check_kind("until_window_closes", buffer, BufferConfig, "a BufferConfig(...)")
     if buffer.may_emit_early:
         raise ConfigurationError("final results can't be emitted early: let a full buffer shut down, or don't limit it")
-    return Suppressed(lambda key, _timestamp_ms: windows.final_at_ms(key.end_ms), drops_tombstones=True, buffer=buffer)
+    return Suppressed(
+        lambda key, _timestamp_ms: windows.final_at_ms(key.end_ms),
+        drops_tombstones=True,
+        buffer=buffer,
+        windows=windows,
+    )
 
 
 class Suppress(TableNode):

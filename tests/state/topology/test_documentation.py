@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -32,3 +33,11 @@ def test_the_driver_is_documented() -> None:
 
 def test_all_lists_what_the_package_offers() -> None:
     assert all(hasattr(state.topology, name) for name in state.topology.__all__)
+
+
+def test_the_methods_of_stores_are_those_that_there_are() -> None:
+    for module, kind, methods in re.findall(r"^\| `\w+` \| `(\w+)\.(\w+)` \| (.*) \|$", PAGE, flags=re.MULTILINE):
+        store = getattr(importlib.import_module(f"state.stores.{module}"), kind)
+        named = [name for name in re.findall(r"`(\w+)`", methods) if not name.endswith("_")]
+        assert len(named) > 3
+        assert [name for name in named if not hasattr(store, name)] == []

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from state.errors import ConfigurationError
+from state.errors import ConfigurationError, InvalidArgumentError
 from state.topology import (
     JoinWindows,
     Store,
     StreamsBuilder,
+    TimeKind,
     TopologyTestDriver,
     sessions,
     tumbling,
@@ -114,7 +115,7 @@ def test_what_is_asynchronous_or_no_function(place: str) -> None:
             return 1
 
     add, _ = (PLACES | MANY)[place]
-    for function in (later, functools.partial(later, 1), stream, Later()):
+    for function in (later, functools.partial(later, 1), functools.lru_cache(later), stream, Later()):
         with pytest.raises(ConfigurationError, match="asynchronous"):
             add(Sides(), function)
     for nothing in (5, "name"):
@@ -264,6 +265,26 @@ def test_processors_that_can_be_called() -> None:
     for factory in (Right, Static, functools.partial(Right)):
         sides.stream.process(factory)
     TopologyTestDriver(sides.streams.build())
+
+
+@pytest.mark.parametrize(
+    ("every", "kind", "callback", "error"),
+    [
+        (timedelta(seconds=1), TimeKind.STREAM_TIME, one, InvalidArgumentError),
+        (1.5, TimeKind.STREAM_TIME, one, InvalidArgumentError),
+        (1000, "wall", one, ConfigurationError),
+        (1000, TimeKind.WALL_CLOCK, none, ConfigurationError),
+    ],
+)
+def test_timers(every: Any, kind: Any, callback: Any, error: type[Exception]) -> None:
+    class Schedules(Right):
+        def init(self, context: Any) -> None:
+            context.schedule(every, kind, callback)
+
+    sides = Sides()
+    sides.stream.process(Schedules)
+    with pytest.raises(error, match="timer"):
+        TopologyTestDriver(sides.streams.build())
 
 
 def test_names_of_stores_are_a_list() -> None:

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from state.errors import ConfigurationError, InvalidNameError
-from state.topology import Store, StoreKind, StreamsBuilder, tumbling
+from state.serdes.integers import Int64Serde
+from state.topology import Store, StoreKind, StreamsBuilder, tumbling, until_limit, until_window_closes
 
 
 class Score(msgspec.Struct, frozen=True, rename="pascal"):
@@ -89,3 +90,60 @@ def test_operators_choose_the_kind_of_their_stores() -> None:
     stream.to_table(store=Store("v", int, kind=StoreKind.VERSIONED, history=timedelta(hours=1)))
     with pytest.raises(ConfigurationError, match="rows of kind key_value, not ttl"):
         stream.group_by_key().count(store=Store("n", int, kind=StoreKind.TTL))
+
+
+def test_a_stores_keys_and_values_are_those_of_its_operator() -> None:
+    streams = StreamsBuilder("app")
+    groups = streams.stream("in", int).group_by_key()
+    windows: Any = groups.windowed_by(tumbling(timedelta(minutes=1)))
+    for number, count in enumerate((groups.count, windows.count)):
+        count(store=Store(f"text-{number}", int, keys=str))
+        count(store=Store(f"floats-{number}", float))
+        for keys in (int, bytes, Int64Serde()):
+            with pytest.raises(ConfigurationError, match="store n: the keys on its two sides differ"):
+                count(store=Store("n", int, keys=keys))
+        with pytest.raises(ConfigurationError, match="values are int where str"):
+            count(store=Store("n", str))
+    with pytest.raises(ConfigurationError, match="store n: the values are int where str"):
+        streams.table("rows", int, store=Store("n", str))  # type: ignore[misc]
+    groups.aggregate(int, lambda total, value: total + value / 2, store=Store("halves", float))
+
+
+@pytest.mark.parametrize("option", [{"kind": "rows"}, {"profile": "fast"}])
+def test_a_choice_that_there_is_not(option: Any) -> None:
+    with pytest.raises(ConfigurationError, match="use one of"):
+        Store("s", int, **option)
+    assert Store("s", int, profile="read_heavy").profile == "read_heavy"
+
+
+def test_what_is_no_store_or_name() -> None:
+    streams: Any = StreamsBuilder("app")
+    stream = streams.stream("in", int)
+    for refused in (
+        lambda: streams.add_store("points"),
+        lambda: streams.stream(5, int),
+        lambda: stream.to(5),
+        lambda: stream.filter(lambda _, value: value > 0, named=5),
+        lambda: stream.repartition(partitions=0),
+        lambda: stream.repartition(partitions="4"),
+    ):
+        with pytest.raises(ConfigurationError):
+            refused()  # type: ignore[no-untyped-call]
+
+
+def test_a_suppression_until_windows_close_is_for_a_table_with_these_windows() -> None:
+    streams = StreamsBuilder("app")
+    minutes, hours = tumbling(timedelta(minutes=1)), tumbling(timedelta(hours=1))
+    stream = streams.stream("in", int)
+    counts = stream.group_by_key().windowed_by(minutes).count()
+    counts.suppress(until_window_closes(minutes))
+    counts.map_values(str).suppress(until_window_closes(minutes))
+    counts.to_stream().to_table(store="again").suppress(until_window_closes(minutes))
+    tables: list[Any] = [counts, streams.table("rows", int, store="rows"), stream.group_by_key().count()]
+    for table in tables:
+        with pytest.raises(ConfigurationError, match="windows of the table"):
+            table.suppress(until_window_closes(hours))
+    with pytest.raises(ConfigurationError, match="windows"):
+        until_window_closes(timedelta(minutes=1))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="BufferConfig"):
+        until_limit(timedelta(minutes=1), 1000)  # type: ignore[arg-type]
