@@ -8,7 +8,8 @@ the batch from the committed state over overlays of the stores. It commits to th
                       [e f g]      d is a dead letter, and the rest goes on
 
 As results don't depend on where batches are cut, the outcome is that of the same batch without d. Each record is
-processed at most twice, and for each one that fails the operators are built once more.
+processed at most twice, and for each one that fails the operators are built once more. Neither is needed where the
+operator that fails comes before all others that a record reaches: nothing has changed then.
 
 A row that waited in the task, and was let go while another record was under way, is left out itself: see
 `Guards.releasing`.
@@ -27,6 +28,7 @@ from state.topology.dropped_records import DroppedRecords
 from state.topology.event_time import LATEST_MS
 from state.topology.failures import OnError
 from state.topology.guards import CarefulGuards, Failure, letter_of
+from state.topology.operators.stateless import fails_before_all_others
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
 from state.topology.stream_time import StreamTime
@@ -59,6 +61,7 @@ class CarefulTask:
         `check_change` raises a `SerializationError` for a change that the store's changelog would refuse.
         """
         self._check_change = check_change
+        self._harmless = {node.name for node in fails_before_all_others(sub_topology.nodes)}
         self.sub_topology = sub_topology
         self._overlays = _Overlays(supplier)
         self._on_error, self._latest_ms = on_error, latest_ms
@@ -120,7 +123,7 @@ class CarefulTask:
             taken = 0
             try:
                 for taken, step in enumerate(steps):  # noqa: B007 (how far it came)
-                    step.take(step.record)
+                    self._step(step)
                 taken = len(steps)
                 batch = self._task.end_batch()
                 for change in batch.changes:
@@ -132,6 +135,19 @@ class CarefulTask:
             else:
                 self._keep(batch)
                 return
+
+    def _step(self, step: _Step) -> None:
+        """Takes a step. A record is left out at once if it has changed nothing before it failed."""
+        if step.is_out:
+            return
+        try:
+            step.take(step.record)
+        except Exception as error:
+            failure = self._failure(error)
+            if failure.release is not None or failure.operator not in self._harmless:
+                raise
+            self._leave_out(step, failure)
+            step.is_out = True
 
     def _rest(self, steps: Sequence[_Step], taken: int, failure: Failure) -> Sequence[_Step]:
         """Deals with a failure of the step after the first `taken`, or of the batch's end. Returns the steps to take.
@@ -209,11 +225,12 @@ def _nothing(_: Any) -> None:
 class _Step:
     """A record that is taken, or something else that a task does between records."""
 
-    __slots__ = ("record", "take")
+    __slots__ = ("is_out", "record", "take")
 
     def __init__(self, take: Callable[[Any], None], record: RecordFields | None) -> None:
         self.take = take
         self.record = record
+        self.is_out = False
 
 
 class _Overlay(TransactionStore):
