@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.topology import CrashStep, KTable, Store, StreamsBuilder, Topology, TopologyTestDriver
+from state.topology import CrashStep, KTable, Store, StreamsBuilder, Topology, TopologyTestDriver, until_limit
 
 MODULUS = 1009
 Rows = dict[str, int]
@@ -29,13 +30,19 @@ class Step(NamedTuple):
     cached: bool
 
 
-STEPS = st.lists(
-    st.builds(
-        Step, st.sampled_from(["filter", "map", "again", "join", "left_join", "left_join", "outer_join", "join"]),
-        st.integers(0, 9), st.integers(0, 9), st.integers(1, 4), st.booleans(), st.booleans(),
-    ),
-    min_size=1, max_size=7,
-)  # fmt: skip
+KINDS = ["filter", "map", "again", "streamed", "join", "left_join", "left_join", "outer_join", "join"]
+
+
+def steps_of(kinds: list[str]) -> st.SearchStrategy[list[Step]]:
+    number = st.integers(0, 9)
+    step = st.builds(Step, st.sampled_from(kinds), number, number, st.integers(1, 4), st.booleans(), st.booleans())
+    return st.lists(step, min_size=1, max_size=7)
+
+
+STEPS = steps_of(KINDS)
+STEPS_THAT_WAIT = steps_of([*KINDS, "suppress", "suppress"])
+LIMIT = timedelta(milliseconds=3)
+FLUSH = "flush"
 RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.none() | st.integers(0, 6)), max_size=12)
 CUTS = st.sets(st.integers(0, 12))
 CRASHES = st.dictionaries(st.integers(0, 12), st.sampled_from(CrashStep), max_size=4)
@@ -46,7 +53,7 @@ def joined(left: int | None, right: int | None) -> int:
 
 
 def passes(number: int) -> Callable[[Any, int], bool]:
-    return lambda _key, value: value % (number + 1) != 0
+    return lambda key, value: value % (number + 1) != 0 or key == FLUSH
 
 
 def multiplied(number: int) -> Callable[[int], int]:
@@ -76,7 +83,7 @@ class Diamonds:
             tables.append(self._table(streams, tables, number, step))
         for number, table in enumerate(tables):
             table.to_stream().to(f"out-{number}", values=int)
-            grouped = table.group_by(lambda _, value: ("all", value), values=int)
+            grouped = table.group_by(lambda key, value: (key, value), values=int)
             grouped.reduce(
                 lambda total, value: total + value, lambda total, value: total - value, store=f"sum-{number}"
             )
@@ -94,6 +101,10 @@ class Diamonds:
         if step.kind == "again":
             topic = self.topics[step.left % len(self.topics)]
             return streams.table(topic, int, store=store, named=f"again-{number}")
+        if step.kind == "streamed":
+            return left.to_stream().to_table(store=store)
+        if step.kind == "suppress":
+            return left.suppress(until_limit(LIMIT))
         pairs = self.pairs.setdefault(number, set())
 
         def joiner(one: int | None, two: int | None) -> int:
@@ -112,6 +123,8 @@ class Diamonds:
                 made = {key: value for key, value in left.items() if passes(step.number)(key, value)}
             elif step.kind == "map":
                 made = {key: multiplied(step.number)(value) for key, value in left.items()}
+            elif step.kind in {"streamed", "suppress"}:
+                made = left
             elif step.kind == "again":
                 made = sources[self.topics[step.left % len(self.topics)]]
             else:
@@ -142,8 +155,10 @@ def applied(sources: dict[str, Rows], record: Record) -> None:
 
 def expect_rows(diamonds: Diamonds, driver: TopologyTestDriver, newest: list[Rows], sources: dict[str, Rows]) -> None:
     for number, rows in enumerate(diamonds.rows(sources)):
+        newest[number].pop(FLUSH, None)
         assert newest[number] == rows
-        assert dict(driver.rows(f"sum-{number}")).get("all", 0) == sum(rows.values())
+        sums = {key: value for key, value in driver.rows(f"sum-{number}") if value and key != FLUSH}
+        assert sums == {key: value for key, value in rows.items() if value}
 
 
 def read_into(driver: TopologyTestDriver, newest: list[Rows]) -> list[list[Any]]:
@@ -193,8 +208,46 @@ def expect_the_same_for_all_cuts(
                 driver.crash_at(crashes[time])
             driver.run()
     driver.run()
+    for time in range(1000, 1000 * (len(steps) + 3), 1000):
+        # Each lets go what waits in one suppression after the other.
+        for topic in "ab":
+            driver.append(topic, FLUSH, 1, time)
+        driver.run()
     read_into(driver, newest)
     expect_rows(diamonds, driver, newest, sources)
+
+
+def expect_streams_to_meet_the_row_after_the_change(
+    steps: list[Step], records: list[Record], places: tuple[int, int], *, first: bool
+) -> None:
+    diamonds = Diamonds(steps, "a", caching=False)
+    place, other = (number % (len(steps) + 1) for number in places)
+    streams = StreamsBuilder("app")
+    tables = [streams.table("a", int, store="a-rows")]
+    early = tables[0].to_stream() if first else None
+    for number, step in enumerate(steps):
+        tables.append(diamonds._table(streams, tables, number, step))
+    stream = tables[place].to_stream() if early is None else early
+    stream.left_join(tables[other], lambda one, two: [one, two], values=list).to("out", values=list)
+    driver = TopologyTestDriver(streams.build())
+    sources: dict[str, Rows] = {"a": {}}
+    for time, record in enumerate(records):
+        if record[0] != "a":
+            continue
+        driver.pipe(*record, time)
+        applied(sources, record)
+        rows, key = diamonds.rows(sources), record[1]
+        value = rows[place if early is None else 0].get(key)
+        for _, pair, _ in driver.read("out"):
+            assert pair == [value, rows[other].get(key)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS, records=RECORDS, places=st.tuples(st.integers(0, 9), st.integers(0, 9)), first=st.booleans())
+def test_a_stream_of_changes_meets_rows_with_the_change_in_them(
+    steps: list[Step], records: list[Record], places: tuple[int, int], first: bool
+) -> None:
+    expect_streams_to_meet_the_row_after_the_change(steps, records, places, first=first)
 
 
 def test_a_pair_that_fails_when_the_batch_ends_is_a_dead_letter_of_its_own() -> None:
@@ -225,7 +278,7 @@ def test_each_change_gives_one_result_of_rows_that_were_together(
 
 
 @settings(max_examples=100, deadline=None)
-@given(steps=STEPS, records=RECORDS, cuts=CUTS, crashes=CRASHES)
+@given(steps=STEPS_THAT_WAIT, records=RECORDS, cuts=CUTS, crashes=CRASHES)
 def test_batches_caches_and_crashes_change_no_row(
     steps: list[Step], records: list[Record], cuts: set[int], crashes: dict[int, CrashStep]
 ) -> None:
@@ -241,7 +294,7 @@ def test_thousands_of_changes_give_one_result(steps: list[Step], records: list[R
 
 @pytest.mark.long("test_diamonds.py, with fewer examples")
 @settings(max_examples=4000, deadline=None)
-@given(steps=STEPS, records=RECORDS, cuts=CUTS, crashes=CRASHES)
+@given(steps=STEPS_THAT_WAIT, records=RECORDS, cuts=CUTS, crashes=CRASHES)
 def test_thousands_of_batches_change_no_row(
     steps: list[Step], records: list[Record], cuts: set[int], crashes: dict[int, CrashStep]
 ) -> None:
