@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import orjson
 
@@ -17,22 +16,12 @@ NO_TIMESTAMP_MS = -1
 POSITION_KEY = b"input-position"
 
 
-class Origin(NamedTuple):
-    """The record that something comes from.
+Origin = tuple[str, int, int, Sequence[Header], bytes | None]
+"""The record that something comes from: topic, partition, offset, headers, `traceparent`.
 
-    Attributes:
-        topic: its topic; empty if it is not known, or if there is none.
-        partition: its partition.
-        offset: its offset; -1 if it is not known.
-        headers: its headers.
-        trace: its `traceparent`, if it has one.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    headers: Sequence[Header]
-    trace: bytes | None
+The topic is empty and the offset -1 if its place is not known, or if there is no such record. A plain tuple, as caches
+make one for each record.
+"""
 
 
 class RecordContext:
@@ -77,7 +66,7 @@ class RecordContext:
     @property
     def origin(self) -> Origin:
         """The record under way, to come back to it."""
-        return Origin(self.topic, self.partition, self.offset, self.headers, self.trace)
+        return self.topic, self.partition, self.offset, self.headers, self.trace
 
     def come_from(self, origin: Origin) -> None:
         """What follows comes from this record, and not from the one that let it go."""

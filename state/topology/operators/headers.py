@@ -31,6 +31,8 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
 
 def decode_headers(data: bytes, at: int = 0) -> tuple[Sequence[Header], int]:
     """The headers that begin at an offset, and where they end."""
+    if data.startswith(_NONE, at):
+        return (), at + _LENGTH_BYTES
     at, end = _counted(data, at)
     headers: list[Any] = []
     while at < end:

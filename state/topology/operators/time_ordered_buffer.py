@@ -118,8 +118,10 @@ class TimeOrderedBuffer(Generic[K, V]):
 
     def _weight(self, key: bytes, waiting: Buffered[K, V]) -> int:
         values = (value for value in (waiting.change.new, waiting.change.old) if value is not None)
-        headers = sum(len(name) + len(value or b"") for name, value in waiting.headers)
-        return RECORD_OVERHEAD_BYTES + len(key) + headers + sum(len(self._value_bytes(value)) for value in values)
+        size = RECORD_OVERHEAD_BYTES + len(key) + sum(len(self._value_bytes(value)) for value in values)
+        if waiting.headers:
+            size += sum(len(name) + len(value or b"") for name, value in waiting.headers)
+        return size
 
 
 class BufferedSerde:

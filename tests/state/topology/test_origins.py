@@ -124,3 +124,18 @@ def test_what_comes_from_no_record_has_none(describe: Describe, batch: int) -> N
 @pytest.mark.parametrize("batch", [1, 2, 4])
 def test_a_final_result_has_the_headers_of_its_last_record(batch: int) -> None:
     assert outcome(final, batch) == [(key, [key.encode()]) for key in "abc"]
+
+
+@pytest.mark.parametrize("batch", [2, 4])
+def test_a_row_below_a_suppression_has_the_trace_of_its_own_record(batch: int) -> None:
+    streams = StreamsBuilder("app")
+    kept_below_a_suppression(streams)
+    driver = TopologyTestDriver(streams.build())
+    traces = {key: f"00-{key * 32}-{key * 16}-01".encode() for key in "abcd"}
+    for at in range(0, len(FEED), batch):
+        for offset, (topic, key, time_ms) in enumerate(FEED[at : at + batch], start=at):
+            record = Record(topic, 0, offset, time_ms, key.encode(), b"1", (("traceparent", traces[key]),))
+            driver._append(record)
+        driver.run()
+    found = {change.key.decode(): change.trace for change in driver._changelogs["kept", 0]}
+    assert found == {key: traces[key] for key in "abc"}
