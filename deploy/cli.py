@@ -157,7 +157,8 @@ def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
     if output is AnswerOutput.JSON:
         write_json(status_json(found, platform))
     else:
-        Console().print(status_table(found, platform))
+        console = Console()
+        console.print(status_table(found, platform, console.width))
     if not found.healthy:
         raise typer.Exit(ExitCode.FINDING)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from deploy.overview.model import App, Overview, Process
 from deploy.settings import PlatformSettings
@@ -26,29 +28,59 @@ def status_json(view: Overview, settings: PlatformSettings) -> dict[str, Any]:
     }
 
 
-def status_table(view: Overview, settings: PlatformSettings) -> RenderableType:
-    """One row per needed process, and where the data is."""
+_HEADINGS = ("process", "health", "pid", "up", "address or progress")
+_GAP = 2
+_LEAST_LAST = 12
+"""A narrower last column says nothing: it is left out."""
+_LONGEST_HEALTH = 24
+
+
+def status_table(view: Overview, settings: PlatformSettings, width: int = 120) -> RenderableType:
+    """One row per needed process, why some are ill, and where the data is.
+
+    A narrow terminal cuts addresses and progress, never the health of a row.
+    """
     if not view.processes:
         return f"The platform in {settings.run_dir} is down: start it with `storekeeper up`."
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("process", "health", "pid", "up", "address or progress"):
-        # Names and addresses are there to be copied: only the words about health may wrap.
-        table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left", no_wrap=heading != "health")
+    rows: list[tuple[str, ...]] = []
+    why: list[Text] = []
     for process in view.processes:
         if not process.needed:
             continue
         apps = [app for app in view.apps if app.process is not None and app.process.name == process.name]
-        table.add_row(*_row(process, next((app for app in apps if app.name == process.name), None)))
-        for app in apps:
-            if app.name != process.name:
-                table.add_row(f"  {app.name}", _health(app.problem), "", "", _progress(app))
+        rows.append(_row(process, next((app for app in apps if app.name == process.name), None)))
+        rows += [
+            (f"  {app.name}", _health(app.problem), "", "", _progress(app)) for app in apps if app.name != process.name
+        ]
+        if process.detail:
+            why.append(Text(f"{process.name}: {process.detail}", style="red"))
     ended = [
-        f"{process.name} has ended by itself {_times(process.exits)}, the last time: {process.last_exit}"
+        Text(f"{process.name} has ended by itself {_times(process.exits)}, the last time: {process.last_exit}")
         for process in view.processes
         if process.exits
     ]
-    places = (f"run directory  {settings.run_dir}", f"Delta tables   {settings.tables}")
-    return Group(table, "", *ended, *places)
+    places = (Text(f"run directory  {settings.run_dir}"), Text(f"Delta tables   {settings.tables}"))
+    return Group(_fitted(rows, width), Text(), *why, *ended, *places)
+
+
+def _fitted(rows: Sequence[Sequence[str]], width: int) -> Table:
+    """The rows as a table of at most `width` columns of text: its last column is cut or left out, then those before."""
+    needed = [max(len(heading), *(len(row[at]) for row in rows)) for at, heading in enumerate(_HEADINGS)]
+    last = len(needed) - 1
+    while last > 1 and width - sum(needed[:last]) - _GAP * last < min(_LEAST_LAST, needed[last]):
+        last -= 1
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for at, heading in enumerate(_HEADINGS[: last + 1]):
+        room = width - sum(needed[:last]) - _GAP * last if at == last else needed[at]
+        justify: Literal["left", "right"] = "right" if heading in {"pid", "up"} else "left"
+        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis", width=min(room, needed[at]))
+    for row in rows:
+        style = "green" if row[1] == _HEALTHY else "red"
+        table.add_row(*(Text(words, style=style if at == 1 else "") for at, words in enumerate(row[: last + 1])))
+    return table
+
+
+_HEALTHY = "healthy"
 
 
 def _row(process: Process, app: App | None) -> tuple[str, ...]:
@@ -62,7 +94,11 @@ def _row(process: Process, app: App | None) -> tuple[str, ...]:
 
 
 def _health(problem: str | None) -> str:
-    return "[green]healthy[/]" if problem is None else f"[red]{problem}[/]"
+    """A problem in a few words; a line below the table has all of it."""
+    if problem is None:
+        return _HEALTHY
+    words = problem.partition(":")[0]
+    return words if len(words) <= _LONGEST_HEALTH else f"{words[: _LONGEST_HEALTH - 1]}…"
 
 
 def _progress(app: App | None) -> str:
