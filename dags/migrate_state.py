@@ -132,13 +132,13 @@ with DAG(
     plan = GenerationOperator(
         task_id="plan",
         task_display_name="Plan",
-        arguments=["generation plan", _APP, _CHANGES, _PARTITIONS, _COPY],
+        arguments=["generation plan", _APP, _CHANGES, _PARTITIONS, _COPY, _SINCE, _ACCEPT],
         execution_timeout=timedelta(minutes=10),
     )
     approve = ApproveUnlessWaivedOperator(
         task_id="approve",
         task_display_name="Approve the plan",
-        subject="Change the store of {{ params.app }}?",
+        subject="{{ 'Recompute' if params.since else 'Change' }} the stores of {{ params.app }}?",
         body="{{ ti.xcom_pull(task_ids='plan')['text'] }}",
         needed="{{ params.approval }}",
         response_timeout=timedelta(days=3),

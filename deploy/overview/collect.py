@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deploy.errors import SupervisorUnreachableError
@@ -120,24 +119,13 @@ def _with_nodes(found: Overview, nodes: Nodes) -> Overview:
     try:
         with nodes.client() as client:
             lags, listed = client.lag(), client.stores()
-            estimates = _estimates(client, [str(row["store"]) for row in listed])
     except StateError as error:
         return replace(found, unreachable=str(error))
     stores = stores_of(
         listed,
         lags,
-        estimates=estimates,
         snapshots=found.snapshots,
         placement=nodes.placement,
         now_ms=found.at_ms,
     )
     return replace(found, stores=stores, nodes=nodes_of(lags, nodes.placement.names))
-
-
-def _estimates(client: StateClient, stores: Iterable[str]) -> dict[str, int]:
-    """About how many rows all partitions of each store have; stores that no node reports are left out."""
-    found = {}
-    for store in stores:
-        with contextlib.suppress(StateError):
-            found[store] = client.key_value(store).approximate_num_entries().value
-    return found

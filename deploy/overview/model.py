@@ -160,7 +160,6 @@ class Store:
         store: its name.
         kind: its kind.
         topic: the changelog that serves it.
-        estimated_entries: RocksDB's estimate, which may be far off after updates; None if no node reports it.
         partitions: how many the nodes hold.
         replicas: the expected number, or the number found if that is higher.
         serving: replicas that answer queries.
@@ -172,7 +171,6 @@ class Store:
     store: str
     kind: str
     topic: str
-    estimated_entries: int | None
     partitions: int
     replicas: int
     serving: int
@@ -297,7 +295,6 @@ def stores_of(
     listed: Iterable[Mapping[str, Any]],
     lags: Sequence[NodeLag],
     *,
-    estimates: Mapping[str, int],
     snapshots: Mapping[str, Snapshot],
     placement: Placement,
     now_ms: int,
@@ -307,7 +304,6 @@ def stores_of(
     Args:
         listed: the stores as `/state/stores` lists them.
         lags: the nodes' replicas.
-        estimates: about how many entries the stores have, by name.
         snapshots: the stores' newest ones, by name.
         placement: where replicas should be.
         now_ms: the time.
@@ -325,7 +321,6 @@ def stores_of(
                 store=name,
                 kind=kind,
                 topic=topic,
-                estimated_entries=estimates.get(name),
                 partitions=partitions,
                 replicas=max(len(held), partitions * placement.copies(name, kind, len(lags))),
                 serving=sum(1 for one in held if one["serving"]),

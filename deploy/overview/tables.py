@@ -108,11 +108,6 @@ def age(milliseconds: int | None) -> str:
     return next((f"{milliseconds // size} {unit}" for size, unit in _UNITS if milliseconds >= size), "now")
 
 
-def about(number: float | None) -> str:
-    """`~12,345` for an estimate; a dash for None."""
-    return "-" if number is None else f"~{number:,.0f}"
-
-
 def count(number: float | None) -> str:
     """`12,345`; a dash for None."""
     return "-" if number is None else f"{number:,.0f}"
@@ -124,7 +119,7 @@ def _apps(view: Overview) -> Table:
         Column("batch", number=True, wide=True), Column("rows/s", number=True),
         Column("batch ms", number=True, wide=True), Column("behind", number=True), Column("last batch"),
         Column("dead letters", number=True), Column("left out", number=True),
-        Column("state rows", number=True, wide=True), Column("says", prose=True),
+        Column("says", prose=True),
     )  # fmt: skip
     return _table("apps", columns, map(_app, view.apps))
 
@@ -132,11 +127,11 @@ def _apps(view: Overview) -> Table:
 def _app(app: App) -> Sequence[str | Cell]:
     name, state, beat = Cell(app.name, link=_topology(app.name)), Cell(app.state, mood(app)), app.beat
     if beat is None:
-        return (name, state, *["-"] * 9, _says(app))
+        return (name, state, *["-"] * 8, _says(app))
     return (
         name, state, count(beat.generation), count(beat.batch_id), count(app.rows_per_second),
         count(beat.batch_duration_ms), count(app.lag_records), _last_batch(app), count(beat.dead_letters_total),
-        count(beat.dropped_total), about(beat.state_rows), _says(app),
+        count(beat.dropped_total), _says(app),
     )  # fmt: skip
 
 
@@ -158,7 +153,7 @@ def _says(app: App) -> str:
 
 def _stores(view: Overview) -> Table:
     columns = (
-        Column("store"), Column("kind"), Column("entries", number=True), Column("serving"),
+        Column("store"), Column("kind"), Column("serving"),
         Column("behind", number=True), Column("snapshot"), Column("rows in it", number=True),
         Column("changelog", wide=True),
     )  # fmt: skip
@@ -167,7 +162,7 @@ def _stores(view: Overview) -> Table:
         columns,
         (
             (
-                store.store, store.kind, about(store.estimated_entries),
+                store.store, store.kind,
                 Cell(f"{store.serving} of {store.replicas}", _good(store.serving == store.replicas > 0)),
                 count(store.lag_records), age(store.snapshot_age_ms), count(store.snapshot_rows), store.topic,
             )

@@ -70,6 +70,12 @@ def plan(
     partitions: Annotated[int, typer.Option(min=0, help="Partitions of the new changelogs; 0 keeps the number.")] = 0,
     *,
     copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing changes.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--from", help="As of `seed`: it starts empty, and reads the input from there.")
+    ] = None,
+    accept_differences: Annotated[
+        bool, typer.Option("--accept-differences", help="As of `handover`: rows may differ from the live ones.")
+    ] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
     """Plan a new generation of an app.
@@ -81,7 +87,9 @@ def plan(
     begin_job()
     from spark_apps.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
 
-    found = planned_change(app, migration or [], partitions, copy=copy)
+    found = planned_change(
+        app, migration or [], partitions, copy=copy, since=since, accept_differences=accept_differences
+    )
     if output is AnswerOutput.JSON:
         write_answer(plan_answer(app, found), output)
     else:

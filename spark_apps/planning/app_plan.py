@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_apps.generations.catalog import check_changeable
+from spark_apps.planning.backfill import as_backfill, inputs_of
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
 from spark_apps.registry import app_named
@@ -18,7 +19,15 @@ from state.migration.explain import explain_plan
 from state.migration.plan import Plan, Verdict, in_one_generation, plan_changes, plan_copy
 
 
-def planned_change(app: str, migrations: Sequence[str], partitions: int, *, copy: bool) -> Plan:
+def planned_change(
+    app: str,
+    migrations: Sequence[str],
+    partitions: int,
+    *,
+    copy: bool,
+    since: str | None = None,
+    accept_differences: bool = False,
+) -> Plan:
     """The plan of a new generation of an app.
 
     Args:
@@ -26,6 +35,8 @@ def planned_change(app: str, migrations: Sequence[str], partitions: int, *, copy
         migrations: names, in order.
         partitions: of the new changelogs; 0 leaves them as they are.
         copy: whether to plan a generation even if nothing changes.
+        since: from where a backfill reads the input; None starts with the live rows.
+        accept_differences: whether a backfill takes over although its rows differ.
 
     Raises:
         ConfigurationError: the app can't have generations or has not begun yet; or as `plan_of_app`.
@@ -33,13 +44,18 @@ def planned_change(app: str, migrations: Sequence[str], partitions: int, *, copy
     spec = app_named(app)
     check_changeable(spec)
     stores = [store.name for store in spec.stores]
-    running = describe(AppSettings.of_platform(), SystemClock()).stores
+    settings = AppSettings.of_platform()
+    running = describe(settings, SystemClock()).stores
     if not running.keys() >= set(stores):
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"
         raise ConfigurationError(msg)
     wanted = dict.fromkeys(stores, partitions) if partitions else {}
     declared = [found for found in declared_stores(wanted) if found.store in stores]
-    return plan_of_app(declared, running, migrations, copy=copy)
+    plan = plan_of_app(declared, running, migrations, copy=copy or since is not None)
+    if since is None:
+        return plan
+    inputs = inputs_of(spec, spec.settings(settings), since)
+    return as_backfill(plan, since, inputs, accept_differences=accept_differences)
 
 
 def plan_answer(app: str, plan: Plan) -> dict[str, Any]:

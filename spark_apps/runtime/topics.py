@@ -120,6 +120,16 @@ class Topics:
             found[str(resource.name)] = TopicRule(int(size), "compact" in cleanup, int(ahead))
         return found
 
+    def retention_ms(self, names: Iterable[str]) -> dict[str, int | None]:
+        """How long each of the existing topics keeps records; None for ever."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        found = {}
+        for resource, future in futures.items():
+            kept = int(self._asked(future.result, str(resource.name), "DescribeConfigs")["retention.ms"].value)
+            found[str(resource.name)] = None if kept < 0 else kept
+        return found
+
     def own_config(self, name: str) -> dict[str, str]:
         """The configuration of an existing topic itself, without defaults, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, name)

@@ -22,14 +22,14 @@ from state.program import ExitCode
 if TYPE_CHECKING:
     from state.client import NodeLag, StateClient
 
-_STORES = ("store", "kind", "backend", "partitions", "approximate_num_entries")
+_STORES = ("store", "kind", "backend", "partitions")
 _LAG = ("node", "store", "partition", "role", "state", "offset_lag", "notes")
 _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 
 
 @asks
 def stores(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """List the stores with their partitions and sizes.
+    """List the stores with their partitions.
 
     Example: storekeeper stores
     """

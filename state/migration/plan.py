@@ -115,6 +115,9 @@ def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(details)
 
 
+NOTHING_CHANGES = "Nothing changes: its rows are copied."
+
+
 def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
     """A new generation made of the store's rows alone, if it runs as declared; else as `plan_changes`."""
     change = _change(wanted, found)
@@ -123,8 +126,7 @@ def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
     copied = _migration(wanted, found, [], None)
     if copied.verdict is not Verdict.MIGRATE:
         return copied
-    details = "Nothing changes: its rows are copied."
-    return replace(copied, details=(details,), conf={**copied.conf, "copy": True})
+    return replace(copied, details=(NOTHING_CHANGES,), conf={**copied.conf, "copy": True})
 
 
 def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:

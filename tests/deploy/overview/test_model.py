@@ -94,13 +94,11 @@ def test_a_store_is_what_all_nodes_hold_of_it() -> None:
         {"store": "alone", "kind": "global", "topic": "g"},
     ]
     taken = {"rewards": Snapshot(NOW_MS - 5000, 9)}
-    alone, prices, rewards = stores_of(
-        listed, lags, estimates={"rewards": 12}, snapshots=taken, placement=Placement(), now_ms=NOW_MS
-    )
+    alone, prices, rewards = stores_of(listed, lags, snapshots=taken, placement=Placement(), now_ms=NOW_MS)
     assert (rewards.partitions, rewards.replicas, rewards.serving, rewards.lag_records) == (2, 3, 2, 40)
-    assert (rewards.estimated_entries, rewards.snapshot_age_ms, rewards.snapshot_rows) == (12, 5000, 9)
+    assert (rewards.snapshot_age_ms, rewards.snapshot_rows) == (5000, 9)
     assert (prices.replicas, prices.lag_records, prices.snapshot_age_ms) == (1, None, None)
-    assert (alone.replicas, alone.serving, alone.estimated_entries) == (0, 0, None)
+    assert (alone.replicas, alone.serving) == (0, 0)
 
 
 def test_a_store_is_what_is_held_of_the_changelog_that_answers_for_it() -> None:
@@ -108,7 +106,7 @@ def test_a_store_is_what_is_held_of_the_changelog_that_answers_for_it() -> None:
     new = [replica("rewards@t-g2", number, True, 0, "t-g2") for number in range(3)]
     listed = [{"store": "rewards", "kind": "keyvalue", "topic": "t-g2"}]
     lags = [NodeLag("http://a", "a", [*old, *new], None)]
-    (rewards,) = stores_of(listed, lags, estimates={}, snapshots={}, placement=Placement(), now_ms=NOW_MS)
+    (rewards,) = stores_of(listed, lags, snapshots={}, placement=Placement(), now_ms=NOW_MS)
     assert (rewards.partitions, rewards.replicas, rewards.serving) == (3, 3, 3)
 
 
@@ -121,7 +119,7 @@ def test_replicas_of_a_node_that_hangs_are_missed_and_it_is_called_by_its_name()
     ]
     placement = Placement({"http://a": "a", "http://b": "b"}, standbys=1)
     listed = [{"store": "rewards", "kind": "keyvalue", "topic": "t"}]
-    (rewards,) = stores_of(listed, lags, estimates={}, snapshots={}, placement=placement, now_ms=NOW_MS)
+    (rewards,) = stores_of(listed, lags, snapshots={}, placement=placement, now_ms=NOW_MS)
     assert (rewards.serving, rewards.replicas) == (4, 8)
     seen = nodes_of(lags, placement.names)
     assert [(node.node, node.state, node.replicas, node.serving) for node in seen] == [

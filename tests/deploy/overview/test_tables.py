@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.overview.tables import about, age, count, tables
+from deploy.overview.tables import age, count, tables
 from tests.deploy.overview.made_up import SEEN
 
 
@@ -21,8 +21,11 @@ def test_count() -> None:
     assert (count(None), count(0), count(1234567.4)) == ("-", "0", "1,234,567")
 
 
-def test_an_estimate_is_told_from_a_count() -> None:
-    assert (about(None), about(5691)) == ("-", "~5,691")
+def test_no_number_of_rows_is_an_estimate() -> None:
+    """An estimate that is off by a factor of twenty helps nobody."""
+    titles = [column.title for table in tables(SEEN) for column in table.columns if column.number]
+    assert [title for title in titles if "row" in title or "entries" in title] == ["rows/s", "rows in it", "rows"]
+    assert not any("~" in cell.words for table in tables(SEEN) for row in table.rows for cell in row)
 
 
 def test_an_app_leads_to_its_topology_if_it_has_one() -> None:
