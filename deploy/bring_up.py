@@ -27,6 +27,7 @@ from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
+from state.changelog.errors import BrokerUnavailableError
 from state.program import NO_RESTART
 
 DAGS = (
@@ -79,7 +80,7 @@ def bring_up(
             report(f"starting Kafka at {settings.kafka_bootstrap}")
             client.start(KAFKA)
             _await_broker(instance, client)
-        losses = Losses({}, 0) if accept_loss else _losses(settings)
+        losses = Losses({}, 0) if accept_loss else _losses(settings, time.monotonic() + settings.start_timeout_s)
         made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
         apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
@@ -96,11 +97,19 @@ def bring_up(
     return tuple(Trouble(name, why) for name, why in troubles.items())
 
 
-def _losses(settings: PlatformSettings) -> Losses:
+def _losses(settings: PlatformSettings, until_s: float) -> Losses:
     """The topics that apps began with and that are lost; with all of them lost, nothing goes on."""
     apps = wanted_apps(settings).values()
     known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
-    losses = lost_topics(known, Topics(settings.kafka))
+    while True:
+        try:
+            losses = lost_topics(known, Topics(settings.kafka))
+            break
+        except BrokerUnavailableError:
+            # A broker that has just started answers before it has elected leaders.
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(_POLL_S)
     if losses.are_total:
         refuse(f"{settings.kafka} has none of the topics that the apps of {settings.run_dir} began with", losses.topics)
     return losses

@@ -20,6 +20,7 @@ from deploy.overview.model import Overview, Process
 from deploy.programs import AIRFLOW_PROGRAMS
 from deploy.settings import PlatformSettings
 from deploy.supervisor_rpc import ProcessInfo
+from state.changelog.errors import BrokerUnavailableError
 
 OWN = ("kafka", "control", "node-a", "node-b", "metrics", "shop", "views")
 CAUSE = "ended with exit code 78: topic views-log was deleted"
@@ -168,6 +169,21 @@ def test_an_app_whose_topics_are_lost_is_not_started_and_none_of_them_is_made(
     assert without == [{"views-log": "deleted"}]
     assert began(instance, supervisor, accept_loss=True)[0].why.startswith("stopped")
     assert "views" in supervisor.started
+
+
+def test_a_broker_that_elects_its_leaders_is_waited_for(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Exception | Losses] = [BrokerUnavailableError("no leader"), Losses({}, 3)]
+
+    def looked(*_: object) -> Losses:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(module, "lost_topics", looked)
+    looks(monkeypatch, lambda _: {})
+    assert began(instance, FakeSupervisor()) == ()
+    assert answers == []
 
 
 def test_without_any_topic_that_apps_began_with_nothing_goes_on(

@@ -60,7 +60,7 @@ def seen(process: Process) -> Overview:
     runs = ProcessInfo("pos", "RUNNING", 7, 0, 0)
     busy = replace(HEALTHY, name="clicks", address=None)
     apps = [
-        app("clicks", process=replace(runs, name="clicks"), **BUSY),
+        app("clicks", process=replace(runs, name="clicks"), **BUSY),  # type: ignore[arg-type]
         app("pos", process=runs, state=AppState.FAILED),
     ]
     return Overview(NOW_MS, [process, busy, replace(HEALTHY, name="metrics")], apps, [store(serving=4)])
