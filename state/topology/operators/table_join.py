@@ -54,8 +54,12 @@ class TableJoin(TableNode):
         releasing = partial(wiring.guards.releasing, self.name, encode=self._encoded)
         return MeetingTable(
             left, right, joiner, wiring.dropped, alone=self._alone, store=store, meeting=meeting,
-            context=wiring.context, releasing=releasing,
+            context=wiring.context, releasing=releasing, key_bytes=self._key_bytes,
         )  # fmt: skip
+
+    def _key_bytes(self, key: Any) -> Any:
+        """What tells keys apart."""
+        return key if self._keys is None else self._keys.serialize(key)
 
     def _encoded(self, key: Any, _: object) -> tuple[bytes | None, bytes | None]:
         """What is known of a row that can't be joined, for its dead letter."""
@@ -175,9 +179,10 @@ _NO_ROW: _Side[Any] = _Side(None, None, -1)
 
 
 @dataclass(slots=True)
-class _Collected(Generic[V, W]):
+class _Collected(Generic[K, V, W]):
     """What changed of one key since the join was last settled: nothing of a side that is None."""
 
+    key: K
     origin: Origin
     left: _Side[V] | None = None
     right: _Side[W] | None = None
@@ -191,8 +196,9 @@ class MeetingTable(JoinedTable[K, V, W, R]):
     """
 
     def __init__(
-        self, *tables: Any, meeting: Meeting, context: RecordContext, releasing: Callable[[Any], Any], **more: Any
-    ) -> None:
+        self, *tables: Any, meeting: Meeting, context: RecordContext, releasing: Callable[[Any], Any],
+        key_bytes: Callable[[K], Any], **more: Any,
+    ) -> None:  # fmt: skip
         """Subscribes to both tables; see `JoinedTable`.
 
         Args:
@@ -200,19 +206,22 @@ class MeetingTable(JoinedTable[K, V, W, R]):
             meeting: when to settle.
             context: the record under way.
             releasing: guards a function that takes what is let go when the batch ends.
+            key_bytes: the bytes of a key: keys are the same if they have the same.
             more: as for `JoinedTable`.
         """
         super().__init__(*tables, **more)
         self._meeting = meeting
         self._context = context
-        self._collected: dict[K, _Collected[V, W]] = {}
+        self._identity = key_bytes
+        self._collected: dict[Any, _Collected[K, V, W]] = {}
         self._let_go = releasing(self._settle_key) if meeting.held else self._settle_key
         meeting.settle = self._settle
         meeting.forget = self._collected.clear
 
     def forwarded(self, key: K) -> ValueAndTimestamp[R] | None:
         """The row that subscribers know: what is collected is not in it."""
-        collected = self._collected.get(key) if self._collected and self._store is None else None
+        waits = self._collected and self._store is None
+        collected = self._collected.get(self._identity(key)) if waits else None
         if collected is None:
             return super().forwarded(key)
         left = _row(collected.left) if collected.left is not None else self._left.forwarded(key)
@@ -231,10 +240,11 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         if not self._meeting.collects:
             self._settle()
 
-    def _of(self, key: K) -> _Collected[V, W]:
-        collected = self._collected.get(key)
+    def _of(self, key: K) -> _Collected[K, V, W]:
+        data = self._identity(key)
+        collected = self._collected.get(data)
         if collected is None:
-            collected = self._collected[key] = _Collected(self._context.origin)
+            collected = self._collected[data] = _Collected(key, self._context.origin)
         else:
             collected.origin = self._context.origin
         return collected
@@ -245,8 +255,8 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         context = self._context
         under_way = context.origin
         while self._collected:
-            key = next(iter(self._collected))
-            collected = self._collected.pop(key)
+            collected = self._collected.pop(next(iter(self._collected)))
+            key = collected.key
             left = collected.left or self._unchanged(self._left, key)
             right = collected.right or self._unchanged(self._right, key)
             if left is None or right is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,6 +249,23 @@ def test_a_stream_of_changes_meets_rows_with_the_change_in_them(
     steps: list[Step], records: list[Record], places: tuple[int, int], first: bool
 ) -> None:
     expect_streams_to_meet_the_row_after_the_change(steps, records, places, first=first)
+
+
+class Place(msgspec.Struct):
+    """A key that has no hash."""
+
+    name: str
+
+
+def test_keys_are_the_same_if_their_bytes_are() -> None:
+    streams = StreamsBuilder("app")
+    table = streams.table("a", int, keys=Place, store="rows")
+    table.join(table.filter(lambda _, value: value > 1), joined, values=int).to_stream().to("out", values=int)
+    driver = TopologyTestDriver(streams.build())
+    for time, value in enumerate([2, 1, 3]):
+        driver.append("a", Place("x"), value, time)
+    driver.run()
+    assert [value for _, value, _ in driver.read("out")] == [joined(2, 2), None, joined(3, 3)]
 
 
 def test_a_pair_that_fails_when_the_batch_ends_is_a_dead_letter_of_its_own() -> None:
