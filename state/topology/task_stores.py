@@ -80,6 +80,10 @@ class TableRows(Generic[V]):
         # Most writes follow a read of the same key.
         return self._last_data if key is self._last_key else self._encode_key(key)
 
+    def as_read(self, value: V | None) -> V | None:
+        """A value that was put, as it is read. None stays None."""
+        return value if value is None or self._is_plain(value) else self._as_read(value)[0]
+
     def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[V] | None:
         """Writes the row; None deletes it.
 

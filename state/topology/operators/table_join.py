@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
+from state.serdes.struct import key_serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import Origin, RecordContext
 from state.topology.change import Change, value_of
@@ -37,7 +38,7 @@ class TableJoin(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
         self._spec = None if store is None else self.add_rows(store, serdes)
-        self._keys = serdes[0]
+        self._keys = None if serdes[0] is None else key_serde(serdes[0])
         self._joiner = joiner
         self._alone = alone
         left.require_rows()
@@ -48,12 +49,13 @@ class TableJoin(TableNode):
         """The joined table."""
         left, right = (wiring.table(parent) for parent in self.parents)
         store = None if self._spec is None else wiring.rows(self._spec)
+        as_read = _itself if store is None else store.as_read
         meeting, joiner = wiring.meeting(self), wiring.guarded(self, self._joiner)
         if meeting is None:
-            return JoinedTable(left, right, joiner, wiring.dropped, alone=self._alone, store=store)
+            return JoinedTable(left, right, joiner, wiring.dropped, alone=self._alone, store=store, as_read=as_read)
         releasing = partial(wiring.guards.releasing, self.name, encode=self._encoded)
         return MeetingTable(
-            left, right, joiner, wiring.dropped, alone=self._alone, store=store, meeting=meeting,
+            left, right, joiner, wiring.dropped, alone=self._alone, store=store, as_read=as_read, meeting=meeting,
             context=wiring.context, releasing=releasing, key_bytes=self._key_bytes,
         )  # fmt: skip
 
@@ -84,6 +86,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         *,
         alone: tuple[bool, bool],
         store: TableStore[K, R] | None,
+        as_read: Callable[[R | None], R | None] = lambda value: value,
     ) -> None:
         """Subscribes to both tables.
 
@@ -94,6 +97,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
             dropped: counts the changes of windows that the other table doesn't keep any more.
             alone: whether a left row without a right one gives a result, and a right row without a left one.
             store: for the results; None computes them at each look-up.
+            as_read: a result as the store gave it.
 
         Raises:
             ConfigurationError: one of the tables can't look rows up.
@@ -105,6 +109,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         self._left_alone, self._right_alone = alone
         self._sends_old_values = True
         self._store = store
+        self._as_read = as_read
         left.enable_sending_old_values(force=True)
         right.enable_sending_old_values(force=True)
         left.subscribe(self._on_left)
@@ -163,7 +168,7 @@ class JoinedTable(Table[K, R], Generic[K, V, W, R]):
         if new is None and old is None:
             return
         newest_ms = timestamp_ms if other is None else max(timestamp_ms, other.timestamp_ms)
-        self._write(self._store, key, Change(new, old), newest_ms)
+        self._write(self._store, key, Change(new, self._as_read(old)), newest_ms)
 
 
 @dataclass(slots=True)
@@ -270,7 +275,7 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         left, right = sides
         new, old = self._join(key, left.new, right.new), self._join(key, left.old, right.old)
         if new is not None or old is not None:
-            self._write(self._store, key, Change(new, old), timestamp_ms)
+            self._write(self._store, key, Change(new, self._as_read(old)), timestamp_ms)
 
     @staticmethod
     def _unchanged(table: Table[K, Any], key: K) -> _Side[Any] | None:
@@ -278,6 +283,10 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         if row is not None:
             return _Side(row.value, row.value, row.timestamp_ms)
         return None if table.is_expired(key) else _NO_ROW
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _moved(side: _Side[V] | None, change: Change[V], timestamp_ms: int) -> _Side[V]:

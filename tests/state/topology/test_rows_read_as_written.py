@@ -200,6 +200,38 @@ def test_sinks_and_topics_between_are_refused_what_they_could_not_read() -> None
         assert "read back" in letter.reason
 
 
+@pytest.mark.parametrize("cut", [1, 3, 6])
+def test_a_joined_row_leaves_the_group_that_it_came_into(cut: int) -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        one, other = streams.table("one", int, store="one"), streams.table("other", int, store="other")
+        joined = one.join(other, lambda left, right: left + right, values=float, store=Store("j", float))
+        joined.group_by(lambda _, value: (str(value), 1), values=int).count(store="g")
+        both = one.join(one.map_values(lambda value: value, values=int), lambda left, right: left + right, values=float,
+                        store=Store("m", float))  # fmt: skip
+        both.group_by(lambda _, value: (str(value), 1), values=int).count(store="h")
+
+    records = [("one", "k", 1, 1), ("other", "k", 2, 2), ("one", "k", 3, 3), ("other", "k", 4, 4), ("one", "k", 5, 5)]
+    driver = driver_of(describe, records, cut)
+    assert [row for row in driver.rows("g") if row[1]] == [("9.0", 1)]
+    assert [row for row in driver.rows("h") if row[1]] == [("10.0", 1)]
+
+
+def test_structs_that_have_no_hash_may_be_keys_of_a_table_joined_with_itself() -> None:
+    class Song(msgspec.Struct):
+        id: int
+
+    def describe(streams: StreamsBuilder) -> None:
+        songs = streams.table("s", int, keys=Song, store="s")
+        songs.join(
+            songs.map_values(lambda value: value, values=int), lambda left, right: left + right, values=int
+        ).to_stream().to("o")
+
+    assert driver_of(describe, [("s", Song(1), 1, 1), ("s", Song(1), 2, 2)], 2).read("o") == [
+        (Song(1), 2, 1),
+        (Song(1), 4, 2),
+    ]
+
+
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.integers(), st.floats(-2, 2), st.floats(), st.text(max_size=2),
     st.decimals(-2, 2, places=1), st.dates(), st.uuids(), st.just(Colour.RED),
