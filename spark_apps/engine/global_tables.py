@@ -125,10 +125,12 @@ class GlobalTableCopy:
     def _apply_carefully(self, records: Sequence[Record], checkpoint: Checkpoint) -> None:
         """The same without the records that can't be rows."""
         self._task.close()
-        with closing(CarefulTask(self._sub, 0, SealedSupplier(self._folder))) as careful:
-            careful.process(records)
-            self._apply(careful, checkpoint)
-        self._task = self._opened()
+        try:
+            with closing(CarefulTask(self._sub, 0, SealedSupplier(self._folder))) as careful:
+                careful.process(records)
+                self._apply(careful, checkpoint)
+        finally:
+            self._task = self._opened()
 
     def _apply(self, task: Task | CarefulTask, *checkpoints: Checkpoint) -> None:
         for letter in task.end_batch().dead_letters:

@@ -119,6 +119,7 @@ class TaskRun:
             if not is_of_record(error):
                 raise
             # A record may be to blame: once more, and without it.
+            _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=told(error))
             transaction.begin_again()
             check = partial(self._check_change, transaction)
             task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)

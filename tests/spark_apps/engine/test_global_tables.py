@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,8 @@ from state.changelog.reader import TopicFacts
 from state.clock import ManualClock
 from state.errors import StorageError
 from state.kafka.connection import Kafka
+from state.topology.records import Record
+from state.topology.task import Task
 from tests.spark_apps.engine import topologies
 
 TOPIC = "joined-items"
@@ -116,6 +118,25 @@ def test_a_copy_goes_on_where_it_ended(topic: Played, begun: Open) -> None:
     again.catch_up()
     assert rows(again) == {"b": "banana", "p": "pear"}
     assert topic.reads == [(0, 2, 3)]
+
+
+def test_a_copy_that_fails_on_a_record_is_brought_up_to_date_without_it(
+    topic: Played, begun: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Task.process
+
+    def failing(task: Task, records: Sequence[Record]) -> None:
+        process(task, records)
+        if len(records) > 1:  # the whole batch
+            raise ValueError
+
+    monkeypatch.setattr(Task, "process", failing)
+    copy = begun()
+    copy.catch_up()
+    assert rows(copy) == WHOLE
+    topic.write(0, b"c", b"cherry")
+    copy.catch_up()
+    assert rows(copy) == {**WHOLE, "c": "cherry"}
 
 
 def test_a_row_whose_tombstone_is_gone_is_not_kept(topic: Played, begun: Open, clock: ManualClock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,7 +14,13 @@ from harness.waiting import eventually
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
-from spark_apps.errors import BrokerRefusedError, FencedWriterError, PartitionsChangedError, UnrepeatableBatchError
+from spark_apps.errors import (
+    BrokerRefusedError,
+    FencedWriterError,
+    PartitionsChangedError,
+    RefusedChangeError,
+    UnrepeatableBatchError,
+)
 from state.changelog.bounded_reader import read_topic
 from state.changelog.headers import SourceRanges
 from state.topology.records import Output, StoreChange
@@ -223,12 +230,40 @@ def test_a_record_that_its_topic_would_refuse_is_a_dead_letter_and_blocks_nobody
     assert b"larger than the 20000" in headers["dlq.error.message"]
 
 
-def test_a_change_that_its_changelog_would_refuse_ends_the_batch(app: App) -> None:
+def test_a_change_that_its_changelog_would_refuse_is_the_records_failure(app: App) -> None:
     transaction = app.transaction(0)
-    with pytest.raises(BrokerRefusedError, match="larger than the 20000"):
-        transaction.change(f"{app.plan.app}-out", [], [StoreChange("rows", b"k", b"x" * 30_000, 0)])
+    change = StoreChange("rows", b"k", b"x" * 30_000, 0)
+    with pytest.raises(RefusedChangeError, match="larger than the 20000"):
+        transaction.change(app.topic, [], [change])
+    with pytest.raises(RefusedChangeError, match="larger than the 20000"):
+        transaction.check_change(app.topic, change)
+    transaction.check_change(app.topic, change._replace(value=b"x" * 19_000))
     transaction.abandon()
     assert app.seen() == []
+
+
+def test_a_time_that_its_topic_would_refuse_makes_a_dead_letter_of_today(app: App) -> None:
+    rules = {**app.plan.rules, app.topic: TopicRule(20_000, max_ahead_ms=3_600_000)}
+    transaction = app.transaction(0, plan=replace(app.plan, rules=rules))
+    now_ms = int(time.time() * 1000)
+    ahead_ms = {"a": 0, "b": 3_000_000, "c": 86_400_000}
+    transaction.write(app.topic, [(b"k", name.encode(), now_ms + ahead, ()) for name, ahead in ahead_ms.items()])
+    transaction.commit(b"{}")
+    assert app.seen() == ["a", "b"]
+    (dead,) = app.committed("dlq")
+    assert dead.value() == b"c"
+    assert dead.timestamp()[1] <= int(time.time() * 1000)
+    assert b"further ahead than the 3600000 ms" in dict(dead.headers() or ())["dlq.error.message"]
+
+
+def test_what_was_written_before_a_transaction_began_again_is_never_seen(app: App) -> None:
+    transaction = app.transaction(0)
+    transaction.write(app.topic, app.outputs(["a", "b"]))
+    transaction._producer.flush(30)
+    transaction.begin_again()
+    transaction.write(app.topic, app.outputs(["b"]))
+    transaction.commit(b"{}")
+    assert app.seen() == ["b"]
 
 
 def test_a_refusal_by_the_broker_is_raised_in_its_words_and_undone(app: App) -> None:
