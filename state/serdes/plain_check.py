@@ -9,6 +9,7 @@ identifiers, and bounds, which are numbers. Everything else is in variables. No 
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import enum
 import keyword
@@ -216,8 +217,8 @@ def _is_as_its_fields(kind: Any, cls: Any) -> bool:
         return not cls.__struct_config__.dict
     if isinstance(kind, inspect.NamedTupleType):
         return len(cls._fields) == len(kind.fields)
-    known = getattr(cls, "__dataclass_fields__", {})
-    return len(known) == len(kind.fields) and all(field.init for field in known.values())
+    known = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return len(known) == len(kind.fields) and all(field.init for field in known)
 
 
 def _number(kind: Any, value: str) -> str:

@@ -137,6 +137,8 @@ class _Form:
         for part in self.parts:
             if isinstance(part, inspect.CustomType) and part.cls is not object and not _is_model(part.cls):
                 raise _no_form(type_, f"{part.cls!r} is unknown to it")
+            if isinstance(part, inspect.DictType) and isinstance(part.key_type, inspect.DecimalType):
+                raise _no_form(type_, "keys of a dict can't be decimals")
         self.encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_written_model).encode
         self.is_plain = plain_check(described)
         self.likeness = Likeness(subclasses=not any(isinstance(part, _OPEN) for part in self.parts))

@@ -7,7 +7,7 @@ import enum
 from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -234,6 +234,22 @@ def test_a_key_that_is_written_otherwise_is_read_in_the_one_form() -> None:
 def test_keys_with_one_form_cost_nothing_more() -> None:
     for type_ in (str, bytes, int, tuple[str, int]):
         assert type(key_serde(serde_of(type_))) in {Utf8Serde, BytesSerde, StructSerde}
+
+
+@dataclass(frozen=True)
+class Measured:
+    unit: ClassVar[str] = "m"
+    length: int
+
+
+def test_a_data_class_is_checked_by_its_fields() -> None:
+    assert StructSerde(Measured).is_plain(Measured(1))
+    assert not StructSerde(Measured).is_plain(Measured(1.0))  # type: ignore[arg-type]
+
+
+def test_a_dict_of_decimals_is_refused_where_it_is_described() -> None:
+    with pytest.raises(ConfigurationError, match="keys of a dict can't be decimals"):
+        serde_of(dict[Decimal, int])
 
 
 def test_names_of_fields_are_never_code() -> None:
