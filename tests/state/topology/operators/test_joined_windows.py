@@ -46,6 +46,7 @@ class Joined(NamedTuple):
         advance: of the windows, which have 20 ms.
         cuts: the numbers of the records that end a batch.
         crashes: the steps at which those batches crash.
+        caching: whether the tables cache.
     """
 
     sides: tuple[tuple[str, int], tuple[str, int]]
@@ -53,20 +54,23 @@ class Joined(NamedTuple):
     advance: int
     cuts: set[int]
     crashes: dict[int, CrashStep]
+    caching: bool
 
 
 JOINS = st.builds(
     Joined, st.tuples(SIDES, SIDES), st.sampled_from(["join", "left_join", "outer_join"]), st.sampled_from([20, 10, 7]),
-    st.sets(st.integers(0, 20)), st.dictionaries(st.integers(0, 20), st.sampled_from(CrashStep)),
+    st.sets(st.integers(0, 20)), st.dictionaries(st.integers(0, 20), st.sampled_from(CrashStep)), st.booleans(),
 )  # fmt: skip
 
 
-def sums(streams: StreamsBuilder, topic: str, windows: Windows, how: str) -> KTable[Windowed[str], int]:
+def sums(
+    streams: StreamsBuilder, topic: str, windows: Windows, how: str, *, caching: bool = False
+) -> KTable[Windowed[str], int]:
     """The sums of a topic's values by window."""
     emit = CLOSE if how == "close" else EmitStrategy.ON_WINDOW_UPDATE
     grouped = streams.stream(topic, int).group_by_key().windowed_by(windows, emit=emit)
     if isinstance(windows, TimeWindows):
-        table = grouped.reduce(lambda total, value: total + value, store=f"{topic}-sums")
+        table = grouped.reduce(lambda total, value: total + value, store=Store(f"{topic}-sums", int, caching=caching))
     else:
         table = grouped.aggregate(int, lambda total, value: total + value, lambda one, two: one + two)
     if how == "suppress":
@@ -100,7 +104,8 @@ def expect_every_window_joined(records: list[Record], case: Joined) -> None:
     definitions = [TimeWindows(20, case.advance, grace_ms) for _, grace_ms in sides]
     streams = StreamsBuilder("app")
     left, right = (
-        sums(streams, topic, windows, how) for topic, windows, (how, _) in zip("lr", definitions, sides, strict=True)
+        sums(streams, topic, windows, how, caching=case.caching)
+        for topic, windows, (how, _) in zip("lr", definitions, sides, strict=True)
     )
     joined: KTable[Windowed[str], list[Any]] = getattr(left, kind)(right, pair, values=list)
     joined.to_stream().map(lambda key, value: (str(key), value), values=list).to("out")
