@@ -114,6 +114,11 @@ _NEED_NO_APP = frozenset({"down", "status", "dashboard", "settings", "--help"})
 _OF_THE_USER = frozenset({"up", "demo", "settings"})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED = {
+    **dict.fromkeys(("up", "demo"), "interrupted: the processes that this command started are stopped"),
+    **dict.fromkeys(("app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
+}
+"""What becomes of the processes that a command started, when it is interrupted; by command."""
 _DISTRIBUTIONS = {"airflow": "apache-airflow", "delta": "delta-spark"}
 """Distributions whose name differs from their module's."""
 _OF_EXTRA = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*extra == ['\"](?P<extra>[a-z]+)['\"]")
@@ -223,7 +228,7 @@ def main() -> NoReturn:
         app(prog_name="storekeeper")
     except SystemExit as stop:
         if stop.code in {128 + number for number in _INTERRUPTS}:
-            _say("interrupted: the processes that this command started are stopped")
+            _say(_INTERRUPTED.get(command, "interrupted"))
         raise
     sys.exit(0)
 

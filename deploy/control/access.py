@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hmac
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from state.errors import InvalidArgumentError
 from state.private_files import read_secret
 from state.query.answers.answer import BodyTooLargeError, Problem, problem_of
 from state.security.access import Authenticator, Caller, Role, UnauthenticatedError, new_token
@@ -71,9 +73,10 @@ class Gate:
         if scope["path"] != _LIVE:
             headers = dict(scope["headers"])
             try:
+                _check_once([name for name, _ in scope["headers"]])
                 scope[_CALLER] = self._callers.caller(headers.get(b"authorization"))
                 _check_length(headers)
-            except (UnauthenticatedError, BodyTooLargeError) as error:
+            except (UnauthenticatedError, BodyTooLargeError, InvalidArgumentError) as error:
                 await _send_problem(send, problem_of(error))
                 return
         await self._app(scope, receive, send)
@@ -82,6 +85,14 @@ class Gate:
 def caller_of(scope: Any) -> Caller:
     """The caller of a request that has passed the gate."""
     return scope[_CALLER]
+
+
+def _check_once(names: Sequence[bytes]) -> None:
+    """Refuses a request that says twice who it is from, where to, or how long: each reader may take another one."""
+    for name in (b"authorization", b"host", b"content-length"):
+        if names.count(name) > 1:
+            msg = f"the header {name.decode()} is given twice: send it once"
+            raise InvalidArgumentError(msg)
 
 
 def _check_length(headers: dict[bytes, bytes]) -> None:

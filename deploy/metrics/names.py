@@ -28,12 +28,12 @@ INPUT_ROWS = Metric(
     "process-total",
 )  # fmt: skip
 DEAD_LETTERS = Metric(
-    "spark_app_dead_letters_total", Kind.COUNTER, "Records that could not be processed, since the process started.",
+    "spark_app_dead_letters_total", Kind.COUNTER, "Records that could not be processed.",
     _BY_APP,
 )  # fmt: skip
 DROPPED = Metric(
     "spark_app_dropped_records_total", Kind.COUNTER,
-    "Records that were late or had no key, since the process started.", _BY_APP, "dropped-records-total",
+    "Records that were late or had no key.", _BY_APP, "dropped-records-total",
 )  # fmt: skip
 WATERMARK = Metric(
     "spark_app_watermark_timestamp_seconds", Kind.GAUGE,

@@ -163,6 +163,7 @@ class Store:
         partitions: how many the nodes hold.
         replicas: the expected number, or the number found if that is higher.
         serving: replicas that answer queries.
+        all_known: whether every node that was asked has said what it holds.
         lag_records: of the replica that is furthest behind; None if unknown.
         snapshot_age_ms: of the newest snapshot; None without one.
         snapshot_rows: rows of that snapshot, exactly; None if its manifest can't be read.
@@ -174,6 +175,7 @@ class Store:
     partitions: int
     replicas: int
     serving: int
+    all_known: bool
     lag_records: int | None
     snapshot_age_ms: int | None
     snapshot_rows: int | None
@@ -324,6 +326,7 @@ def stores_of(
                 partitions=partitions,
                 replicas=max(len(held), partitions * placement.copies(name, kind, len(lags))),
                 serving=sum(1 for one in held if one["serving"]),
+                all_known=all(lag.error is None for lag in lags),
                 lag_records=max(lagging, default=None),
                 snapshot_age_ms=None if snapshot is None else max(0, now_ms - snapshot.at_ms),
                 snapshot_rows=None if snapshot is None else snapshot.rows,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from deploy.overview.model import FROZEN, RUNNING, App, LastVerdict, Overview, Process
+from deploy.overview.model import FROZEN, RUNNING, App, LastVerdict, Overview, Process, Store
 from quality.resolution import Action
 from spark_apps.registry import APPS
 from spark_apps.runtime.heartbeat import AppState
@@ -163,12 +163,19 @@ def _stores(view: Overview) -> Table:
         (
             (
                 store.store, store.kind,
-                Cell(f"{store.serving} of {store.replicas}", _good(store.serving == store.replicas > 0)),
+                _serving(store),
                 count(store.lag_records), age(store.snapshot_age_ms), count(store.snapshot_rows), store.topic,
             )
             for store in view.stores
         ),
     )  # fmt: skip
+
+
+def _serving(store: Store) -> Cell:
+    """Replicas that serve, of those that should. A node that didn't answer may serve: nothing is said to be missing."""
+    if not store.all_known:
+        return Cell(f"at least {store.serving}")
+    return Cell(f"{store.serving} of {store.replicas}", _good(store.serving == store.replicas > 0))
 
 
 def _nodes(view: Overview) -> Table:

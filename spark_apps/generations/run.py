@@ -22,7 +22,7 @@ from spark_apps.generations.desired_state import DesiredState, Role, desired_sta
 from spark_apps.generations.journal import Generation, Journal, JournalFile
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.drain_barrier import BatchRefusedError
-from spark_apps.runtime.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.progress import offsets_of
@@ -209,10 +209,16 @@ class GenerationRun:
         self._first = first_heartbeat(path, self.spec, generation.number, self.clock)
         return HeartbeatWriter(path, self._first, clock=self.clock)
 
+    def _last_beat(self) -> Heartbeat:
+        """The last beat of this process, whichever generation it ran."""
+        return read_heartbeat(self.settings.heartbeat_file(self.role.program(self.spec.name))) or self._first
+
     def _heartbeat(self, generation: Generation, state: AppState) -> Heartbeat:
-        now_ms = self.clock.now_ms()
+        now_ms, last = self.clock.now_ms(), self._last_beat()
         return replace(
             self._first,
+            dead_letters_total=last.dead_letters_total,
+            dropped_total=last.dropped_total,
             generation=generation.number,
             jvm_pid=None if self._spark is None else jvm_pid(self._spark),
             state=state,

@@ -41,7 +41,8 @@ class Heartbeat:
     """One beat. Times are epoch milliseconds, None while unknown.
 
     `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
-    them last: the app has processed everything when both are equal. Totals count from the start of the process.
+    them last: the app has processed everything when both are equal. Totals count from the start of the process, except
+    those of dead letters and of records left out, which count from the app's first start.
     `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
     `input_rows_per_second` the rate of the last seconds.
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is the total.

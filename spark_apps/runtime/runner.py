@@ -196,6 +196,8 @@ def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) ->
         started_at_ms=now_ms,
         updated_at_ms=now_ms,
         starts=1 if before is None else before.starts + 1,
+        dead_letters_total=0 if before is None else before.dead_letters_total,
+        dropped_total=0 if before is None else before.dropped_total,
         migrations=known_migrations(spec),
     )
 
@@ -229,9 +231,13 @@ class Watch:
         self._start = found.position
         self._end = found.end
         self._progress = Progress()
+        self._counted_before: tuple[int, int] | None = None
 
     def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
-        """The updated heartbeat."""
+        """The updated heartbeat. Dead letters and records left out are counted on from its first one."""
+        if self._counted_before is None:
+            self._counted_before = heartbeat.dead_letters_total, heartbeat.dropped_total
+        dead_letters_before, dropped_before = self._counted_before
         before, now_ms = self._progress, self._run.clock.now_ms()
         self._progress = advanced(before, self._query.recentProgress)
         position = self._start.merged(self._checkpoint.committed_position())
@@ -245,8 +251,8 @@ class Watch:
             beat,
             watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
             state_rows=sum(written.state_rows.values()) if written.state_rows else None,
-            dead_letters_total=written.dead_letters,
-            dropped_total=written.dropped,
+            dead_letters_total=dead_letters_before + written.dead_letters,
+            dropped_total=dropped_before + written.dropped,
             restoring=restoring,
             offsets=offsets_of(position),
             last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,

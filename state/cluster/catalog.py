@@ -17,6 +17,7 @@ from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 from state.store_definitions import StoreDefinition
 
+_NAMED_STORES = 20
 _NOBODY_FRESHER_S = 1.0
 
 
@@ -222,7 +223,8 @@ class Catalog:
         name, at, _ = variant.partition("@")
         definition = self.definitions.get(name)
         if definition is None or not at:
-            msg = f"there is no store {variant[:140]!r} here: GET /state/stores lists them"
+            known = ", ".join(self.names[:_NAMED_STORES]) or "none"
+            msg = f"there is no store {variant[:140]!r} here: choose one of {known}"
             raise UnknownStoreError(msg)
         topic = self.wanted.get(variant)
         if topic is None:

@@ -27,7 +27,7 @@ from tests.deploy.test_documents import all_commands, commands_of
 _INTERRUPTED = """
 import os, signal, sys
 from deploy import cli, entry
-sys.argv = ["storekeeper", "settings"]
+sys.argv = ["storekeeper", "{command}"]
 
 def interrupt() -> None:
     try:
@@ -36,7 +36,7 @@ def interrupt() -> None:
     finally:
         print("cleaned up")
 
-cli.settings = interrupt
+cli.up = cli.settings = interrupt
 entry.main()
 """
 
@@ -87,12 +87,17 @@ def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) -> None:
-    code = _INTERRUPTED.replace("{name}", number.name)
+@pytest.mark.parametrize(
+    ("command", "more"), [("up", ": the processes that this command started are stopped"), ("settings", "")]
+)
+def test_an_interrupted_command_cleans_up_and_says_no_more_than_it_knows(
+    number: signal.Signals, command: str, more: str
+) -> None:
+    code = _INTERRUPTED.replace("{name}", number.name).replace("{command}", command)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 128 + number
     assert done.stdout == "cleaned up\n"
-    assert done.stderr == "storekeeper: interrupted: the processes that this command started are stopped\n"
+    assert done.stderr == f"storekeeper: interrupted{more}\n"
 
 
 def test_an_answer_that_nobody_reads_to_its_end_is_no_error_to_report() -> None:

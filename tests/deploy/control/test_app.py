@@ -105,6 +105,15 @@ def test_nobody_gets_in_without_a_token(gate: Gate) -> None:
     assert stranger.get("/livez").text == "alive\n"
 
 
+@pytest.mark.parametrize("other", [b"Bearer skt_wrong", None])
+def test_two_tokens_are_none(gate: Gate, tmp_path: Path, other: bytes | None) -> None:
+    own = f"Bearer {own_token(tmp_path / 'control.token')}".encode()
+    for pair in ((own, other or own), (other or own, own)):
+        answer = TestClient(gate).get("/status", headers=[(b"Authorization", one) for one in pair])
+        assert answer.status_code == 400
+        assert "authorization is given twice" in answer.text
+
+
 def test_without_tokens_of_others_the_own_one_is_still_needed(tmp_path: Path) -> None:
     token = own_token(tmp_path / "control.token")
     assert own_token(tmp_path / "control.token") == token

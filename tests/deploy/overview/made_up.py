@@ -46,7 +46,7 @@ def quarantined(action: Action | None = None, rows: int = 126) -> LastVerdict:
 
 def store(name: str = "rewards", *, serving: int = 8, kind: str = "keyvalue") -> Store:
     """A store with eight replicas."""
-    return Store(name, kind, f"pos-{name}-changelog", 4, 8, serving, 5, 3_600_000, 1501)
+    return Store(name, kind, f"pos-{name}-changelog", 4, 8, serving, True, 5, 3_600_000, 1501)
 
 
 SEEN = Overview(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.overview.model import App, LastVerdict, Overview, Placement, Process, Snapshot, nodes_of, stores_of
+from deploy.overview.tables import Mood, tables
 from deploy.supervisor_rpc import ProcessInfo
 from quality.resolution import Action
 from quality.verdict import Status
@@ -153,3 +154,16 @@ def test_one_ill_process_makes_the_platform_ill() -> None:
     assert overview(True, True).healthy
     assert not overview(True, False).healthy
     assert not overview().healthy
+
+
+def test_a_node_that_does_not_answer_has_lost_nothing_as_far_as_anybody_knows() -> None:
+    listed = [{"store": "rewards", "kind": "keyvalue", "topic": "log"}]
+    held = [replica("rewards", 0, True, 0, "log")]
+    silent = NodeLag("http://b", "", [], "no node answered within 10 s: http://b: no answer within 5 s")
+    for lags, words in (
+        ([NodeLag("http://a", "a", held, None)], "1 of 1"),
+        ([NodeLag("http://a", "a", held, None), silent], "at least 1"),
+    ):
+        stores = stores_of(listed, lags, snapshots={}, placement=Placement(standbys=1), now_ms=NOW_MS)
+        (row,) = next(table for table in tables(Overview(NOW_MS, stores=stores)) if table.name == "stores").rows
+        assert (row[2].words, row[2].mood is Mood.BAD) == (words, False)

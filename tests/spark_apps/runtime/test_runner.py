@@ -14,9 +14,9 @@ from spark_apps.apps.ticks import TICKS
 from spark_apps.engine.restores import Restoring, reporting, restore_dir
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.runtime.preflight import Preflight
-from spark_apps.runtime.runner import AppRun, Watch
+from spark_apps.runtime.runner import AppRun, Watch, first_heartbeat
 from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import StreamContext
 from spark_apps.runtime.topics import Topics
@@ -110,6 +110,19 @@ def test_dead_letters_count_once_spark_reports_the_rows_of_their_batch(
     query.recentProgress.append(reported(2, rows=60_000))
     watch(beat)
     assert watch.tripped is not None
+
+
+def test_dead_letters_and_records_left_out_are_counted_on_over_restarts(
+    run: AppRun, context: StreamContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "end", lambda *_: Position())
+    path = tmp_path / "ticks.json"
+    write_heartbeat(path, Heartbeat("ticks", 1, 7, AppState.STOPPED, 0, 0, dead_letters_total=180, dropped_total=3))
+    first = first_heartbeat(path, TICKS, 1, SystemClock())
+    watch = watching(run, context, Reporting())
+    assert (watch(first).dead_letters_total, watch(first).dropped_total) == (180, 3)
+    context.metrics.add(1, Written(dead_letters=20))
+    assert watch(watch(first)).dead_letters_total == 200
 
 
 def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, context: StreamContext) -> None:
