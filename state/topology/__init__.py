@@ -3,6 +3,7 @@
 from state.topology.builder import StreamsBuilder
 from state.topology.driver import CrashStep, OutputRecord, TopologyTestDriver
 from state.topology.dropped_records import DropReason
+from state.topology.failures import OnError
 from state.topology.functions import with_key, with_window
 from state.topology.grouped import KGroupedStream, KGroupedTable
 from state.topology.join_windows import JoinWindows
@@ -27,6 +28,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "OnError",
     "OutputRecord",
     "Plan",
     "Processor",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from state.errors import SerializationError, StorageError
+from state.errors import RejectedRecordError, SerializationError, StorageError
 from state.serdes.round_trip import round_trip
 from state.serdes.serde import Serde
 from state.stores.record_context import RecordContext
@@ -197,7 +197,8 @@ class CarefulGuards(Guards):
     def _blame(self, error: Exception, operator: str, on_error: OnError) -> None:
         if self.of(error) is None and error is not self._passed:
             error.add_note(f"in operator {operator}")
-            self.failure = Failure(error, operator, OnError.FAIL if self._in_timer else on_error)
+            policy = OnError.DEAD_LETTER if isinstance(error, RejectedRecordError) else on_error
+            self.failure = Failure(error, operator, OnError.FAIL if self._in_timer else policy)
 
     def _letter_of_row(self, failure: Failure, waited_in: str, row: tuple[Any, Any, int], encode: Encode) -> DeadLetter:
         key, value, timestamp_ms = row

@@ -418,3 +418,28 @@ def test_a_record_that_fails_before_it_has_changed_anything_costs_nothing(monkey
     ]  # fmt: skip
     assert len(built) == 4
     assert [record.value for record in driver.read("out")] == [1, -3, 2, -4, 4, -12, 6, 12]
+
+
+class Rejecting:
+    """Passes a record on, and then sends the odd ones to the dead letters."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._context = context
+
+    def process(self, key: str, value: int, _: int) -> None:
+        self._context.forward(key, value)
+        if value % 2:
+            self._context.dead_letter("it is odd")
+
+
+def test_a_processor_sends_its_record_to_the_dead_letters() -> None:
+    driver = driver_of(
+        lambda streams: streams.stream("in", int).process(Rejecting, values=int).to("out"), on_error="fail"
+    )
+    for value in range(4):
+        driver.append("in", "k", value)
+    driver.run()
+    assert [(letter.record.value, letter.reason) for letter in driver.dead_letters] == [
+        (b"1", "it is odd"), (b"3", "it is odd"),
+    ]  # fmt: skip
+    assert [record.value for record in driver.read("out")] == [0, 2]
