@@ -23,6 +23,7 @@ from state.topology.failures import OnError
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
+from state.topology.windows import WindowedSerde
 from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
 from state.topology.topics import check_topics
 
@@ -216,8 +217,12 @@ def generation_topic(first: str, generation: int) -> str:
 
 
 def is_served(spec: TopologyStore) -> bool:
-    """Whether nodes serve a store."""
-    return spec.options.logging and not spec.internal
+    """Whether nodes serve a store.
+
+    Not the rows that a filter, map or join of a windowed table keeps: they are where their key is without the window,
+    and nodes look for a row where all of its key's bytes belong.
+    """
+    return spec.options.logging and not spec.internal and not isinstance(spec.key_serde, WindowedSerde)
 
 
 def _served(app: str, spec: TopologyStore) -> StoreSpec:

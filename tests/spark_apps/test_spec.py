@@ -14,7 +14,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import topology_app
 from state.store_definitions import ServedKind
-from state.topology import Store, StoreKind, StreamsBuilder
+from state.topology import Store, StoreKind, StreamsBuilder, tumbling
 from state.topology.operators.process import ProcessorContext
 from tests.integration.counted_app import COUNTED
 
@@ -82,3 +82,13 @@ def test_a_store_whose_rows_are_no_objects_has_no_columns() -> None:
     stores = {store.name: store for store in COUNTED.stores}
     assert stores["numbers"].value_fields == ()
     assert [item.name for item in stores["sums"].value_fields] == ["Key", "Sum"]
+
+
+def windowed(streams: StreamsBuilder, _: AppSettings) -> None:
+    hours = streams.stream("in", int).group_by_key().windowed_by(tumbling(timedelta(hours=1)))
+    hours.count(store="hours").filter(lambda _, count: count > 1, store="busy")
+
+
+def test_rows_that_a_filter_of_a_windowed_table_keeps_are_not_served() -> None:
+    """They are where their key is without the window, and nodes look where the whole key belongs."""
+    assert [store.name for store in topology_app("windowed", windowed, title="Counts").stores] == ["hours"]
