@@ -23,9 +23,9 @@ from state.topology.failures import OnError
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
-from state.topology.windows import WindowedSerde
 from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
 from state.topology.topics import check_topics
+from state.topology.windows import WindowedSerde
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]
 """Describes an app's topology. A function of a module, so that workers find it by its name."""
