@@ -29,6 +29,9 @@ from state.private_files import read_secret
 from state.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
+PATIENT = {"timeout": 30}
+"""How a connection to Airflow's database waits for another one's write, in seconds: after SQLite's 5 s, a request on a
+busy machine ends with "Database error"."""
 _GENERATED = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
 _DAY_S = 86_400
 KEPT_DAYS = 10
@@ -55,7 +58,11 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "execution_api_server_url": f"{settings.airflow_url}/execution/",
             "hostname_callable": "deploy.airflow_home.loopback_host",
         },
-        "database": {"sql_alchemy_conn": f"sqlite:///{layout.airflow / 'airflow.db'}"},
+        "database": {
+            "sql_alchemy_conn": f"sqlite:///{layout.airflow / 'airflow.db'}",
+            "sql_alchemy_connect_args": "deploy.airflow_home.PATIENT",
+            "sql_alchemy_connect_args_async": "deploy.airflow_home.PATIENT",
+        },
         "api": {
             "host": "127.0.0.1",
             "port": str(settings.airflow_port),

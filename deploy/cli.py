@@ -287,6 +287,7 @@ def plan(
     """
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
+    from spark_apps.runtime.code_digest import told_change  # noqa: PLC0415
     from state.migration.explain import explain_plan  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
@@ -296,12 +297,23 @@ def plan(
         say(f"{len(description.stores)} stores described in {export}")
         return
     found = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
+    changed = _changed_code() if against is None else []
     if output is AnswerOutput.JSON:
-        write_json(found.as_dict())
+        write_json({**found.as_dict(), "changed_code": changed})
     else:
         write_markdown(explain_plan(found))
+        for app in changed:
+            say(told_change(app))
     if found.breaks:
         raise typer.Exit(ExitCode.FINDING)
+
+
+def _changed_code() -> list[str]:
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
+    from spark_apps.runtime.code_digest import changed_code  # noqa: PLC0415
+    from spark_apps.settings import AppSettings  # noqa: PLC0415
+
+    return changed_code(wanted_apps(PlatformSettings.load()).values(), AppSettings.of_platform())
 
 
 def export_dags(

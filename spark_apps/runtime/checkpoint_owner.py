@@ -1,8 +1,8 @@
 """The owner of a checkpoint folder: a file beside the folder, written before the first start.
 
 `checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
-"repartitions", "slots"}. It is beside the folder and not in it, because Spark requires an empty folder at the first
-start.
+"repartitions", "slots", "code"}. It is beside the folder and not in it, because Spark requires an empty folder at the
+first start.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class CheckpointOwner:
         stores: By name, the kind of each store that the app keeps for itself, as of its last start.
         repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
         slots: The names of its tasks, with what they read and store as of its last start. See `state.topology.slots`.
+        code: A digest of the app's own source files, as of its last start. See `code_digest`.
     """
 
     app: str
@@ -45,6 +46,7 @@ class CheckpointOwner:
     stores: Mapping[str, str] = field(default_factory=dict)
     repartitions: Mapping[str, str] = field(default_factory=dict)
     slots: Slots = field(default_factory=dict)
+    code: str | None = None
 
     @classmethod
     def read(cls, checkpoint_dir: Location) -> Self | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
+from spark_apps.runtime.code_digest import code_digest
 from spark_apps.runtime.partitions import check_partitions, state_topics
 from spark_apps.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
@@ -55,7 +56,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     own = own_topics(spec, settings, slots)
     missing = topics.missing(own)  # the app makes them at its first start
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
-    mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings), slots)
+    generation, code = settings.generation, code_digest(spec)
+    mine = CheckpointOwner(spec.name, generation, None, ids, found, *_inside(spec, settings), slots, code)
     claim = confirmed_owner(checkpoint, mine, own)
     if claim.query_id is None:
         _check_never_ran(mine, checkpoint, topics.committed_end(topic for topic in own if topic not in missing))

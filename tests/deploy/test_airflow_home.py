@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import importlib
 import os
 import sqlite3
 import stat
@@ -54,6 +55,9 @@ def test_it_is_small_local_and_private(layout: RunLayout) -> None:
     assert config["core"]["simple_auth_manager_users"] == "admin:admin"
     assert "simple_auth_manager_all_admins" not in config["core"]
     assert config["database"]["sql_alchemy_conn"] == f"sqlite:///{layout.airflow}/airflow.db"
+    for args in ("sql_alchemy_connect_args", "sql_alchemy_connect_args_async"):
+        module, _, name = config["database"][args].rpartition(".")
+        assert getattr(importlib.import_module(module), name)["timeout"] > 5, "a busy database is waited for"
     assert stat.S_IMODE((layout.airflow / "airflow.cfg").stat().st_mode) == 0o600
 
 
