@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -163,6 +164,8 @@ class Connections:
             ws="none",
             lifespan="off",
             log_config=None,
+            # A line for each malformed request would let anybody fill the disk: they are counted.
+            log_level=logging.ERROR,
             access_log=False,
             proxy_headers=False,
             # The sweep ends idle connections: the parser's timer doesn't see hot requests.
