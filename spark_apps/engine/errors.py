@@ -1,7 +1,7 @@
 """Passes errors of tasks to the driver.
 
-Spark reports a task's error to the driver only as text. So the text contains the name and the message of a `StateError`
-as JSON.
+Spark reports a task's error to the driver only as text. So the text contains the name and the arguments of a
+`StateError` as JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
         try:
             yield from stage(*args, **kwargs)
         except StateError as error:
-            fields = json.dumps({"kind": type(error).__name__, "message": str(error)})
+            fields = json.dumps({"kind": type(error).__name__, "arguments": error.args}, default=str)
             msg = f"storekeeper-task-error {fields}"
             raise TaskError(msg) from error
 
@@ -75,4 +75,4 @@ def _told_error(text: str) -> StateError | None:
     if found is None:
         return None
     fields = json.loads(found.group(1))
-    return _KINDS.get(fields["kind"], StateError)(fields["message"])
+    return _KINDS.get(fields["kind"], StateError)(*fields["arguments"])
