@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import sysconfig
 import traceback
 from enum import StrEnum
@@ -11,6 +13,11 @@ from state.errors import InvalidArgumentError, RejectedRecordError, Serializatio
 
 _OF_RECORD = (SerializationError, InvalidArgumentError, RejectedRecordError)
 """The library's errors that are about one record. All others are about stores, brokers or the description."""
+_OF_VALUES = frozenset({
+    errno.ENOENT, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EINVAL,
+    errno.ENAMETOOLONG, errno.ELOOP, errno.EOVERFLOW, errno.ERANGE, errno.EDOM,
+})  # fmt: skip
+"""What the system answers to a value that it can't take, such as a path that a record names, or a time too far away."""
 _LIBRARY = str(Path(__file__).parents[1])
 _NOT_THE_USERS = (_LIBRARY, *sysconfig.get_paths().values(), "<frozen")
 
@@ -30,7 +37,7 @@ def is_of_record(error: BaseException) -> bool:
     It is not if memory, disk, network or a store failed, also where the function raised another error from that one:
     the next attempt may succeed, and the next record may fail as well.
     """
-    if isinstance(error, OSError) or not isinstance(error, Exception):
+    if not isinstance(error, Exception) or (isinstance(error, OSError) and not _is_of_value(error)):
         return False
     each: BaseException | None = error
     while each is not None:
@@ -38,6 +45,12 @@ def is_of_record(error: BaseException) -> bool:
             return False
         each = each.__cause__
     return True
+
+
+def _is_of_value(error: OSError) -> bool:
+    """Whether the system refused a value. Errors of other libraries have numbers of their own, or none: networks'."""
+    is_systems = type(error).__module__ == "builtins" and error.errno in _OF_VALUES
+    return is_systems or isinstance(error, io.UnsupportedOperation)
 
 
 def reason_of(error: BaseException) -> str:
