@@ -28,7 +28,7 @@ def error_of(function: Callable[[], object]) -> Exception:
         lambda: open("/").close(),  # noqa: PTH123 (a user's code)
         lambda: datetime.fromtimestamp(1e17),  # noqa: DTZ006 (a user's code)
         lambda: datetime.fromtimestamp(2**55),  # noqa: DTZ006 (a user's code)
-        lambda: {}["missing"],
+        lambda: {"a": 1}["missing"],
         lambda: next(iter(())),
     ],
 )
