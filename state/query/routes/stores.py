@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from state.cluster.catalog import Catalog
 from state.names import store_of
-from state.query.reads.counts import saturating_sum
 from state.query.reads.kinds import ROUTES
 from state.query.routes.topology import PartitionHolders, holders_of
 from state.replicas.ranked_index import RankedIndex, RankedView
@@ -31,7 +30,6 @@ class StoreView(BaseModel):
     partitions: int | None
     active: list[int]
     standby: list[int]
-    approximate_num_entries: int
 
 
 class StoreDetails(StoreView):
@@ -145,7 +143,6 @@ def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
         partitions=catalog.partitions(store) if catalog.is_complete else None,
         active=[replica.replica_id.partition for replica in mine if replica.role == "active"],
         standby=[replica.replica_id.partition for replica in mine if replica.role == "standby"],
-        approximate_num_entries=saturating_sum([replica.approximate_num_entries() for replica in mine]),
     )
 
 

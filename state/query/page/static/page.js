@@ -88,11 +88,11 @@ function showRestores(restores) {
 
 function showStores(stores) {
   byId("stores").replaceChildren(
-    ...stores.map(({ store, kind, topic, partitions, approximate_num_entries: rows }) =>
+    ...stores.map(({ store, kind, topic, partitions }) =>
       element(
         "tr", {},
         element("td", { class: "name" }, store), element("td", {}, kind), element("td", { class: "code" }, topic),
-        element("td", { class: "number" }, partitions), element("td", { class: "number" }, `~${grouped(rows)}`),
+        element("td", { class: "number" }, partitions),
       ),
     ),
   );
