@@ -287,7 +287,7 @@ def plan(
     """
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
     from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
-    from spark_apps.runtime.code_digest import told_change  # noqa: PLC0415
+    from spark_apps.runtime.code_digest import change_notice  # noqa: PLC0415
     from state.migration.explain import explain_plan  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
@@ -303,7 +303,7 @@ def plan(
     else:
         write_markdown(explain_plan(found))
         for app in changed:
-            say(told_change(app))
+            say(change_notice(app))
     if found.breaks:
         raise typer.Exit(ExitCode.FINDING)
 

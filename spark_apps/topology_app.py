@@ -8,11 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_apps.checked_table import CheckedTable
-from spark_apps.engine.slots import markers_topic
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import fields_of
-from state.names import changelog_topic, dead_letter_topic
+from state.names import changelog_topic, dead_letter_topic, markers_topic
 from state.schemas.bound import BoundSerde
 from state.schemas.registry import SchemaRegistry, registry_of
 from state.serdes.value_field import ValueField

@@ -56,6 +56,11 @@ def changelog_topic(app: str, store: str) -> str:
     return f"{checked_name(app)}-{checked_name(store)}-changelog"
 
 
+def markers_topic(app: str, generation: int, slot: str) -> str:
+    """The topic of the markers of one sub-topology's tasks: `<app>-gen-<n>-<slot>-markers`."""
+    return f"{app}-gen-{generation}-{slot}-markers"
+
+
 def dead_letter_topic(app: str) -> str:
     """The topic for records that an app can't process, whichever topic they are from: `<app>-dlq`."""
     return f"{checked_name(app)}-dlq"

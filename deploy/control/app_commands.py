@@ -177,10 +177,10 @@ def _changes(name: str, control: AppControl) -> AppChanges:
 
 def _check_code(name: str) -> None:
     from spark_apps.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
-    from spark_apps.runtime.code_digest import changed_code, told_change  # noqa: PLC0415
+    from spark_apps.runtime.code_digest import change_notice, changed_code  # noqa: PLC0415
 
     for app in apps_of(name):
         spec = app_named(app)
         check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
         for changed in changed_code([spec], AppSettings.of_platform()):
-            say(told_change(changed))
+            say(change_notice(changed))

@@ -26,7 +26,7 @@ from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb_sealed import SealedSupplier
-from state.topology.careful import CarefulTask
+from state.topology.careful_task import CarefulTask
 from state.topology.failures import is_of_record
 from state.topology.plan import SubTopology, Topology
 from state.topology.records import Record

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
-from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.topology_app import changelog_topics
+from state.names import markers_topic
 from state.topology.layout import Layout
-from state.topology.slots import NO_SLOTS, Slots
+from state.topology.slots import NO_SLOTS, Slots, partitions_by_slot
 
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
@@ -33,7 +33,7 @@ class OwnTopic:
 
 def own_topics_of(app: str, layout: Layout, generation: int, slots: Slots = NO_SLOTS) -> Iterator[OwnTopic]:
     """The topics of a generation of an app: markers, repartition topics that no shuffle replaces, changelogs."""
-    for slot, count in slots_of(layout, slots).items():
+    for slot, count in partitions_by_slot(layout, slots).items():
         yield OwnTopic(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
     for topic, count in layout.topics_to_create.items():
         yield OwnTopic(topic, count, REPARTITION_CONFIG)

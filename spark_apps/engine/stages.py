@@ -22,8 +22,8 @@ from spark_apps.engine.work import AppWork, BatchWork
 from state.clock import SystemClock
 from state.stores.rocksdb_options import bound_process_memory
 from state.topology.layout import Layout
-from state.topology.order import by_upstream, in_order
 from state.topology.plan import SubTopology
+from state.topology.record_order import by_upstream, in_order
 from state.topology.records import RecordFields
 
 encode_outcome = msgspec.msgpack.Encoder().encode

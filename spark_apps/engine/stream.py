@@ -118,7 +118,7 @@ class Batches:
             app=self._work,
             batch_id=batch_id,
             source=context.checkpoint.source_ranges(batch_id),
-            speaks=context.generation is None or context.generation.writes_outputs(batch_id),
+            writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
         frame = batch.mapInArrow(partial(run_sources, work=work), DDL)
         for stage in range(1, last_stage + 1):

@@ -33,14 +33,14 @@ from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.set_aside import set_aside
 from state.stores.suppliers import MemorySupplier
-from state.topology.careful import CarefulTask
+from state.topology.careful_task import CarefulTask
 from state.topology.event_time import LATEST_MS
-from state.topology.failures import is_of_record, told
+from state.topology.failures import is_of_record, summary_of
 from state.topology.guards import NOWHERE
 from state.topology.layout import Layout
 from state.topology.operators.stateless import Sink
-from state.topology.order import with_upstream
 from state.topology.plan import SubTopology
+from state.topology.record_order import with_upstream
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
 from state.topology.task import Task
 
@@ -95,7 +95,7 @@ class TaskRun:
         except BaseException as error:
             transaction.abandon()
             if isinstance(error, Exception) and (not isinstance(error, StateError) or is_of_record(error)):
-                raise RecordFailedError(told(error)) from error
+                raise RecordFailedError(summary_of(error)) from error
             raise
 
     def _run(
@@ -119,7 +119,7 @@ class TaskRun:
             if not is_of_record(error):
                 raise
             # A record may be to blame: once more, and without it.
-            _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=told(error))
+            _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=summary_of(error))
             transaction.begin_again()
             check = partial(self._check_change, transaction)
             task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
@@ -166,7 +166,7 @@ class TaskRun:
         return [*self.layout.topics_to_create, *(log.topic for log in self.work.app.changelogs.values())]
 
     def _not_repeated(self, letters: Iterable[DeadLetter]) -> SourceSpans:
-        """The dead letters that a replay has to be told of: it runs only what is above shuffles, and later."""
+        """The dead letters that a replay has to know: it runs only what is above shuffles, and later."""
         sinks = self._shuffle_sinks
         if not sinks:
             return {}
@@ -203,12 +203,12 @@ class TaskRun:
                 collected.setdefault(topic, []).extend(written)
             elif topic in self.layout.topology.repartition_topics:
                 transaction.write(topic, with_upstream(written, self.partition))
-            elif self.work.speaks:
+            elif self.work.writes_outputs:
                 transaction.write(topic, written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         app, topic = self.work.app, self.work.app.writer.dead_letters
-        if topic is not None and self.work.speaks:
+        if topic is not None and self.work.writes_outputs:
             transaction.write(topic, [dead_letter(letter, app=app.app) for letter in letters])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:

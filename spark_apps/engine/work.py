@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from spark_apps.engine.slots import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.changelog.reader import TopicFacts
+from state.names import markers_topic
 from state.stores.record_context import Header
 from state.topology.failures import OnError
 from state.topology.layout import Layout
@@ -82,13 +82,13 @@ class BatchWork:
         app: the app.
         batch_id: Spark's number of the batch.
         source: the offset ranges of its input.
-        speaks: whether its outputs are written; a generation that only catches up writes none.
+        writes_outputs: whether its outputs are written; a generation that only catches up writes none.
     """
 
     app: AppWork
     batch_id: int
     source: SourceRanges
-    speaks: bool
+    writes_outputs: bool
 
     def source_of(self, topics: frozenset[str]) -> SourceRanges:
         """The offset ranges of the batch's input from some topics."""

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 
 from spark_apps.engine.markers import Marker
-from spark_apps.engine.slots import markers_topic
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.bounded_reader import read_topic
 from state.kafka.connection import Kafka
+from state.names import markers_topic
 from state.topology.layout import Layout
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import SubTopology

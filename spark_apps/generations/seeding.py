@@ -23,7 +23,6 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.markers import Marker
 from spark_apps.engine.own_topics import own_topics_of
-from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import BatchFiles, begin_behind
@@ -60,11 +59,12 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
 from state.kafka.clients import new_producer
+from state.names import markers_topic
 from state.snapshots.delta_log import newest_manifest
 from state.topology.layout import Layout
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
-from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
+from state.topology.slots import NO_SLOTS, Slots, assigned, partitions_by_slot, slot_of
 from state.topology.store import StoreKind
 
 if TYPE_CHECKING:
@@ -270,7 +270,8 @@ class Seeding:
             if batch is None or query_id is None:
                 break
             files = BatchFiles.of(checkpoint, batch.batch_id)
-            kafka, name, slots = self.settings.kafka, self.spec.name, slots_of(self._live_layout, self._live_slots)
+            kafka, name = self.settings.kafka, self.spec.name
+            slots = partitions_by_slot(self._live_layout, self._live_slots)
             try:
                 before = live_progress(kafka, name, self.live.number, slots, query_id=query_id, batch_id=batch.batch_id)
                 return batch, files, before

@@ -39,7 +39,7 @@ def changed_code(apps: Iterable[AppSpec], settings: AppSettings) -> list[str]:
     return [app.name for app in apps if _has_changed(app, settings)]
 
 
-def told_change(app: str) -> str:
+def change_notice(app: str) -> str:
     """What follows from a change of an app's code, in a sentence."""
     return (
         f"the code of {app} has changed since its last start: new rows will follow it, and the rows that are there "

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from state.errors import ConfigurationError
 from state.serdes.struct import serde_of
 from state.topology.failures import OnError
+from state.topology.function_checks import check_function, check_kind
 from state.topology.functions import Check, TimestampExtractor, Type, without_none
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
@@ -17,7 +18,6 @@ from state.topology.ktable import GlobalTable, KTable
 from state.topology.node import Graph, TopologyStore, check_options
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
-from state.topology.signatures import check_function, check_kind
 from state.topology.store import Store, StoreKind, milliseconds, options_of
 from state.topology.topics import changelogs_of, check_topics
 

@@ -17,18 +17,18 @@ from state.stores.bytes_store import BytesStore, Entry
 from state.stores.memory import MemoryStore
 from state.stores.record_context import Header
 from state.stores.suppliers import StoreSupplier
-from state.topology.careful import CarefulTask
+from state.topology.careful_task import CarefulTask
 from state.topology.dropped_records import DroppedRecords
 from state.topology.failures import OnError, is_of_record
 from state.topology.layout import Layout
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
-from state.topology.order import in_order
 from state.topology.plan import SubTopology, Topology
+from state.topology.record_order import in_order
 from state.topology.records import Batch, DeadLetter, Output, Record, RecordFields, StoreChange
 from state.topology.task import Task
 from state.topology.task_stores import restore
-from state.topology.unchanged import UnchangedArguments
+from state.topology.unchanged_arguments import UnchangedArguments
 
 START_MS = 1_700_000_000_000
 POSITION = b"changelog-position"
@@ -80,7 +80,7 @@ class _Slot:
 class TopologyTestDriver:
     """A running topology for tests. Piped records are processed before `pipe` returns.
 
-    A function that changes its argument fails the test: see `state.topology.unchanged`.
+    A function that changes its argument fails the test: see `state.topology.unchanged_arguments`.
 
     Args:
         topology: what to run.

@@ -1,4 +1,4 @@
-"""Failures of records: which errors a record is to blame for, and how they are told without any of its content."""
+"""Failures of records: which errors a record is to blame for, and how they are described without any of its content."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def line_of(error: BaseException) -> str | None:
     return f"{'/'.join(Path(code.co_filename).parts[-2:])}:{line} in {code.co_name}"
 
 
-def told(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
     """What failed a batch, in one line: the error, the user's line, the operator and the record."""
     return ", ".join([reason_of(error), *getattr(error, "__notes__", ())])

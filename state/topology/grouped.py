@@ -10,14 +10,14 @@ from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
 from state.stores.windowed import Windowed
 from state.topology.aggregator import Aggregator, count, reduction
-from state.topology.compatible import check_keys, check_type
+from state.topology.function_checks import check_function, check_kind
 from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
 from state.topology.node import GraphNode, operator_name
 from state.topology.operators.aggregate import StreamAggregate
 from state.topology.operators.grouped_table import GroupedTableAggregate
-from state.topology.signatures import check_function, check_kind
+from state.topology.serde_checks import check_keys, check_type
 from state.topology.store import Store, options_of
 from state.topology.windows import (
     EmitStrategy,

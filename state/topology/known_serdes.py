@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
-from state.topology.compatible import check_type
 from state.topology.functions import returned_type
+from state.topology.serde_checks import check_type
 
 
 class Serdes(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 from state.errors import ConfigurationError
 from state.names import checked_name
 from state.serdes.struct import serde_of
-from state.topology.compatible import check_keys, check_type, wider
+from state.topology.function_checks import check_function, check_kind, check_processor
 from state.topology.functions import (
     Joiner,
     Type,
@@ -32,7 +32,7 @@ from state.topology.operators.source import TableSource, refuse_nulls
 from state.topology.operators.stateless import Branch, Kind, Merge, Sink, Split, Stateless
 from state.topology.operators.stream_join import StreamJoin
 from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
-from state.topology.signatures import check_function, check_kind, check_processor
+from state.topology.serde_checks import check_keys, check_type, wider
 from state.topology.store import Store, milliseconds, name_of, options_of
 
 K = TypeVar("K")

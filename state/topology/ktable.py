@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
-from state.topology.compatible import check_keys, check_type
+from state.topology.function_checks import check_function, check_kind
 from state.topology.functions import Joiner, Type, ValueMapper, keyed, returned_pair
 from state.topology.known_serdes import Serdes, keys_of, made_by, of_type
 from state.topology.node import TableNode, operator_name
@@ -19,7 +19,7 @@ from state.topology.operators.source import GlobalSource
 from state.topology.operators.stateless import ToStream
 from state.topology.operators.suppress import Suppress, Suppressed
 from state.topology.operators.table_join import TableJoin
-from state.topology.signatures import check_function, check_kind
+from state.topology.serde_checks import check_keys, check_type
 from state.topology.store import Store, options_of
 from state.topology.windows import WindowedSerde, Windows
 

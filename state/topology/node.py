@@ -17,8 +17,8 @@ from state.names import checked_name
 from state.schemas.bound import BoundSerde, SchemaSerde
 from state.serdes.serde import Serde
 from state.serdes.struct import encoded_names, key_serde
-from state.topology.compatible import check_keys, check_type
 from state.topology.failures import OnError
+from state.topology.serde_checks import check_keys, check_type
 from state.topology.store import Store, StoreKind
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, count
 
 from state.errors import ConfigurationError
+from state.topology.layout import Layout
 from state.topology.plan import SubTopology, Topology
 
 Slots = Mapping[str, Sequence[str]]
@@ -28,6 +29,11 @@ def slot_of(sub: SubTopology, slots: Slots) -> str:
         return _first_topic(sub)
     mine = _members(sub)
     return next(name for name, members in slots.items() if not mine.isdisjoint(members))
+
+
+def partitions_by_slot(layout: Layout, slots: Slots = NO_SLOTS) -> dict[str, int]:
+    """The number of partitions of each sub-topology that has tasks, by the name of its slot."""
+    return {slot_of(sub, slots): layout.plan.tasks(sub) for sub in layout.running}
 
 
 def assigned(topology: Topology, before: Slots) -> dict[str, list[str]]:

@@ -12,13 +12,12 @@ from spark_apps.apps.records import topics
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.errors import task_errors
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
-from spark_apps.engine.slots import markers_topic
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan, producer_options
 from spark_apps.runtime.stream import StreamContext
 from spark_apps.runtime.topics import Topics
 from state.changelog.headers import SourceRanges
-from state.names import dead_letter_topic
+from state.names import dead_letter_topic, markers_topic
 from state.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")

@@ -10,10 +10,10 @@ from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore
 from state.stores.record_context import Header, RecordContext
 from state.topology.event_time import epoch_ms
+from state.topology.function_checks import check_function, check_kind, check_methods
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
 from state.topology.node import GraphNode, ancestors
-from state.topology.signatures import check_function, check_kind, check_methods
 from state.topology.store import Store, name_of
 from state.topology.timers import TimeKind, Timer
 from state.topology.wiring import Wiring, encoder

@@ -24,9 +24,9 @@ from state.serdes.struct import key_serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import RecordContext
 from state.topology.change import Change, Forward
+from state.topology.function_checks import check_kind
 from state.topology.node import TableNode, TopologyStore
 from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
-from state.topology.signatures import check_kind
 from state.topology.store import StoreKind, milliseconds
 from state.topology.stream_time import StreamTime
 from state.topology.table import Table

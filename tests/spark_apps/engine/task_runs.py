@@ -73,7 +73,7 @@ class TaskRuns:
         rows = [
             (self._topic, 0, first + at, time_ms, key, value, ()) for at, (key, value, time_ms) in enumerate(records)
         ]
-        work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, speaks=True)
+        work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, writes_outputs=True)
         TaskRun(work, self._layout, self._sub, 0)([rows])
 
     def rows(self) -> dict[bytes, bytes]:

@@ -22,7 +22,7 @@ from state.changelog.partitioner import partition_for
 from state.stores.suppliers import MemorySupplier
 from state.topology import ProcessorContext, Store, StoreKind, StreamsBuilder, Topology, TopologyTestDriver, tumbling
 from state.topology.layout import Layout
-from state.topology.order import with_upstream
+from state.topology.record_order import with_upstream
 from state.topology.records import Output, Record, RecordFields
 from state.topology.task import Task
 

@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 
 from harness.broker import Broker
 from spark_apps.engine.markers import Marker
-from spark_apps.engine.slots import markers_topic, slots_of
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from spark_apps.generations.seed_progress import live_progress, peer_of, progress_of
+from state.names import markers_topic
 from state.topology import StreamsBuilder
 from state.topology.layout import Layout
-from state.topology.slots import slot_of
+from state.topology.slots import partitions_by_slot, slot_of
 
 QUERY = "3d1f"
 
@@ -41,7 +41,7 @@ def filtered(streams: StreamsBuilder) -> None:
 def test_a_sub_topology_takes_the_place_of_the_one_with_its_stores_or_its_topics() -> None:
     live, new = layout("app", by_value), layout("app-gen-2", filtered)
     first, second = new.topology.sub_topologies
-    assert slot_of(second, {}) not in slots_of(live)
+    assert slot_of(second, {}) not in partitions_by_slot(live)
     assert peer_of(first, live) == live.topology.sub_topologies[0]
     assert peer_of(second, live) == live.topology.sub_topologies[1]
 
@@ -82,7 +82,7 @@ def test_the_progress_after_a_batch_is_that_of_each_tasks_newest_marker_before_i
 
 
 def told(broker: Broker, live: Layout) -> dict[str, dict[int, bytes]]:
-    found = live_progress(broker.kafka, "progress", 1, slots_of(live), query_id=QUERY, batch_id=4)
+    found = live_progress(broker.kafka, "progress", 1, partitions_by_slot(live), query_id=QUERY, batch_id=4)
     return {slot: dict(by_partition) for slot, by_partition in found.items()}
 
 

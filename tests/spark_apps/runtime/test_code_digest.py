@@ -11,7 +11,7 @@ import pytest
 
 from spark_apps.apps.pos import POS
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner
-from spark_apps.runtime.code_digest import changed_code, code_digest, told_change
+from spark_apps.runtime.code_digest import change_notice, changed_code, code_digest
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 
@@ -40,7 +40,7 @@ def test_a_change_of_any_file_of_its_package_is_told_until_the_app_starts_with_i
     assert changed_code([own, POS], settings) == []
     (tmp_path / "code" / "shop_views" / "logic.py").write_text("FACTOR = 2\n")
     assert changed_code([own, POS], settings) == ["shop_views"]
-    assert "shop_views" in told_change("shop_views")
+    assert "shop_views" in change_notice("shop_views")
     CheckpointOwner(own.name, 1, code=code_digest(own)).write(folder)
     assert changed_code([own], settings) == []
 

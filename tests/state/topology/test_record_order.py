@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.topology import Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, tumbling
-from state.topology.order import UPSTREAM, by_upstream, in_order, reading_order, with_upstream
 from state.topology.plan import SubTopology
+from state.topology.record_order import UPSTREAM, by_upstream, in_order, reading_order, with_upstream
 from state.topology.records import Record
 
 MS = timedelta(milliseconds=1)

@@ -24,7 +24,7 @@ from state.topology import (
     until_limit,
     until_window_closes,
 )
-from state.topology.careful import CarefulTask
+from state.topology.careful_task import CarefulTask
 from state.topology.operators.process import ProcessorContext
 from state.topology.timers import TimeKind
 
@@ -200,7 +200,7 @@ def test_a_dead_letter_names_the_operator_and_the_line_and_nothing_of_the_record
     driver.pipe("in", "k", "4111-1111")
     (letter,) = driver.dead_letters
     assert (letter.error_class, letter.operator, letter.record.value) == ("ValueError", "parsed", b"4111-1111")
-    assert letter.reason.startswith("ValueError at topology/test_careful.py:")
+    assert letter.reason.startswith("ValueError at topology/test_careful_task.py:")
     assert letter.reason.endswith(" in <lambda>")
 
 
