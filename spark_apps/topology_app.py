@@ -23,7 +23,7 @@ from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 from state.topology.schemas import bind_schemas
 from state.topology.slots import NO_SLOTS, Slots, assigned, slot_of
-from state.topology.topics import check_topics
+from state.topology.topic_checks import check_topics
 from state.topology.windows import WindowedSerde
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]

@@ -19,7 +19,7 @@ from state.topology.node import Graph, TopologyStore, check_options
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
 from state.topology.store import Store, StoreKind, milliseconds, options_of
-from state.topology.topics import changelogs_of, check_topics
+from state.topology.topic_checks import changelogs_of, check_topics
 
 K = TypeVar("K")
 V = TypeVar("V")
