@@ -155,14 +155,16 @@ def _await_health(instance: Instance, client: SupervisorRpc, without: Iterable[s
             break
         time.sleep(_POLL_S)
     limit = _limit(instance)
-    return {process.name: _told(process, instance.layout, limit if process.name in waits else None) for process in ill}
+    return {
+        process.name: _why_ill(process, instance.layout, limit if process.name in waits else None) for process in ill
+    }
 
 
 def _seen(instance: Instance) -> Overview:
     return collect_status(instance.settings)
 
 
-def _told(process: Process, layout: RunLayout, limit: str | None) -> str:
+def _why_ill(process: Process, layout: RunLayout, limit: str | None) -> str:
     """Why a process doesn't work. `limit` is the time that it had; None if it has given up."""
     late = "" if limit is None else f" after {limit}"
     return f"{process.detail}{late} (its log: {layout.log(process.name)})"

@@ -82,8 +82,8 @@ class LocalCopies:
 
         def entries(_: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
             excused = self._excused(partition, checkpoint.offset, hashes)
-            told = {key: entry for key, entry in hashes.items() if key not in excused}
-            return own_end, told, lambda key: key not in excused
+            compared = {key: entry for key, entry in hashes.items() if key not in excused}
+            return own_end, compared, lambda key: key not in excused
 
         return Copy(holder, own_end, len(hashes), moved(0, added=sum(hashes.values()), removed=0), entries)
 

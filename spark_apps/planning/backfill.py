@@ -73,19 +73,19 @@ def as_backfill(plan: Plan, since: str, inputs: Iterable[Input], *, accept_diffe
         if accept_differences
         else "rows that differ from the live ones stop the hand-over, unless `accept_differences` is set"
     )
-    told = (f"starts empty and reads the input again from {where}", *map(str, inputs), accepted)
+    lines = (f"starts empty and reads the input again from {where}", *map(str, inputs), accepted)
     return Plan(
-        tuple(_recomputed(change, since, told, made, accept_differences=accept_differences) for change in plan.changes)
+        tuple(_recomputed(change, since, lines, made, accept_differences=accept_differences) for change in plan.changes)
     )
 
 
 def _recomputed(
-    change: Change, since: str, told: Sequence[str], made: Sequence[str], *, accept_differences: bool
+    change: Change, since: str, lines: Sequence[str], made: Sequence[str], *, accept_differences: bool
 ) -> Change:
     if change.verdict is not Verdict.MIGRATE:
         return change
     kept = tuple(detail for detail in change.details if detail != NOTHING_CHANGES)
-    details = (*told, *kept) if change.store == made[0] else (told[0], *kept)
+    details = (*lines, *kept) if change.store == made[0] else (lines[0], *kept)
     conf = {**change.conf, "since": since, "accept_differences": accept_differences} if change.conf else {}
     # Its time depends on the input and not on the rows.
     return replace(change, details=details, conf=conf, minutes=None)

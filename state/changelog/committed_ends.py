@@ -22,7 +22,7 @@ from state.kafka.connection import Kafka
 
 PATIENCE_S = 150.0
 """Longer than brokers let a task's transaction stay open by default, and they look every 10 s."""
-_TOLD_AFTER_S = 1.0
+_WARN_AFTER_S = 1.0
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
 
@@ -41,7 +41,7 @@ def committed_ends(kafka: Kafka, partitions: Iterable[TopicAndPartition]) -> dic
     """
     wanted = dict.fromkeys(partitions, END)
     written = offsets_of(kafka, wanted, isolation="read_uncommitted")
-    began_s, pause_s, told = time.monotonic(), _FIRST_PAUSE_S, False
+    began_s, pause_s, has_warned = time.monotonic(), _FIRST_PAUSE_S, False
     while True:
         stable = offsets_of(kafka, wanted)
         hidden = [where for where, end in stable.items() if end < written[where]]
@@ -55,8 +55,8 @@ def committed_ends(kafka: Kafka, partitions: Iterable[TopicAndPartition]) -> dic
                 "committed behind it: end its process (a clean-up?), or wait until the broker gives it up"
             )
             raise OpenTransactionError(msg)
-        if waited_s > _TOLD_AFTER_S and not told:
-            told = True
+        if waited_s > _WARN_AFTER_S and not has_warned:
+            has_warned = True
             _log.warning("open_transaction_awaited", topic=topic, partition=partition, since_offset=stable[first])
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
