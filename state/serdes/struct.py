@@ -23,6 +23,12 @@ _WRITTEN_IN_MANY_WAYS = (
     inspect.FloatType, inspect.DecimalType, inspect.DictType, inspect.TypedDictType, *_SETS, *_OPEN,
 )  # fmt: skip
 """Kinds whose equal values may have different bytes."""
+_NO_NAMES = (
+    inspect.BoolType, inspect.NoneType, inspect.DecimalType, inspect.ByteArrayType, inspect.MemoryViewType, *_SETS,
+    inspect.ListType, inspect.TupleType, inspect.VarTupleType, inspect.NamedTupleType, inspect.StructType,
+    inspect.DataclassType, inspect.TypedDictType, inspect.DictType,
+)  # fmt: skip
+"""Kinds that can't be keys of a JSON object."""
 _MOST_ZEROS = 20
 
 
@@ -137,8 +143,8 @@ class _Form:
         for part in self.parts:
             if isinstance(part, inspect.CustomType) and part.cls is not object and not _is_model(part.cls):
                 raise _no_form(type_, f"{part.cls!r} is unknown to it")
-            if isinstance(part, inspect.DictType) and isinstance(part.key_type, inspect.DecimalType):
-                raise _no_form(type_, "keys of a dict can't be decimals")
+            if isinstance(part, inspect.DictType):
+                _check_names(type_, part.key_type)
         self.encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_written_model).encode
         self.is_plain = plain_check(described)
         self.likeness = Likeness(subclasses=not any(isinstance(part, _OPEN) for part in self.parts))
@@ -195,6 +201,19 @@ def _parts(described: inspect.Type) -> list[Any]:
     return list(seen.values())
 
 
+def _check_names(type_: Any, key: Any) -> None:
+    """Refuses a type whose dicts have keys that JSON has no names of fields for."""
+    if isinstance(key, inspect.Metadata):
+        _check_names(type_, key.type)
+    elif isinstance(key, inspect.UnionType):
+        for part in key.types:
+            if not isinstance(part, inspect.NoneType):
+                _check_names(type_, part)
+    elif isinstance(key, _NO_NAMES):
+        kind = type(key).__name__.removesuffix("Type").lower()
+        raise _no_form(type_, f"keys of a dict can't be of kind {kind}: make text of them")
+
+
 def _is_model(type_: Any) -> bool:
     """Whether a type is a model of pydantic, which may not be installed."""
     return isinstance(type_, type) and hasattr(type_, "model_validate_json") and hasattr(type_, "model_dump_json")
@@ -207,7 +226,8 @@ def _model_json(model: Any) -> bytes:
 
 def _written_model(part: Any) -> msgspec.Raw:
     if not _is_model(type(part)):
-        raise NotImplementedError
+        msg = f"JSON has no form for a {type(part).__name__}: convert it"
+        raise TypeError(msg)
     return msgspec.Raw(_model_json(part))
 
 

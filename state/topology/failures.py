@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import io
 import sysconfig
 import traceback
@@ -37,20 +39,56 @@ def is_of_record(error: BaseException) -> bool:
     It is not if memory, disk, network or a store failed, also where the function raised another error from that one:
     the next attempt may succeed, and the next record may fail as well.
     """
-    if not isinstance(error, Exception) or (isinstance(error, OSError) and not _is_of_value(error)):
+    if not isinstance(error, Exception):
         return False
-    each: BaseException | None = error
-    while each is not None:
-        if isinstance(each, MemoryError) or (isinstance(each, StateError) and not isinstance(each, _OF_RECORD)):
-            return False
-        each = each.__cause__
-    return True
+    return not any(_is_of_surroundings(each) for each in _with_causes(error))
+
+
+def _is_of_surroundings(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return not _is_of_value(error)
+    return isinstance(error, MemoryError) or (isinstance(error, StateError) and not isinstance(error, _OF_RECORD))
+
+
+def _raised_in(error: BaseException) -> str | None:
+    """The file of the frame that an error was raised in."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1].f_code.co_filename if frames else None
+
+
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """An error and all that it was raised from, or is a group of. One may be raised from itself."""
+    found: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in found:
+            continue
+        found[id(each)] = each
+        waiting += [each.__cause__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
+    return list(found.values())
+
+
+def note(error: BaseException, text: str) -> None:
+    """Adds a note to an error of any class; `add_note` fails for a frozen data class."""
+    notes = vars(error).get("__notes__")
+    if isinstance(notes, list):
+        notes.append(text)
+    else:
+        vars(error)["__notes__"] = [text]
+
+
+def forget(error: BaseException) -> None:
+    """Drops what an error that was dealt with keeps of its record: a function may raise the same object each time."""
+    vars(error).pop("__notes__", None)
+    error.with_traceback(None)
 
 
 def _is_of_value(error: OSError) -> bool:
     """Whether the system refused a value. Errors of other libraries have numbers of their own, or none: networks'."""
     is_systems = type(error).__module__ == "builtins" and error.errno in _OF_VALUES
-    return is_systems or isinstance(error, io.UnsupportedOperation)
+    is_codecs = isinstance(error, gzip.BadGzipFile) or (error.errno is None and _raised_in(error) == bz2.__file__)
+    return is_systems or is_codecs or isinstance(error, io.UnsupportedOperation)
 
 
 def reason_of(error: BaseException) -> str:

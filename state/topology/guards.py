@@ -15,7 +15,7 @@ from state.serdes.round_trip import round_trip
 from state.serdes.serde import Serde
 from state.stores.record_context import RecordContext
 from state.topology.change import Change
-from state.topology.failures import OnError, is_of_record, reason_of
+from state.topology.failures import OnError, forget, is_of_record, note, reason_of
 from state.topology.records import DeadLetter, Record
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ class CarefulGuards(Guards):
 
     def _blame(self, error: Exception, operator: str, on_error: OnError) -> None:
         if self.of(error) is None and error is not self._passed:
-            error.add_note(f"in operator {operator}")
+            note(error, f"in operator {operator}")
             policy = OnError.DEAD_LETTER if isinstance(error, RejectedRecordError) else on_error
             self.failure = Failure(error, operator, OnError.FAIL if self._in_timer else policy)
 
@@ -243,4 +243,6 @@ class _GuardedSerde(Generic[T]):
 def letter_of(record: Sequence[Any], failure: Failure) -> DeadLetter:
     """The dead letter of a record that an operator failed on."""
     error = failure.error
-    return DeadLetter(Record(*record), reason_of(error), type(error).__name__, failure.operator)
+    letter = DeadLetter(Record(*record), reason_of(error), type(error).__name__, failure.operator)
+    forget(error)
+    return letter

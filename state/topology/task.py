@@ -20,7 +20,7 @@ from state.stores.bytes_store import NO_METADATA
 from state.stores.suppliers import StoreSupplier
 from state.topology.dropped_records import DroppedRecords
 from state.topology.event_time import LATEST_MS, epoch_ms, out_of_range
-from state.topology.failures import OnError
+from state.topology.failures import OnError, note
 from state.topology.functions import Push
 from state.topology.guards import UNGUARDED, Failure, Guards, letter_of
 from state.topology.operators.source import Source
@@ -169,7 +169,7 @@ class Task:
                 try:
                     push(key, value, timestamp_ms)
                 except Exception as error:
-                    error.add_note(_place_of(record))
+                    note(error, _place_of(record))
                     raise
                 if timestamp_ms > now_ms:
                     now_ms = time.now_ms = timestamp_ms
@@ -189,8 +189,8 @@ class Task:
         policy = OnError.DEAD_LETTER if refused else source.on_error or self._on_error
         failure = Failure(error, source.name, policy)
         if not failure.condemns:
-            error.add_note(f"in operator {source.name}")
-            error.add_note(_place_of(record))
+            note(error, f"in operator {source.name}")
+            note(error, _place_of(record))
             raise error
         self._dead_letters.append(letter_of(record, failure))
 

@@ -10,6 +10,7 @@ from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore
 from state.stores.record_context import Header, RecordContext
 from state.topology.event_time import epoch_ms
+from state.topology.failures import note
 from state.topology.function_checks import check_function, check_kind, check_methods
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
@@ -222,7 +223,7 @@ class Process(GraphNode):
             check_methods(self.name, processor)
             processor.init(context)
         except Exception as error:
-            error.add_note(f"in operator {self.name}, before the first record")
+            note(error, f"in operator {self.name}, before the first record")
             raise
         push: Push = wiring.guarded(self, processor.process)
         if isinstance(context, FixedKeyContext):

@@ -7,6 +7,7 @@ import enum
 from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -247,9 +248,15 @@ def test_a_data_class_is_checked_by_its_fields() -> None:
     assert not StructSerde(Measured).is_plain(Measured(1.0))  # type: ignore[arg-type]
 
 
-def test_a_dict_of_decimals_is_refused_where_it_is_described() -> None:
-    with pytest.raises(ConfigurationError, match="keys of a dict can't be decimals"):
-        serde_of(dict[Decimal, int])
+@pytest.mark.parametrize("keys", [Decimal, bool, tuple[int, str], tuple, frozenset[int], Measured, int | bool, None])
+def test_a_dict_whose_keys_json_has_no_form_for_is_refused_where_it_is_described(keys: Any) -> None:
+    with pytest.raises(ConfigurationError, match="keys of a dict can't be of kind"):
+        serde_of(list[dict[keys, int]])
+
+
+def test_a_value_of_a_class_that_json_has_no_form_for_is_named() -> None:
+    with pytest.raises(SerializationError, match="JSON has no form for a Fraction: convert it"):
+        serde_of(dict).serialize({"share": Fraction(1, 2)})
 
 
 def test_names_of_fields_are_never_code() -> None:

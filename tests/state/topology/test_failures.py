@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from state.errors import StorageError
+from state.topology import Store, StreamsBuilder, TopologyTestDriver
 from state.topology.failures import is_of_record
 
 
@@ -65,3 +71,85 @@ def test_another_error_from_that_one_is_not_either() -> None:
             raise ValueError("no row") from error
 
     assert not is_of_record(error_of(wrapped))
+
+
+def driver_of(describe: Callable[[StreamsBuilder], object]) -> TopologyTestDriver:
+    streams = StreamsBuilder("app")
+    describe(streams)
+    return TopologyTestDriver(streams.build())
+
+
+def refused() -> None:
+    """What a client does whose server is away."""
+    try:
+        raise ConnectionRefusedError
+    except OSError as error:
+        raise ValueError from error
+
+
+def test_an_outage_stays_one_whatever_is_raised_from_it() -> None:
+    def all_at_once() -> None:
+        raise ExceptionGroup("both", [ValueError(), TimeoutError()])
+
+    for function in (refused, all_at_once):
+        driver = driver_of(
+            lambda streams, call=function: streams.stream("in", int).peek(lambda _key, _value: call()).to("out")
+        )  # type: ignore[misc]
+        with pytest.raises((ValueError, ExceptionGroup)):
+            driver.pipe("in", "k", 1)
+        assert driver.dead_letters == []
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    code: int
+
+
+class UntellableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    def add_note(self, _: str) -> None:
+        raise TypeError
+
+
+ALWAYS_THE_SAME = ValueError("the same object")
+
+
+def raised(error: Exception, cause: Exception | None = None) -> None:
+    raise error from cause
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: raised(FrozenError(1)),
+        lambda: raised(UntellableError()),
+        lambda: raised(ALWAYS_THE_SAME),
+        lambda: raised(ALWAYS_THE_SAME, ALWAYS_THE_SAME),
+        lambda: datetime.fromtimestamp(1.7e18),  # noqa: DTZ006 (nanoseconds: an OSError)
+        lambda: gzip.decompress(b"not compressed"),
+        lambda: bz2.decompress(b"not compressed"),
+        lambda: ZoneInfo("America"),
+        lambda: ZoneInfo("x" * 300),
+    ],
+)
+@pytest.mark.parametrize("operator", ["check", "map", "add"])
+def test_an_error_of_any_class_is_the_records(function: Callable[[], Any], operator: str) -> None:
+    def at(place: str, value: int) -> int:
+        if place == operator and value < 0:
+            function()
+        return value
+
+    def describe(streams: StreamsBuilder) -> None:
+        numbers = streams.stream("in", int, check=lambda _key, value, _time: at("check", value or 0))
+        mapped = numbers.map_values(lambda value: at("map", value), values=int)
+        mapped.group_by_key().aggregate(lambda: 0, lambda total, value: total + at("add", value), store=Store("n", int))
+
+    driver = driver_of(describe)
+    for value in (1, -1, 2, -2, 3):
+        driver.append("in", "k", value)
+    driver.run()
+    assert [letter.record.offset for letter in driver.dead_letters] == [1, 3]
+    assert driver.rows("n") == [("k", 6)]
+    assert (ALWAYS_THE_SAME.__traceback__, getattr(ALWAYS_THE_SAME, "__notes__", None)) == (None, None)
