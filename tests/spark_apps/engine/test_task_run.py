@@ -12,7 +12,7 @@ import pytest
 
 from spark_apps.engine import task_run
 from spark_apps.engine.local_store import LocalStore
-from spark_apps.engine.markers import Marker, Passed
+from spark_apps.engine.markers import Marker, Passed, SourceSpans
 from spark_apps.engine.rows import passed
 from spark_apps.engine.task_run import Forwarded, TaskRun
 from spark_apps.engine.transaction import Transaction
@@ -25,6 +25,7 @@ from state.changelog.reader import TopicFacts
 from state.errors import RecordFailedError, StoreCorruptedError
 from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
+from state.topology.failures import OnError
 from state.topology.layout import Layout
 from tests.spark_apps.engine import topologies
 
@@ -91,10 +92,11 @@ class Committed(Transaction):
     """The transaction of a batch that the task had committed."""
 
     forwarded: Mapping[str, Passed] = MappingProxyType({})
+    left_out: SourceSpans = MappingProxyType({})
 
     def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
         self._plan, self._slot, self._batch_id = plan, slot, batch_id
-        self.committed = Marker(batch_id, source, self.forwarded, b"{}")
+        self.committed = Marker(batch_id, source, self.forwarded, b"{}", self.left_out)
 
 
 def replayed(
@@ -128,6 +130,46 @@ def test_a_committed_task_passes_the_same_records_on_again_or_none(
     for others in ([1, 3, 7], [3, 1, 5], [1, 3, 15]):
         with pytest.raises(UnrepeatableBatchError, match="and other ones now"):
             replayed(own, monkeypatch, "shuffled-numbers", others)
+
+
+class First(Transaction):
+    """The transaction of a batch's first attempt: it keeps the marker, and takes no record later than 5000."""
+
+    is_replay = False
+    marker: Marker
+
+    def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
+        self._batch_id, self._source, self.committed = batch_id, source, None
+
+    def latest_ms(self, topic: str) -> int:
+        return 5000
+
+    def write(self, topic: str, outputs: Iterable[Any]) -> None:
+        list(outputs)
+
+    def commit(self, progress: bytes, forwarded: Any = None, left_out: Any = None) -> None:
+        First.marker = Marker(self._batch_id, self._source, forwarded, progress, left_out)
+
+
+def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [sending] = (sub for sub in run.layout.topology.sub_topologies if not sub.stores)
+    own, [topic] = replace(run, sub=sending), run.layout.shuffles
+    vars(run.work.app).update(on_error=OnError.DEAD_LETTER)
+    vars(run.work.app.writer).update(dead_letters=None)
+    vars(run.work).update(writes_outputs=True)
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {})
+    monkeypatch.setattr(task_run, "Transaction", First)
+    records = [("shuffled-numbers", 0, number, 1000 * number, b"k", b"%d" % number, ()) for number in (1, 3, 7, 9)]
+    _, first = own([records])
+    marker = Marker.decode(First.marker.encode())
+    assert marker.left_out == {"shuffled-numbers": {0: [(7, 8), (9, 10)]}}
+    monkeypatch.setattr(Committed, "forwarded", marker.forwarded)
+    monkeypatch.setattr(Committed, "left_out", marker.left_out)
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    _, again = own([records])  # the clock has gone on, and takes them now
+    assert [batch.num_rows for batch in again[topic]] == [batch.num_rows for batch in first[topic]] == [2]
 
 
 def with_a_damaged_row(folder: Path) -> None:
