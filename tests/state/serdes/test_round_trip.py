@@ -116,6 +116,7 @@ Coded = Annotated[str, msgspec.Meta(pattern="^[A-Z]+$", max_length=3)]
         (Coded, "ABC", None),
         (Literal["a", "b"], "c", "read back"),
         (Literal[1], True, "read back"),
+        (Literal["a", "b"], ["a"], "read back"),
         (int | Decimal, Decimal(1), "a Decimal would come back as an int"),
         (str, "\ud800", "surrogates"),
         (list[str], ["\ud800"], "surrogates"),
@@ -129,6 +130,7 @@ def test_a_value_that_reads_otherwise_is_refused(type_: Any, value: Any, why: st
     if why is None:
         assert serde.deserialize(serde.serialize(value)) == value
         return
+    assert not round_trip(serde).is_plain(value)
     with pytest.raises(SerializationError, match=why):
         serde.serialize(value)
     with pytest.raises(SerializationError, match=why):
