@@ -84,12 +84,14 @@ def bring_up(
         made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
         apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
-        robbed = {program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app}
+        without_topics = {
+            program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app
+        }
         report("starting nodes and apps")
         for program in (*map(node_program, settings.node_names), METRICS, *apps):
-            if program not in robbed:
+            if program not in without_topics:
                 client.start(program)
-        troubles = robbed | _airflow_started(client, database, settings.airflow_url, report)
+        troubles = without_topics | _airflow_started(client, database, settings.airflow_url, report)
     report("waiting until every app and node works")
     troubles |= _await_health(instance, client, without=troubles)
     if not troubles.keys() & {*AIRFLOW_PROGRAMS}:

@@ -116,3 +116,20 @@ def test_windows_emitted_on_close_are_emitted_once() -> None:
     driver.pipe("in", "b", 1, 13)
     driver.pipe("in", "c", 1, 25)
     assert [(record.key.key, record.value) for record in driver.read("out")] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("joined_before", [False, True])
+@pytest.mark.parametrize("step", CrashStep)
+def test_a_suppression_keeps_what_a_cache_lets_go_when_the_batch_ends(step: CrashStep, joined_before: bool) -> None:
+    streams = StreamsBuilder("app")
+    events = streams.stream("in", int)
+    table = streams.table("t", int, store=Store("t", int, caching=True))
+    if joined_before:
+        events.left_join(table, lambda left, right: [left, right], values=list).to("joined")
+    table.suppress(until_limit(7 * MS)).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("t", "a", 1, 0)
+    driver.crash_at(step)  # the next task has what was saved
+    driver.pipe("t", "b", 2, 20)
+    driver.pipe("t", "c", 3, 40)
+    assert [(record.key, record.value) for record in driver.read("out")] == [("a", 1), ("b", 2)]
