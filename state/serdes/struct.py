@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
@@ -20,7 +21,8 @@ T = TypeVar("T")
 _SETS = (inspect.SetType, inspect.FrozenSetType)
 _OPEN = (inspect.AnyType, inspect.CustomType, inspect.RawType)
 _WRITTEN_IN_MANY_WAYS = (
-    inspect.FloatType, inspect.DecimalType, inspect.DictType, inspect.TypedDictType, *_SETS, *_OPEN,
+    inspect.FloatType, inspect.DecimalType, inspect.DateTimeType, inspect.DictType, inspect.TypedDictType,
+    *_SETS, *_OPEN,
 )  # fmt: skip
 """Kinds whose equal values may have different bytes."""
 _NO_NAMES = (
@@ -97,7 +99,7 @@ class StructSerde(Generic[T]):
 
 
 class KeySerde(StructSerde[T]):
-    """Keys of one type. Equal keys have equal bytes: `1.0` and `1.00`, `0.0` and `-0.0`, a dict in another order.
+    """Keys of one type. Equal keys have equal bytes: `1.0` and `1.00`, `0.0` and `-0.0`, a time in two zones, sets.
 
     A key of another form, which somebody else wrote, is read as the equal key of this form.
     """
@@ -128,7 +130,7 @@ class _Form:
         if _is_model(type_):
             self.encode: Callable[[Any], bytes] = _model_json
             self.decode: Callable[[bytes], Any] = type_.model_validate_json
-            self.parts: list[Any] = []
+            self.parts: list[Any] = [inspect.CustomType(type_)]
             self.holds_sets = True  # it doesn't tell
             self.is_plain: Check = _never
             self.likeness = Likeness()
@@ -231,27 +233,36 @@ def _written_model(part: Any) -> msgspec.Raw:
     return msgspec.Raw(_model_json(part))
 
 
+def _fields_of_model(part: Any) -> Any:
+    """The fields as Python's values: in a model's own JSON a decimal is text, with the zeros at its end."""
+    if not _is_model(type(part)):
+        return _written_model(part)
+    return part.model_dump(by_alias=True, round_trip=True)
+
+
 def _read_model(type_: Any, content: Any) -> Any:
     return type_.model_validate_json(msgspec.json.encode(content)) if _is_model(type_) else content
 
 
 def _canonical_key(key: Any) -> bytes:
     content = msgspec.to_builtins(
-        key, builtin_types=(Decimal,), str_keys=True, order="deterministic", enc_hook=_written_model
+        key, builtin_types=(Decimal, dt.datetime), str_keys=True, order="deterministic", enc_hook=_fields_of_model
     )
-    return _encode_key(_canonical_numbers(content))
+    return _encode_key(_canonical_parts(content))
 
 
 _encode_key = msgspec.json.Encoder(decimal_format="number").encode
 
 
-def _canonical_numbers(part: Any) -> Any:
+def _canonical_parts(part: Any) -> Any:
     if isinstance(part, dict):
-        return {name: _canonical_numbers(inner) for name, inner in part.items()}
+        return {name: _canonical_parts(inner) for name, inner in part.items()}
     if isinstance(part, list | tuple):
-        return [_canonical_numbers(inner) for inner in part]
+        return [_canonical_parts(inner) for inner in part]
     if isinstance(part, float):
         return part + 0.0  # -0.0 becomes 0.0
+    if isinstance(part, dt.datetime) and part.tzinfo is not None:
+        return part.astimezone(dt.UTC)
     return _canonical_decimal(part) if isinstance(part, Decimal) and part.is_finite() else part
 
 

@@ -10,8 +10,9 @@ import sysconfig
 import traceback
 from enum import StrEnum
 from pathlib import Path
+from typing import NoReturn
 
-from state.errors import InvalidArgumentError, RejectedRecordError, SerializationError, StateError
+from state.errors import ConfigurationError, InvalidArgumentError, RejectedRecordError, SerializationError, StateError
 
 _OF_RECORD = (SerializationError, InvalidArgumentError, RejectedRecordError)
 """The library's errors that are about one record. All others are about stores, brokers or the description."""
@@ -31,6 +32,11 @@ class OnError(StrEnum):
     """It is left out, and goes to the dead letters."""
     FAIL = "fail"
     """It fails the batch, and so stops the app."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        msg = f"on_error can't be {value!r:.60}: use {' or '.join(repr(policy.value) for policy in cls)}"
+        raise ConfigurationError(msg)
 
 
 def is_of_record(error: BaseException) -> bool:

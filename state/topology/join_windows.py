@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
-from state.errors import InvalidWindowError
+from state.errors import ConfigurationError, InvalidWindowError
 from state.topology.store import milliseconds
 
 _BEFORE, _AFTER, _GRACE = ("a join window's before", "a join window's after", "a join window's grace")
@@ -23,6 +23,7 @@ class JoinWindows:
         interval: an interval join: a record looks back only, and one without a partner goes out at once.
 
     Raises:
+        ConfigurationError: a time is no whole number.
         InvalidWindowError: the window is empty, or the grace is negative or, for intervals, too short.
     """
 
@@ -32,6 +33,10 @@ class JoinWindows:
     interval: bool = False
 
     def __post_init__(self) -> None:
+        times: tuple[object, ...] = (self.before_ms, self.after_ms, self.grace_ms)
+        if not all(isinstance(time, int) for time in times):
+            msg = f"a join window has whole milliseconds, not {times}: use JoinWindows.of(...) or between(...)"
+            raise ConfigurationError(msg)
         if self.before_ms + self.after_ms < 0 or self.grace_ms < 0:
             raise InvalidWindowError("a join window must not end before it begins, and its grace can't be negative")
         if self.interval and (self.before_ms < 0 or self.after_ms < 0):

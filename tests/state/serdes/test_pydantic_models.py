@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from state.errors import ConfigurationError, SerializationError
-from state.serdes.struct import StructSerde, serde_of
+from state.serdes.struct import StructSerde, key_serde, serde_of
 from state.topology import Store, StreamsBuilder, TopologyTestDriver
 
 
@@ -102,3 +102,25 @@ def test_rows_may_be_models(cut: int) -> None:
             driver.run()
     driver.run()
     assert driver.rows("rows") == [("k", Line(item="012", price=Decimal("0.30")))]
+
+
+def test_models_that_are_equal_are_one_key() -> None:
+    class Place(pydantic.BaseModel, frozen=True):
+        name: str
+        share: Decimal
+        tags: frozenset[str] = frozenset()
+
+    streams = StreamsBuilder("app")
+    shares = streams.stream("in", str).select_key(lambda _, share: Place(name="a", share=Decimal(share)), keys=Place)
+    shares.group_by_key().count(store="n")
+    driver = TopologyTestDriver(streams.build())
+    for share in ("1.0", "1.00", "2"):
+        driver.pipe("in", "k", share)
+    assert sorted(driver.rows("n"), key=lambda row: row[0].share) == [
+        (Place(name="a", share=Decimal(1)), 2),
+        (Place(name="a", share=Decimal(2)), 1),
+    ]
+    serde = key_serde(serde_of(Place))
+    one, other = (Place(name="a", share=Decimal(0), tags=frozenset(tags)) for tags in ("abc", "cba"))
+    assert serde.serialize(one) == serde.serialize(other)
+    assert serde.deserialize(serde.serialize(one)) == one

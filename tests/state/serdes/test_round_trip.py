@@ -200,6 +200,9 @@ def test_a_document_that_is_nested_too_deeply_is_refused(serde: Any) -> None:
             serde.serialize(value)
 
 
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
 def test_whole_numbers_have_any_size() -> None:
     wei = {"wei": 123456789012345678901}
     for serde in (JsonSerde(), serde_of(dict), serde_of(Any), serde_of(dict[str, int])):
@@ -218,6 +221,7 @@ def test_whole_numbers_have_any_size() -> None:
         (tuple[str, Decimal], ("a", Decimal("1.50")), ("a", Decimal("1.5")), b'["a",1.5]'),
         (dict[str, float], {"a": 1.0, "b": -0.0}, {"b": 0.0, "a": 1.0}, b'{"a":1.0,"b":0.0}'),
         (frozenset[str], frozenset("abcdef"), frozenset("fedcba"), b'["a","b","c","d","e","f"]'),
+        (dt.datetime, NOON.astimezone(dt.timezone(dt.timedelta(hours=2))), NOON, b'"2026-01-01T12:00:00Z"'),
     ],
     ids=lambda value: ascii(value)[:40] if type(value) is not int else "int",
 )

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from state.errors import StorageError
+from state.errors import ConfigurationError, StorageError
 from state.topology import Store, StreamsBuilder, TopologyTestDriver
 from state.topology.failures import is_of_record
 
@@ -87,17 +87,17 @@ def refused() -> None:
         raise ValueError from error
 
 
-def test_an_outage_stays_one_whatever_is_raised_from_it() -> None:
-    def all_at_once() -> None:
-        raise ExceptionGroup("both", [ValueError(), TimeoutError()])
+def several() -> None:
+    """What a group of tasks does, one of which reaches no server."""
+    raise ExceptionGroup("both", [ValueError(), TimeoutError()])
 
-    for function in (refused, all_at_once):
-        driver = driver_of(
-            lambda streams, call=function: streams.stream("in", int).peek(lambda _key, _value: call()).to("out")
-        )  # type: ignore[misc]
-        with pytest.raises((ValueError, ExceptionGroup)):
-            driver.pipe("in", "k", 1)
-        assert driver.dead_letters == []
+
+@pytest.mark.parametrize("function", [refused, several])
+def test_an_outage_stays_one_whatever_is_raised_from_it(function: Callable[[], None]) -> None:
+    driver = driver_of(lambda streams: streams.stream("in", int).peek(lambda _key, _value: function()).to("out"))
+    with pytest.raises((ValueError, ExceptionGroup)):
+        driver.pipe("in", "k", 1)
+    assert driver.dead_letters == []
 
 
 @dataclass(frozen=True)
@@ -153,3 +153,11 @@ def test_an_error_of_any_class_is_the_records(function: Callable[[], Any], opera
     assert [letter.record.offset for letter in driver.dead_letters] == [1, 3]
     assert driver.rows("n") == [("k", 6)]
     assert (ALWAYS_THE_SAME.__traceback__, getattr(ALWAYS_THE_SAME, "__notes__", None)) == (None, None)
+
+
+def test_a_policy_that_is_none_is_refused_with_those_that_there_are() -> None:
+    with (
+        pytest.raises(ConfigurationError, match="on_error can't be 'skip': use 'dead_letter' or 'fail'"),
+        StreamsBuilder("app").on_error("skip"),
+    ):
+        pass
