@@ -39,11 +39,6 @@ WATERMARK = Metric(
     "spark_app_watermark_timestamp_seconds", Kind.GAUGE,
     "Newest timestamp that the app has read since the process started.", _BY_APP, "record-lateness",
 )  # fmt: skip
-STATE_ROWS = Metric(
-    "spark_app_state_rows", Kind.GAUGE,
-    "Estimated rows in the stores of the tasks that have run since the process started.", _BY_APP,
-    "estimate-num-keys",
-)  # fmt: skip
 RESTORE_LEFT = Metric(
     "spark_app_restore_remaining_records", Kind.GAUGE, "Changelog offsets that its tasks still have to restore.",
     _BY_APP, "restore-remaining-records-total",

@@ -71,7 +71,6 @@ def _of_apps(view: Overview) -> Iterator[Family]:
     yield one(names.DEAD_LETTERS, lambda beat: beat.dead_letters_total)
     yield one(names.DROPPED, lambda beat: beat.dropped_total)
     yield one(names.WATERMARK, lambda beat: _seconds(beat.watermark_ms))
-    yield one(names.STATE_ROWS, lambda beat: beat.state_rows)
     yield one(names.RESTORE_LEFT, lambda beat: beat.restore_remaining)
     phases = [((name, phase), ms / 1000) for name, beat in beats for phase, ms in beat.phases_ms_total.items()]
     yield _family(names.PHASE_SECONDS, phases)

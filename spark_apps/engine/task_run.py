@@ -128,12 +128,10 @@ class TaskRun:
         forwarded = self._rows_of(collected)
         transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
-        slot = app.slot(self.sub, self.partition)
         written = Written(
             dead_letters=len(batch.dead_letters),
             dropped=task.dropped.total,
             stream_time_ms=task.stream_time.now_ms,
-            state_rows={slot.name: stores.rows()},
         )
         return written, forwarded
 
@@ -334,10 +332,6 @@ class _LocalStores:
     def written(self, name: str, changes: int) -> Mapping[bytes, bytes | None]:
         """The metadata to write with a store's rows; see `LocalStore.written`."""
         return self._logged[name].written(changes) if name in self._logged else {}
-
-    def rows(self) -> int:
-        """The approximate number of rows in all stores."""
-        return sum(store.backend.approximate_num_entries() for store in self._logged.values())
 
     def close(self) -> None:
         """Closes all stores."""

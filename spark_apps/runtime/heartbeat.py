@@ -46,11 +46,11 @@ class Heartbeat:
     `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
     `input_rows_per_second` the rate of the last seconds.
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is the total.
-    `watermark_ms` is the newest timestamp that was seen. `state_rows` is about how many rows the stores have, of the
-    tasks that have run since the start. `starts` counts the starts of the app in this run directory. `migrations` are
-    the names of its stores' migrations that its code has registered; None if unknown. `dropped_total` records
-    came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and in total,
-    and the seconds that are left. `exit_code` is that of the process of an app that has FAILED; None if it is unknown.
+    `watermark_ms` is the newest timestamp that was seen. `starts` counts the starts of the app in this run directory.
+    `migrations` are the names of its stores' migrations that its code has registered; None if unknown. `dropped_total`
+    records came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and
+    in total, and the seconds that are left. `exit_code` is that of the process of an app that has FAILED; None if it is
+    unknown.
     """
 
     app: str
@@ -70,7 +70,6 @@ class Heartbeat:
     dead_letters_total: int = 0
     dropped_total: int = 0
     restoring: tuple[Mapping[str, Any], ...] = ()
-    state_rows: int | None = None
     watermark_ms: int | None = None
     batches_total: int = 0
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)

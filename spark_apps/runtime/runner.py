@@ -250,7 +250,6 @@ class Watch:
         beat = replace(
             beat,
             watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
-            state_rows=sum(written.state_rows.values()) if written.state_rows else None,
             dead_letters_total=dead_letters_before + written.dead_letters,
             dropped_total=dropped_before + written.dropped,
             restoring=restoring,

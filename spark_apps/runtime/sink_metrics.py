@@ -15,14 +15,12 @@ class Written(msgspec.Struct, frozen=True):
         replayed_tasks: how many tasks found their records committed by an earlier attempt.
         dropped: how many records were left out: they came too late, or had no key.
         stream_time_ms: the newest timestamp of all tasks, -1 before the first.
-        state_rows: by task, how many rows its stores have, as of its last batch.
     """
 
     dead_letters: int = 0
     replayed_tasks: int = 0
     dropped: int = 0
     stream_time_ms: int = -1
-    state_rows: dict[str, int] = {}
 
     def __add__(self, later: Written) -> Written:
         return Written(
@@ -30,7 +28,6 @@ class Written(msgspec.Struct, frozen=True):
             self.replayed_tasks + later.replayed_tasks,
             self.dropped + later.dropped,
             max(self.stream_time_ms, later.stream_time_ms),
-            {**self.state_rows, **later.state_rows},
         )
 
 

@@ -185,11 +185,6 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
         """All rows, the last key first."""
         return about(self.name, "keyvalues/{}/all", [("limit", page_rows), _REVERSE], page_of(Row, row_of), options)
 
-    @_asked
-    def approximate_num_entries(self, **options: Unpack[ReadOptions]) -> Query[int]:
-        """About how many rows there are in all partitions."""
-        return about(self.name, "keyvalues/{}/count", [], _count_of, options)
-
 
 class RemoteRankedStore(RemoteKeyValueStore[C_co]):
     """A key-value store whose rows are also ordered by a score in their values, the highest first.
@@ -344,7 +339,3 @@ class Stores:
 
 
 _REVERSE = ("reverse", "true")
-
-
-def _count_of(reply: Reply) -> int:
-    return int(reply.json()["approximate_num_entries"])

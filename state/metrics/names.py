@@ -127,9 +127,6 @@ ROCKSDB_PROPERTIES = {
     "rocksdb.live-sst-files-size": Metric(
         "state_rocksdb_live_sst_bytes", Kind.GAUGE, "Bytes of table files in use.", ("store",), "live-sst-files-size"
     ),
-    "rocksdb.estimate-num-keys": Metric(
-        "state_rocksdb_estimated_keys", Kind.GAUGE, "RocksDB's estimate of its keys.", ("store",), "estimate-num-keys"
-    ),
     "rocksdb.estimate-table-readers-mem": Metric(
         "state_rocksdb_table_readers_bytes", Kind.GAUGE, "Bytes of indexes and filters outside the cache.", ("store",),
         "estimate-table-readers-mem",

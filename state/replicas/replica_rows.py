@@ -184,13 +184,6 @@ class ReplicaRows:
                     yield before, rows
                     return
 
-    def approximate_num_entries(self) -> int:
-        """About how many rows there are; 0 while it is not open."""
-        try:
-            return 0 if self._store is None else self._store.approximate_num_entries()
-        except StoreClosedError:
-            return 0
-
     def property_int(self, name: str) -> int | None:
         """A property of the store's backend, None where it has none of that name or isn't open."""
         property_int = getattr(self._store, "property_int", None)

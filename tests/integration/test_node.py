@@ -326,6 +326,8 @@ def test_the_other_routes(shared_pair: Two) -> None:
     assert (store["topic"], store["partitions"], store["backend"]) == (SHARED_PAIR, 4, "rocksdb")
     assert sorted(store["active"] + store["standby"]) == [0, 1, 2, 3]
     assert "approximate_num_entries" not in store, "nobody counts the rows of a store that changes"
+    assert "estimated_keys" not in one.get("/metrics").text
+    assert one.status("/state/keyvalues/rewards/count") == 404
     assert len(one.get("/readyz?verbose").json()["replicas"]) == 4
     assert one.get("/healthcheck").json()["isHealthy"] is True
     assert one.status("/docs") == 200

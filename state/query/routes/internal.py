@@ -8,7 +8,7 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from state.errors import InvalidArgumentError, StoreRestoringError
-from state.query.reads import counts, many, pages, ranked, versions
+from state.query.reads import many, pages, ranked, versions
 from state.query.reads.gather import PartitionQuery
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.services import QueryServices
@@ -43,10 +43,6 @@ def internal_routes(services: QueryServices) -> APIRouter:
     @routes.get(versions.INTERNAL_PATH + "{store}")
     async def versions_of_key(store: str, request: Request) -> Response:
         return await answered(versions.VersionsQuery.parse(store, request.query_params, most), request, JSON)
-
-    @routes.get(counts.INTERNAL_PATH + "{store}")
-    async def count(store: str, request: Request) -> Response:
-        return await answered(counts.CountQuery(store), request, JSON)
 
     @routes.get(ranked.INTERNAL_PATH + "{store}/list")
     async def ranked_list(store: str, request: Request) -> Response:

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.reads.counts import CountQuery, saturating_sum
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import KeysQuery, parse_keys, rows_of_keys
 from state.query.reads.pages import KeyRange, Scan
@@ -29,13 +28,6 @@ from state.query.routes.parameters import (
 from state.query.routes.services import QueryServices
 
 
-class CountView(BaseModel):
-    """About how many rows a store has; `complete` is false if partitions are missing from it."""
-
-    approximate_num_entries: int
-    complete: bool
-
-
 def keyvalue_routes(services: QueryServices) -> APIRouter:
     """The routes. `Front` answers the first one, unless its path is percent-encoded in an unusual way."""
     routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
@@ -48,14 +40,6 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
         """The row of one key: `{"key": …, "value": …}`; of a versioned store its newest version, or that of a time."""
         del store, key_format, as_of  # read from the path and query as they were sent
         return response_of(await services.point.answer_request(request.scope))
-
-    @routes.get("/state/keyvalues/{store}/count")
-    async def count(store: str, request: Request, response: Response) -> CountView:
-        """About how many rows a store has: an estimate on RocksDB, exact in memory. Stores of every kind."""
-        services.catalog.definition(store)
-        found = await services.gatherer.complete(CountQuery(store), asked_by(services, request))
-        response.headers.update(services.gatherer.headers(found))
-        return CountView(approximate_num_entries=saturating_sum(found.found), complete=not found.missing)
 
     _add_several_keys(routes, services)
     return routes

@@ -62,7 +62,6 @@ SEEN = Overview(
             batch_id=None,
             restoring=(_ONE, _TWO),
             dropped_total=2,
-            state_rows=34498,
         ),
         app("ticks", state=AppState.STOPPED, last_batch_ms=NOW_MS - 900_000),
         app("hadoop_export", state=AppState.FAILED, dead_letters_total=3, error=EVIL),

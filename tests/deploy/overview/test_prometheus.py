@@ -38,7 +38,6 @@ BEAT = Heartbeat(
     batches_total=3,
     dead_letters_total=1,
     dropped_total=2,
-    state_rows=5,
     restoring=({"store": "rewards", "partition": 3, "done": 10, "total": 25, "eta_s": 1.5},),
     phases_ms_total={"addBatch": 600},
     starts=4,
@@ -77,7 +76,6 @@ def test_what_an_app_says_is_told(tmp_path: Path, scrape: Scrape) -> None:
         'spark_app_batch_phase_seconds_total{app="pos",phase="addBatch"} 0.6',
         'spark_app_lag_records{app="pos",partition="0",topic="pos"} 7.0',
         'spark_app_lag_records{app="pos",partition="1",topic="pos"} 0.0',
-        'spark_app_state_rows{app="pos"} 5.0',
         'spark_app_dropped_records_total{app="pos"} 2.0',
         'spark_app_restore_remaining_records{app="pos"} 15.0',
     ):

@@ -170,7 +170,6 @@ def _check_every_way_of_asking(node: NodeProcess, store: Store) -> None:
         assert {row["value"]["format"] for row in rows} == {NEW_FORMAT}, path
     streamed = node.answer("/state/keyvalues/rewards/all", headers={"accept": "application/x-ndjson"}).text.splitlines()
     assert json.loads(streamed[-1]) == {"complete": True, "rows": len(KEYS)}
-    assert node.answer("/state/keyvalues/rewards/count").json()["complete"]
     unknown = node.answer("/state/keyvalue/rewards/nobody")
     assert (unknown.status_code, "@" in unknown.text) == (404, False)
     where = node.answer(f"/state/metadata/rewards/{key}").json()

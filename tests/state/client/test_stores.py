@@ -71,11 +71,6 @@ def test_rows_forwards_and_backwards_over_pages(asking: Blocking | Awaiting) -> 
     assert asking.rows(lambda client: client.key_value("rewards").range("x", "c")) == []
 
 
-def test_counts(asking: Blocking | Awaiting) -> None:
-    counted = asking.call(lambda client: client.key_value("rewards").approximate_num_entries())
-    assert (counted.value, counted.complete) == (len(REWARDS) + 2, True)
-
-
 def test_ranks(asking: Blocking | Awaiting) -> None:
     top = asking.call(lambda client: client.ranked("players").top(3)).value
     assert [(row.rank, row.key, row.score) for row in top] == [(1, "anna", 900), (2, "ben", 700), (2, "cleo", 700)]

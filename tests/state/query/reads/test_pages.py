@@ -12,7 +12,6 @@ from state.errors import InvalidArgumentError, SerializationError
 from state.query.answers.answer import Answer
 from state.query.answers.json_rows import RowLayout, RowTimes
 from state.query.answers.origins import Origin
-from state.query.reads.counts import CountQuery
 from state.query.reads.gather import PartitionQuery, _decoded
 from state.query.reads.many import KeysQuery
 from state.query.reads.pages import (
@@ -120,7 +119,6 @@ def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     [
         PageQuery(Scan("s"), PageLimits(1, 1)),
         KeysQuery("s", {}),
-        CountQuery("s"),
         ListQuery("s", 1, 1),
         StandingQuery("s", b"k"),
     ],
