@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import select
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +23,13 @@ from uvicorn.server import ServerState
 from state.query.protection.guard import PROVEN
 from state.query.protection.traffic import Traffic
 
+_TURNS_TO_READ = 3
+"""The loop reads what has arrived in one turn. It may be in the middle of one."""
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
 _LEAST_NEWCOMERS = 16
+_LOOKS = 16
+"""At most so many sockets are looked into, to make room for one more connection."""
 HotAnswer = Callable[[bytes], bytes | None]
 """The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
@@ -56,6 +61,11 @@ class Guest(Protocol):
         """Since when it has been idle; None while a request is under way."""
         ...
 
+    @property
+    def is_sent_to(self) -> bool:
+        """Whether bytes have arrived that nobody has read yet."""
+        ...
+
     def abort(self) -> None:
         """Closes it now."""
         ...
@@ -67,7 +77,7 @@ class Places:
     A connection is *proven* once it has carried a whole request of an authorized caller. Until then it has a place in
     the pool of newcomers. When that pool is full, its oldest connection is closed for the next one. So connections that
     send nothing, half a request or no valid token can't keep callers out. A proven connection is closed only while it
-    is idle. Belongs to one event loop.
+    is idle and no request waits in its socket. Belongs to one event loop.
 
     Args:
         most: the most proven connections at the same time; newcomers get half as many places, at least 16.
@@ -126,11 +136,12 @@ class Places:
             for guest, of_client in self._proven.items()
             if client in {None, of_client} and (since_s := guest.resting_since_s) is not None
         ]
-        if not resting:
-            self._traffic.refuse(reason)
-            return False
-        self._turn_out(min(resting, key=lambda found: found[0])[1], reason)
-        return True
+        for _, guest in sorted(resting, key=lambda found: found[0])[:_LOOKS]:
+            if not guest.is_sent_to:
+                self._turn_out(guest, reason)
+                return True
+        self._traffic.refuse(reason)
+        return False
 
     def _turn_out(self, guest: Guest, reason: str) -> None:
         self._traffic.refuse(reason)
@@ -142,7 +153,7 @@ class Places:
 
 
 class Connections:
-    """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
+    """All connections of a server. Belongs to one event loop.
 
     `hot` answers in front of the application.
     """
@@ -156,7 +167,6 @@ class Connections:
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
         self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)
-        self.now_s = self.loop.time()
         self._closed = asyncio.Event()
         self._config = Config(
             app,
@@ -195,12 +205,17 @@ class Connections:
 
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
-        now_s = self.now_s = self.loop.time()
+        now_s = self.loop.time()
         for connection in list(self.open):
             connection.end_if_late(now_s)
 
     async def drain(self, timeout_s: float) -> None:
-        """Lets requests under way finish for at most `timeout_s`, then closes everything."""
+        """Lets requests under way finish for at most `timeout_s`, then closes everything.
+
+        Those that have arrived are under way, even if the loop has not read them yet.
+        """
+        for _ in range(_TURNS_TO_READ):
+            await asyncio.sleep(0)
         for connection in list(self.open):
             connection.finish()
         with contextlib.suppress(TimeoutError):
@@ -299,7 +314,7 @@ class Connection(asyncio.Protocol):
             response = server.hot(data)
             if response is not None:
                 if self._proven or self._prove():
-                    self._since_s = server.now_s
+                    self._since_s = server.loop.time()
                     self._transport.write(response)
                 return
         self._to_app(data)
@@ -323,22 +338,32 @@ class Connection(asyncio.Protocol):
     def end_if_late(self, now_s: float) -> None:
         """Ends the connection if the peer is too slow, or idle for too long."""
         limits = self._server.limits
-        if self._is_sent_to or self._paused:
+        if self._is_at_head_or_body or self._paused:
             if now_s - self._since_s > limits.request_s:
                 self._server.traffic.refuse("too-slow")
                 self._transport.abort()
-        elif (self._app is None or self._app.idle) and now_s - self._since_s > limits.idle_s:
+        elif (self._app is None or self._app.idle) and now_s - self._since_s > limits.idle_s and not self.is_sent_to:
             self._transport.abort()
 
     @property
     def resting_since_s(self) -> float | None:
         """Since when it has been idle; None while a request is under way."""
-        at_request = self._is_sent_to or self._paused or (self._app is not None and not self._app.idle)
+        at_request = self._is_at_head_or_body or self._paused or (self._app is not None and not self._app.idle)
         return None if at_request else self._since_s
 
     @property
-    def _is_sent_to(self) -> bool:
-        """Whether a request has arrived only partly."""
+    def is_sent_to(self) -> bool:
+        """Whether bytes have arrived that the loop has not read yet: to close it now would reset a request."""
+        found = self._transport.get_extra_info("socket")
+        if found is None or found.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(found.fileno(), select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(0))
+
+    @property
+    def _is_at_head_or_body(self) -> bool:
+        """Whether a request has been read only partly."""
         return bool(self._head) or (self._app is not None and self._app.in_message)
 
     def finish(self) -> None:

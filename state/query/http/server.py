@@ -100,6 +100,7 @@ class _Arrival:
     """A connection before its protocol takes it over. `has_transport`: the transport closes the socket."""
 
     resting_since_s = None
+    is_sent_to = False
     task: asyncio.Task[None]
 
     def __init__(self, accepted: socket.socket) -> None:

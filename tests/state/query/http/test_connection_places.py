@@ -7,8 +7,9 @@ from state.query.protection.traffic import Traffic
 
 
 class Guest:
-    def __init__(self, resting_since_s: float | None = None) -> None:
+    def __init__(self, resting_since_s: float | None = None, *, is_sent_to: bool = False) -> None:
         self.resting_since_s = resting_since_s
+        self.is_sent_to = is_sent_to
         self.closed = False
 
     def abort(self) -> None:
@@ -56,6 +57,14 @@ def test_the_proven_connection_that_rested_longest_gives_way() -> None:
     proven(places, Guest())
     assert [guest.closed for guest in (at_request, long, short)] == [False, True, False]
     assert traffic.connections == 3
+
+
+def test_a_proven_connection_whose_request_has_arrived_does_not_give_way() -> None:
+    places = Places(3, 3, Traffic())
+    asks, rests, last = Guest(1.0, is_sent_to=True), Guest(5.0), Guest(6.0)
+    proven(places, asks, rests, last)
+    proven(places, Guest())
+    assert [guest.closed for guest in (asks, rests, last)] == [False, True, False]
 
 
 def test_one_address_takes_no_more_than_its_share() -> None:
