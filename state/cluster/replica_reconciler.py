@@ -148,7 +148,9 @@ class ReplicaReconciler:
             if self._held.replicas[replica].role is not role:
                 self._held.assign_role(replica, role)
         now_s = self._clock.monotonic_s()
-        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in plan.spare | retired}
+        # What others have instead of rows that may be the last copy is older.
+        spare = {replica for replica in plan.spare if self._held.replicas[replica].lost is None}
+        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in spare | retired}
         for replica, since_s in self._spare_since_s.items():
             if now_s - since_s >= self._settings.handover_s:
                 log.info("replica_dropped", replica=str(replica))

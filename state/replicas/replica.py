@@ -38,7 +38,6 @@ class Replica(ReplicaRows):
     Attributes:
         known_topic_id: the id of the topic that the rows are of. A topic with another id is not followed, and the rows
             are kept: they may be the last copy. None to begin again with whatever topic has the name.
-        lost: why the broker doesn't have that topic any more; None if it has.
         log_changed: whether the changelog was deleted or recreated since the rows were last checked.
         restores: how long each restore took, from the opening until it had caught up.
     """
@@ -62,7 +61,8 @@ class Replica(ReplicaRows):
         tracker = FreshnessTracker()
         super().__init__(replica_id, topic, role=role, tracker=tracker, index=index, cache=cache, read_row=read_row)
         self.known_topic_id: str | None = None
-        self.lost: str | None = None
+        self._topic_lost: str | None = None
+        self._records_lost: str | None = None
         self.restores = restores or LatencyRecorder()
         self._storage = storage
         self._clock = clock
@@ -95,18 +95,24 @@ class Replica(ReplicaRows):
             error=self.lost or self._error,
         )
 
+    @property
+    def lost(self) -> str | None:
+        """Why the rows may be the last copy: the broker doesn't have their topic, or all its records, any more.
+
+        None if it has.
+        """
+        return self._topic_lost or self._records_lost
+
     def goes_by(self, topic_id: str, lost: str | None) -> None:
         """Notes the topic that the rows are of, and why the broker doesn't have it any more; None if it has."""
-        found_out = lost is not None and self.lost is None
-        self.known_topic_id, self.lost = topic_id, lost
-        if found_out and self.cache is not None:
-            self.writes += 1
-            self.cache.clear()  # it also keeps that there is no row of a key
+        self.known_topic_id = topic_id
+        self._note_loss(lost, self._records_lost)
 
     def open(self, changelog: LogState) -> RestorePlan:
         """Opens the store, clears rows that don't fit the log, and says from which offset to read.
 
         Raises:
+            ChangelogError: the log has lost records that the rows are of; they stay, closed.
             TombstonesExpiredError: the rows must be rebuilt, but may not be rebuilt now; they are open as they were.
             StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
             StorageError: the disk failed, or another process has the store open.
@@ -118,6 +124,7 @@ class Replica(ReplicaRows):
             checkpoint = None if found is None else Checkpoint.decode(found)
             behind_ms = 0 if checkpoint is None else self._behind_ms(checkpoint)
             plan = plan_restore(checkpoint, empty=is_empty(store), log=changelog, behind_ms=behind_ms)
+            self._check_whole(plan, checkpoint)
             waits = plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild()
             if plan.action is RestoreAction.WIPE and not waits:
                 log.warning("replica_wiped", replica=str(self.replica_id), reason=plan.reason.value)
@@ -205,7 +212,7 @@ class Replica(ReplicaRows):
         """Compares the rows with the current state of the log; if nothing is missing, writes that to the checkpoint.
 
         Raises:
-            ChangelogError: another topic has the name; the rows stay as they are.
+            ChangelogError: another topic has the name, or the log has lost records; the rows stay as they are.
             ChangelogMovedError: they don't fit the log any more; open again.
             TombstonesExpiredError: they must be rebuilt, but may not be rebuilt now.
             DiskFullError: the checkpoint could not be written.
@@ -216,6 +223,7 @@ class Replica(ReplicaRows):
         self.log_changed = False
         self.check_known(changelog.topic_id)
         plan = plan_restore(checkpoint, empty=False, log=changelog, behind_ms=self._behind_ms(checkpoint))
+        self._check_whole(plan, checkpoint)
         if plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild():
             raise self._tombstones_expired()
         if plan.reason is RestoreReason.TOPIC_RECREATED:
@@ -238,6 +246,26 @@ class Replica(ReplicaRows):
         """
         if self.known_topic_id not in {None, topic_id}:
             raise ChangelogError(self.lost or f"changelog {self.topic} was deleted and recreated")
+
+    def _check_whole(self, plan: RestorePlan, checkpoint: Checkpoint | None) -> None:
+        """Checks that the log has all records that the rows are of: an older copy of Kafka's data has not."""
+        if checkpoint is None or plan.reason is not RestoreReason.AHEAD_OF_LOG or self.known_topic_id is None:
+            self._note_loss(self._topic_lost, None)
+            return
+        why = (
+            f"changelog {self.topic}-{self.replica_id.partition} ends at offset {plan.end_offset}, and the rows of "
+            f"this node at {checkpoint.offset}: Kafka has lost records. This node keeps its rows: see "
+            "docs/how-to/back-up-and-recover.md"
+        )
+        self._note_loss(self._topic_lost, why)
+        raise ChangelogError(why)
+
+    def _note_loss(self, of_topic: str | None, of_records: str | None) -> None:
+        before = self.lost
+        self._topic_lost, self._records_lost = of_topic, of_records
+        if before is None and self.lost is not None and self.cache is not None:
+            self.writes += 1
+            self.cache.clear()  # it also keeps that there is no row of a key
 
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +11,15 @@ from state.clock import ManualClock
 from state.cluster.aliases import Alias
 from state.cluster.catalog import Catalog
 from state.cluster.partition_counts import Counted
-from state.cluster.rebalance_policy import RebalancePolicy
+from state.cluster.rebalance_policy import HandoverPlan, RebalancePolicy
 from state.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from state.cluster.view import Member
 from state.replicas.replica import Replica
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
+from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId, ReplicaRole
 from state.store_definitions import StoreDefinition
+from tests.state.replicas.recording import RecordingListener
 
 
 class NothingHeld(ReplicaSet):
@@ -71,3 +74,39 @@ def test_rows_of_a_lost_topic_and_of_one_that_no_alias_names_are_kept(monkeypatc
     lost[0], aliases["s"] = "deleted", Alias("s", 3, "s-log-g3", "t", 5)
     reconciler.update([Member("a", "http://a", heard=True)])
     assert kept == {"s": True, "s@s-log-g2": False, "gone": False}
+
+
+class OneHeld(NothingHeld):
+    """Holds one replica until it is dropped."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replicas = {replica.replica_id: replica}
+
+    def drop(self, replica_id: ReplicaId) -> None:
+        self._replicas = {}
+
+
+def test_a_replica_that_may_be_the_last_copy_is_not_handed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name, clock = ReplicaId("s", 0), ManualClock(0)
+    storage = RocksDBStorage(tmp_path, clock)
+    replica = Replica(name, "t", storage=storage, clock=clock, listener=RecordingListener())
+
+    def spare(_table: object, _node: str, held: frozenset[ReplicaId]) -> HandoverPlan:
+        return HandoverPlan(gained=[], roles={}, spare=held, kept=frozenset())
+
+    monkeypatch.setattr("state.cluster.replica_reconciler.plan_handover", spare)
+    catalog = Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")})
+    lost: list[str | None] = ["deleted"]
+    held = OneHeld(replica)
+    counts = lambda: {"s": Counted(1, "id", lost[0])}  # noqa: E731
+    reconciler = ReplicaReconciler(catalog, held, counts, ReconcilerSettings(replicas=0, handover_s=0), clock)
+    members = [Member("a", "http://a", heard=True)]
+    for _ in range(3):
+        reconciler.update(members)
+    assert name in held.replicas
+    lost[0] = None
+    for _ in range(3):
+        reconciler.update(members)
+    assert name not in held.replicas

@@ -251,9 +251,9 @@ def test_the_rows_of_a_lost_topic_stay_until_another_one_is_accepted(storage: Ro
         eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that its topic is lost")
         assert rows(replica) == {b"old": b"1"}
         assert "was deleted and recreated" in (replica.status().error or "")
-        replica.lost = "the whole story"
+        replica.goes_by("id-1", "the whole story")
         assert replica.status().error == "the whole story"
-        replica.lost, replica.known_topic_id = None, log.topic_id
+        replica.goes_by(log.topic_id, None)
         eventually(lambda: replica.serving and rows(replica) == {b"new": b"2"}, 30, "it serves the new topic")
 
 
@@ -274,6 +274,48 @@ def test_the_rows_of_a_topic_lost_while_the_node_was_away_are_kept_and_not_serve
         assert store.get(b"old") is not None
     finally:
         store.close()
+
+
+def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_and_served(storage: RocksDBStorage) -> None:
+    log = FakeLog()
+    for key in (b"a", b"b", b"c"):
+        log.append(0, key, b"1")
+    whole = list(log.records[0])
+    (replica,) = make(storage, ManualClock(1))
+    replica.goes_by(log.topic_id, None)
+    with followed(replica, log):
+        eventually(lambda: replica.serving, 30, "it serves all rows")
+        log.records[0], log.moved[0] = whole[:1], "offset out of range"
+        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that records are lost")
+        assert replica.lost == replica.status().error
+        assert "ends at offset 1, and the rows of this node at 3" in (replica.lost or "")
+        assert rows(replica) == {b"a": b"1", b"b": b"1", b"c": b"1"}
+        replica.goes_by(log.topic_id, None)
+        assert replica.lost is not None, "the topic is there, its records aren't"
+        log.records[0] = [*whole, Record(3, b"d", b"1")]
+        eventually(lambda: replica.lost is None and b"d" in rows(replica), 30, "it goes on once they are back")
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_over_restarts(
+    storage: RocksDBStorage, left: int
+) -> None:
+    log = FakeLog()
+    log.append(0, b"a", b"1")
+    log.append(0, b"b", b"1")
+    (before,) = make(storage, ManualClock(1))
+    with followed(before, log):
+        eventually(lambda: before.serving, 30, "it serves all rows")
+    whole, log.records[0] = log.records[0], log.records[0][:left]
+    (replica,) = make(storage, ManualClock(1))
+    replica.goes_by(log.topic_id, None)
+    with followed(replica, log):
+        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that records are lost")
+        assert (replica.serving, replica.lost is None) == (False, False)
+        log.records[0] = whole
+        eventually(lambda: replica.serving, 30, "it serves once the newer copy is back")
+        assert rows(replica) == {b"a": b"1", b"b": b"1"}
+    assert log.added[-1] == (0, 2), "no row was dropped"
 
 
 @contextmanager
