@@ -92,6 +92,7 @@ def test_a_replica_that_may_be_the_last_copy_is_not_handed_over(
     name, clock = ReplicaId("s", 0), ManualClock(0)
     storage = RocksDBStorage(tmp_path, clock)
     replica = Replica(name, "t", storage=storage, clock=clock, listener=RecordingListener())
+    replica.goes_by("id", "deleted")
 
     def spare(_table: object, _node: str, held: frozenset[ReplicaId]) -> HandoverPlan:
         return HandoverPlan(gained=[], roles={}, spare=held, kept=frozenset())

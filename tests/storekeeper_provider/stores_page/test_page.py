@@ -7,8 +7,9 @@ import json
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
@@ -22,12 +23,14 @@ from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import make_app
 from deploy.control.jobs import Jobs
 from deploy.control.views import PlatformViews
+from deploy.overview.model import Overview
 from quality.settings import QualitySettings
 from state.clock import SystemClock
 from state.security.access import Authenticator
 from state.security.no_tls import NO_TLS
 from storekeeper_provider.stores_page.page import page_app
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
+from tests.deploy.overview.situations import SITUATIONS, seen
 
 CHROMIUM = shutil.which("chromium")
 AWAY = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
@@ -37,8 +40,8 @@ AWAY_SAID = "the control API at http://127.0.0.1:9 doesn't answer"
 class Views(PlatformViews):
     """A platform of which the overview alone is made up."""
 
-    def __init__(self) -> None:
-        self._overview = lambda: SEEN
+    def __init__(self, view: Callable[[], Overview] = lambda: SEEN) -> None:
+        self._overview = view
 
 
 @contextmanager
@@ -63,12 +66,17 @@ def opened(look_allowed: bool) -> object:
     return app
 
 
+@pytest.fixture
+def views() -> Views:
+    return Views()
+
+
 @pytest.fixture(autouse=True)
-def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def connection(tmp_path: Path, views: Views, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Airflow's connection to a control API, which is served in this process. Its address."""
     token = own_token(tmp_path / "control.token")
     jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
-    with served(Gate(make_app(jobs, Views(), SystemClock()), Callers(token, Authenticator(None)))) as address:
+    with served(Gate(make_app(jobs, views, SystemClock()), Callers(token, Authenticator(None)))) as address:
         fields = {"conn_type": "storekeeper", "host": address, "password": token}
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(fields))
         yield address
@@ -134,6 +142,24 @@ def test_everything_is_shown_as_text_and_then_that_nothing_answers(
         assert wrong == []
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
         expect(page.locator("#problem")).to_have_text(f"{AWAY_SAID} (ConnectError): check that it runs")
+        browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+def test_each_situation_is_told_with_its_reason_and_what_is_well_is_not(views: Views) -> None:
+    with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        for process in SITUATIONS.values():
+            views._overview = partial(seen, process)
+            page.goto(f"{address}/")
+            expect(page.locator("#apps .good")).to_have_text("RUNNING")
+            rows = page.locator("#processes tr").filter(has_text=process.name)
+            expect(rows).to_have_count(0 if process.healthy else 1)
+            if not process.healthy:
+                expect(rows).to_contain_text(" ".join(process.detail.split()))
+                expect(rows.locator(".bad")).to_have_count(0 if process.state == "STOPPED" else 1)
+                expect(rows.locator(".good")).to_have_count(0)
         browser.close()
 
 

@@ -24,7 +24,7 @@ async function once() {
     query.offer(cluster.stores);
     showFigures(cluster);
     showGets(gets.look(metrics, nowS));
-    showRestores(restores);
+    showRestores(restores, cluster.nodes);
     showStores(cluster.stores);
     lastSeen = new Date();
     showWell(cluster);
@@ -34,7 +34,10 @@ async function once() {
 }
 
 function showWell(cluster) {
-  byId("alarm").hidden = byId("sign-in").hidden = true;
+  const troubles = new Set(cluster.nodes.flatMap((node) => node.replicas).map((replica) => replica.error).filter(Boolean));
+  setText("alarm", [...troubles].join(" · "));
+  byId("alarm").hidden = troubles.size === 0;
+  byId("sign-in").hidden = true;
   document.body.classList.remove("stale");
   const epoch = cluster.epoch === null ? "" : ` · epoch ${String(cluster.epoch).slice(0, 12)}`;
   setText("summary", `as node ${cluster.asked} sees it${epoch}`);
@@ -77,13 +80,14 @@ function showGets(found) {
   byId("spark").replaceChildren(svg("path", { d: `M${points.join("L")}` }));
 }
 
-function showRestores(restores) {
+function showRestores(restores, nodes) {
+  const waiting = nodes.flatMap((node) => node.replicas).filter((replica) => !replica.serving).length;
   const bars = restores.map(({ name, left, done, etaS }) => {
     const eta = etaS === null ? "" : `, about ${duration(etaS)}`;
     const bar = element("progress", { max: 1, value: done.toFixed(3), "aria-label": `Restore of ${name}` });
     return element("div", { class: "bar" }, element("span", {}, name), element("small", {}, `${grouped(left)} records left${eta}`), bar);
   });
-  byId("restores").replaceChildren(...(bars.length ? bars : [element("p", { class: "quiet" }, "Every replica has caught up.")]));
+  byId("restores").replaceChildren(...(bars.length ? bars : [element("p", { class: "quiet" }, waiting ? `${counted(waiting, "replica")} can’t answer.` : "Every replica has caught up.")]));
 }
 
 function showStores(stores) {

@@ -110,6 +110,43 @@ def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown, pict
         expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
 
 
+LOST = "changelog pos-rewards-changelog was deleted: this node keeps the old rows"
+FULL = "the disk is full"
+WAITS = "1 replica can\u2019t answer"
+SITUATIONS: dict[str, tuple[dict[str, object], str, str, str]] = {
+    "lost, and served": ({"error": LOST, "offset_lag": None}, "active", LOST, "Every replica has caught up"),
+    "lost, and closed": (
+        {"state": "FAILED", "serving": False, "error": LOST},
+        "silent",
+        LOST,
+        WAITS,
+    ),
+    "disk full": ({"state": "SUSPENDED", "serving": False, "error": FULL}, "silent", FULL, WAITS),
+    "waits for its turn": ({"state": "OUTDATED", "serving": False}, "silent", "", WAITS),
+    "opens": ({"state": "CREATED", "serving": False, "offset_lag": None}, "restoring", "", WAITS),
+    "restores": ({"state": "RESTORING", "serving": False, "offset_lag": 9}, "restoring", "", "9 records left"),
+    "far behind": ({"offset_lag": 70_000}, "active", "", "Every replica has caught up"),
+    "all is well": ({}, "active", "", "Every replica has caught up"),
+}
+"""By name: what a replica says of itself, how it is drawn, what the alarm says, what is said of restores."""
+
+
+def test_no_situation_of_a_replica_is_shown_as_a_better_one(page: Page, shown: Shown) -> None:
+    one = next(replica for replica in shown.replicas["a"] if replica["role"] == "active")
+    before, every = dict(one), sum(map(len, shown.replicas.values()))
+    with served(shown):
+        page.goto(shown.address)
+        for changes, drawn, alarm, restores in SITUATIONS.values():
+            one.update(before)
+            one.update(changes)
+            name = f"a/{one['store']}/{one['partition']}"
+            expect(page.locator(f'[data-name="{name}"]')).to_have_class(f"replica {drawn}")
+            expect(page.locator("#restores")).to_contain_text(restores)
+            expect(page.locator("#alarm")).to_have_text(alarm)
+            expect(page.locator("#alarm")).to_be_visible(visible=bool(alarm))
+            expect(page.locator("#figure-serving")).to_have_text(f"{every - (not one['serving'])} / {every}")
+
+
 def test_it_tells_a_node_that_is_given_no_partitions_yet(page: Page, shown: Shown) -> None:
     shown.settling.add("c")
     with served(shown):
