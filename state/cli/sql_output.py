@@ -1,6 +1,7 @@
 r"""A query's result for people and for programs.
 
-For people a table, binaries as UTF-8 text where they are text. For programs one JSON object:
+For people a table, or lines for each row if it is too wide, binaries as UTF-8 text where they are text. For programs
+one JSON object:
 
     {"columns": [{"name": "CustomerCardNo", "type": "VARCHAR"}, ...], "rows": [{"CustomerCardNo": "1", ...}, ...]}
 
@@ -20,13 +21,15 @@ from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from state.cli.output import ListOutput
 from state.locations import Location
-from state.snapshots.sql import QueryResult, query
+from state.snapshots.sql import QueryResult, list_tables, query
 
+_ANY_WIDTH = 100_000
 GOOD = "good"
 """Stands for the last version of a table that passed its checks, or was released."""
 
@@ -42,7 +45,9 @@ def run_sql(
         case ListOutput.CSV:
             console.out(to_csv(result), highlight=False, end="")
         case _:
-            console.print(to_table(result))
+            _show(result, console)
+            if not list_tables(root):
+                console.print(Text(f"{root} holds no Delta table yet: the DAG snapshot_stores writes the first"))
 
 
 def parse_versions(assignments: list[str], last_good: Callable[[str], int | None]) -> dict[str, int]:
@@ -101,6 +106,22 @@ def to_table(result: QueryResult) -> Table:
     for row in result.rows:
         table.add_row(*(Text(_to_text(value)) for value in row))
     return table
+
+
+def to_records(result: QueryResult) -> Table:
+    """Each row as lines of a name and a value, for rows that are wider than the terminal."""
+    table = Table.grid(padding=(0, 2))
+    for number, row in enumerate(result.rows, 1):
+        table.add_row(Text(f"row {number}", style="bold"), "")
+        for column, value in zip(result.columns, row, strict=True):
+            table.add_row(Text(column.name), Text(_to_text(value)))
+    return table
+
+
+def _show(result: QueryResult, console: Console) -> None:
+    table = to_table(result)
+    widest = Measurement.get(console, console.options.update(width=_ANY_WIDTH), table).maximum
+    console.print(to_records(result) if result.rows and widest > console.width else table)
 
 
 def _distinct(names: list[str]) -> list[str]:

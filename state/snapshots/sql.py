@@ -123,10 +123,19 @@ def _register(connection: duckdb.DuckDBPyConnection, path: Location, version: in
         connection.register(path.name, _Scan(delta_table(path, version)))
     except (DeltaError, OSError, duckdb.Error) as error:
         if version is not None:
-            msg = f"table {path.name} has no readable version {version}: {error}"
+            msg = f"table {path.name} has no readable version {version}: {_why_not(path, version) or error}"
             raise InvalidArgumentError(msg) from error
         return str(error)
     return ""
+
+
+def _why_not(path: Location, version: int) -> str:
+    """Says that a version isn't there yet; empty if that is not the reason."""
+    try:
+        newest = delta_table(path).version()
+    except (DeltaError, OSError):
+        return ""
+    return f"its newest is {newest}" if version > newest else ""
 
 
 def _check_reads(sql: str) -> None:

@@ -72,6 +72,26 @@ def test_run_sql_prints_a_table_of_the_version_asked_for(tmp_path: Path) -> None
     assert "second" not in out.getvalue()
 
 
+def _shown(root: Path, sql: str, width: int) -> str:
+    out = io.StringIO()
+    run_sql(root, sql, output=ListOutput.TABLE, console=Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_rows_wider_than_the_terminal_are_shown_whole(tmp_path: Path) -> None:
+    names = [f"a_column_of_some_length_{number}" for number in range(9)]
+    write_deltalake(tmp_path / "rewards", pa.table({name: [f"value of {name}"] for name in names}))
+    narrow = _shown(tmp_path, "FROM rewards", 80)
+    assert all(name in narrow and f"value of {name}" in narrow for name in names)
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "1 row" in _shown(tmp_path, "FROM rewards", 1000), "a table where there is room"
+
+
+def test_without_a_snapshot_it_is_said_what_makes_one(tmp_path: Path) -> None:
+    assert "the DAG snapshot_stores writes the first" in " ".join(_shown(tmp_path, "SHOW TABLES", 200).split())
+
+
 def _no_gate(_table: str) -> None:
     return None
 
