@@ -25,6 +25,12 @@ _WRITTEN_IN_MANY_WAYS = (
     *_SETS, *_OPEN,
 )  # fmt: skip
 """Kinds whose equal values may have different bytes."""
+_PLAIN_FORMS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (float, float.__float__),
+    (int, int.__int__),
+)
+"""What values of a subclass are, such as NumPy's floats."""
 _NO_NAMES = (
     inspect.BoolType, inspect.NoneType, inspect.DecimalType, inspect.ByteArrayType, inspect.MemoryViewType, *_SETS,
     inspect.ListType, inspect.TupleType, inspect.VarTupleType, inspect.NamedTupleType, inspect.StructType,
@@ -147,7 +153,7 @@ class _Form:
                 raise _no_form(type_, f"{part.cls!r} is unknown to it")
             if isinstance(part, inspect.DictType):
                 _check_names(type_, part.key_type)
-        self.encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_written_model).encode
+        self.encode = msgspec.json.Encoder(decimal_format="number", enc_hook=_written_otherwise).encode
         self.is_plain = plain_check(described)
         self.likeness = Likeness(subclasses=not any(isinstance(part, _OPEN) for part in self.parts))
 
@@ -226,17 +232,21 @@ def _model_json(model: Any) -> bytes:
     return data
 
 
-def _written_model(part: Any) -> msgspec.Raw:
-    if not _is_model(type(part)):
-        msg = f"JSON has no form for a {type(part).__name__}: convert it"
-        raise TypeError(msg)
-    return msgspec.Raw(_model_json(part))
+def _written_otherwise(part: Any) -> Any:
+    """What is written for a value that msgspec doesn't know: a model's fields, or what a number or text is one of."""
+    if _is_model(type(part)):
+        return msgspec.Raw(_model_json(part))
+    for base, plain in _PLAIN_FORMS:
+        if isinstance(part, base):
+            return plain(part)
+    msg = f"JSON has no form for a {type(part).__name__}: convert it"
+    raise TypeError(msg)
 
 
 def _fields_of_model(part: Any) -> Any:
     """The fields as Python's values: in a model's own JSON a decimal is text, with the zeros at its end."""
     if not _is_model(type(part)):
-        return _written_model(part)
+        return _written_otherwise(part)
     return part.model_dump(by_alias=True, round_trip=True)
 
 

@@ -35,16 +35,18 @@ class StoreStreamTime:
         observed_ms: stream time; never goes back.
         sequence: the last sequence given to a duplicate.
         dropped_total: records that came too late.
+        latest_ms: the latest time that it may reach.
         settled_ms: stream time when the last batch ended.
         partners: the stream times of stores that rows are kept for: until these have come as far, too.
     """
 
-    __slots__ = ("dropped_total", "observed_ms", "partners", "retention_ms", "sequence", "settled_ms")
+    __slots__ = ("dropped_total", "latest_ms", "observed_ms", "partners", "retention_ms", "sequence", "settled_ms")
 
     def __init__(self, retention_ms: int, stored: bytes | None) -> None:
         self.retention_ms = retention_ms
         self.observed_ms, self.sequence = (NOTHING_SEEN_MS, 0) if stored is None else _LAYOUT.unpack(stored)
         self.dropped_total = 0
+        self.latest_ms = MAX_TIMESTAMP_MS
         self.settled_ms = self.observed_ms
         self.partners: tuple[StoreStreamTime, ...] = ()
 
@@ -63,8 +65,15 @@ class StoreStreamTime:
         self.settled_ms = self.observed_ms
 
     def observe(self, time_ms: int) -> bool:
-        """Takes a record's time into account; returns whether stream time moved."""
+        """Takes a record's time into account; returns whether stream time moved.
+
+        Raises:
+            InvalidTimestampError: it would move too far, and expire all other rows.
+        """
         if time_ms > self.observed_ms:
+            if time_ms > self.latest_ms:
+                msg = f"{time_ms} is a time after {self.latest_ms}, the latest that readers of the store can show"
+                raise InvalidTimestampError(msg)
             self.observed_ms = time_ms
             return True
         return False

@@ -80,7 +80,8 @@ class _Slot:
 class TopologyTestDriver:
     """A running topology for tests. Piped records are processed before `pipe` returns.
 
-    A function that changes its argument fails the test: see `state.topology.unchanged_arguments`.
+    A function that changes its argument, or what it has passed on, fails the test: see
+    `state.topology.unchanged_arguments`.
 
     Args:
         topology: what to run.
@@ -98,6 +99,7 @@ class TopologyTestDriver:
         counts = {source.topic: 1 for source in sources} | dict(partitions or {})
         self._topology = topology
         self._on_error = OnError(on_error)
+        self._unchanged = UnchangedArguments()
         self.plan = topology.plan(counts)
         self.now_ms = START_MS
         self.dead_letters: list[DeadLetter] = []
@@ -307,6 +309,7 @@ class TopologyTestDriver:
     def _outcome(self, task: Task | CarefulTask, records: Sequence[RecordFields]) -> Batch:
         task.process(records)
         task.advance(self.now_ms)
+        self._unchanged.check()
         return task.end_batch()
 
     def _next_crash(self) -> CrashStep | None:
@@ -366,7 +369,7 @@ class TopologyTestDriver:
             start = 0 if stored is None else orjson.loads(stored).get(spec.name, 0)
             if log[start:]:
                 restore(spec, backend, log[start:])
-        slot.task = Task(*self._arguments(slot), **self._options(slot), guards=UnchangedArguments())
+        slot.task = Task(*self._arguments(slot), **self._options(slot), guards=self._unchanged)
         slot.task.advance(self.now_ms)
 
     def _arguments(self, slot: _Slot) -> tuple[SubTopology, int, StoreSupplier]:

@@ -68,8 +68,8 @@ class Guards:
         """
         return function
 
-    def serde(self, operator: str, serde: Serde[T]) -> Serde[T]:
-        """A serde of rows or messages that the topology makes itself."""
+    def serde(self, operator: str, serde: Serde[T], place: str | None = None) -> Serde[T]:
+        """A serde of rows or messages that the topology makes itself, and where they go."""
         return serde
 
     def callback(self, operator: str, callback: F) -> F:
@@ -142,9 +142,9 @@ class CarefulGuards(Guards):
 
         return call  # type: ignore[return-value]
 
-    def serde(self, operator: str, serde: Serde[T]) -> Serde[T]:
+    def serde(self, operator: str, serde: Serde[T], place: str | None = None) -> Serde[T]:
         """The serde; blames the operator for what can't be written, and nobody for what can't be read."""
-        return _GuardedSerde(self, operator, serde)
+        return _GuardedSerde(self, operator, serde, place)
 
     def callback(self, operator: str, callback: F) -> F:
         """The callback; names the operator if it fails."""
@@ -215,14 +215,18 @@ class CarefulGuards(Guards):
 class _GuardedSerde(Generic[T]):
     """A serde whose refusals are told apart: of a value that is to be written, or of a row that was stored."""
 
-    def __init__(self, guards: CarefulGuards, operator: str, serde: Serde[T]) -> None:
+    def __init__(self, guards: CarefulGuards, operator: str, serde: Serde[T], place: str | None) -> None:
         self._serde = serde
         self._operator = operator
-        self.serialize = guards.function(operator, serde.serialize)
         known = round_trip(serde)
+
+        def guarded(function: F) -> F:
+            return guards.function(operator, function if place is None else _naming(place, function))
+
         self.is_plain = known.is_plain
-        self.as_read = guards.function(operator, known.as_read)
-        self.write = guards.function(operator, known.write)
+        self.serialize = guarded(serde.serialize)
+        self.as_read = guarded(known.as_read)
+        self.write = guarded(known.write)
 
     def deserialize(self, data: bytes) -> T:
         """The value.
@@ -238,6 +242,19 @@ class _GuardedSerde(Generic[T]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._serde, name)
+
+
+def _naming(place: str, function: F) -> F:
+    """A function of a serde whose errors say where the value was to go."""
+
+    def call(value: Any) -> Any:
+        try:
+            return function(value)
+        except SerializationError as error:
+            error.args = (f"{place}: {error}",)
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 def letter_of(record: Sequence[Any], failure: Failure) -> DeadLetter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.changelog.skipped import LAST_TIMESTAMP_MS
@@ -19,6 +20,7 @@ from state.stores.layers import StateStore, StoreLayers
 from state.stores.record_context import RecordContext
 from state.stores.segmented import SegmentedStore, session_segments, window_segments
 from state.stores.session import SessionStore
+from state.stores.stream_time import TimedStore
 from state.stores.suppliers import StoreSupplier
 from state.stores.transaction import TransactionStore
 from state.stores.versioned import VersionedKeyValueStore, version_index
@@ -29,7 +31,8 @@ from state.topology.store import StoreKind
 from state.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
 
 V = TypeVar("V")
-Guarded = Callable[[Serde[Any]], Serde[Any]]
+Guarded = Callable[..., Serde[Any]]
+"""`guarded(serde, place=None)`: the serde, whose errors tell what is to blame, and where the value was to go."""
 _UNREAD: Any = object()
 
 
@@ -260,7 +263,10 @@ def opened(
     inner = supplier.open(spec.name)
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
         return TableRows(spec, inner, context, guarded)
-    return TypedStore(spec, inner, context, guarded)
+    found = TypedStore(spec, inner, context, partial(guarded, place=f"store {spec.name}"))
+    if isinstance(found.store, TimedStore):
+        found.store.stream_time.latest_ms = LAST_TIMESTAMP_MS
+    return found
 
 
 def restore(

@@ -10,8 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TypeVar
 
-from state.changelog.skipped import LAST_TIMESTAMP_MS
-from state.errors import InvalidArgumentError, InvalidTimestampError
+from state.errors import InvalidArgumentError
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.stores.expiry_index import ExpiryIndexStore, put_at_ms, stamped, unstamped
 from state.stores.stream_time import check_key_and_time
@@ -37,9 +36,6 @@ class TaskTtlStore(TtlKeyValueStore[K, V]):
             InvalidArgumentError: a TTL is given.
         """
         check_key_and_time(key, timestamp_ms)
-        if timestamp_ms > LAST_TIMESTAMP_MS:
-            msg = f"store {self.name}: {timestamp_ms} is a time after the year 9999, which no reader can show"
-            raise InvalidTimestampError(msg)
         if ttl_ms is not None:
             msg = f"store {self.name}: a row can't have a TTL of its own; declare another store with that ttl"
             raise InvalidArgumentError(msg)

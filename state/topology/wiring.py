@@ -79,7 +79,8 @@ class Wiring:
         self._meetings, self._forks = meetings_of(nodes)
         for node in nodes:
             for spec in node.stores:
-                self.stores[spec.name] = opened(spec, self._supplier, self.context, partial(self.serde, node))
+                guarded = partial(self.guards.serde, node.name)
+                self.stores[spec.name] = opened(spec, self._supplier, self.context, guarded)
         # Its rows may not show it: the last one that moved it may have been deleted.
         times = self._progress.get("times", {})
         for name, time in self._store_times():

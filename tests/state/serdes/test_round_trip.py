@@ -145,6 +145,18 @@ def test_a_changed_struct_with_code_of_its_own_is_refused() -> None:
         StructSerde(Normal).serialize(row)
 
 
+class Celsius(float):
+    """A subclass, as NumPy's float64 is."""
+
+
+class Count(int):
+    """A whole number with a name of its own."""
+
+
+class Name(str):
+    __slots__ = ()
+
+
 @pytest.mark.parametrize(
     ("type_", "value", "read"),
     [
@@ -157,6 +169,9 @@ def test_a_changed_struct_with_code_of_its_own_is_refused() -> None:
         (str | None, Colour.RED, "red"),
         (tuple[int, float], Point(1, 2.0), (1, 2.0)),
         (Decimal, Decimal("-0"), Decimal(0)),
+        (float, Celsius(1.5), 1.5),
+        (list[int], [Count(3)], [3]),
+        (dict[str, float], {Name("a"): Celsius(1)}, {"a": 1.0}),
     ],
     ids=lambda value: ascii(value)[:40] if type(value) is not int else "int",
 )

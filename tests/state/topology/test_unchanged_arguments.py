@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from state.errors import ConfigurationError
-from state.topology import Store, StreamsBuilder, TopologyTestDriver
+from state.topology import ProcessorContext, Store, StreamsBuilder, TopologyTestDriver
 
 
 def adding(total: dict[str, int], value: dict[str, int]) -> dict[str, int]:
@@ -71,3 +71,38 @@ def test_values_that_can_not_be_encoded_are_compared_too() -> None:
     ).to("out")
     with pytest.raises(ConfigurationError, match=r"operator in\.map-values.map-values changed"):
         TopologyTestDriver(streams.build()).pipe("in", "k", {"n": 1})
+
+
+class Reusing:
+    """Forwards the same dict for each record."""
+
+    def init(self, context: ProcessorContext[str, dict[str, int]]) -> None:
+        self._context = context
+        self._row = {"n": 0}
+
+    def process(self, key: str, value: dict[str, int], _: int) -> None:
+        self._row["n"] += value["n"]
+        self._context.forward(key, self._row)
+
+
+def yielding(value: dict[str, int]) -> Iterator[dict[str, int]]:
+    for number in range(value["n"]):
+        value = value if number else dict(value)
+        value["n"] = number
+        yield value
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("kind", ["process", "flat-map-values"])
+def test_a_value_that_changes_after_it_was_passed_on_fails(kind: str, at_once: bool) -> None:
+    streams = StreamsBuilder("app")
+    stream = streams.stream("in", dict)
+    made = stream.process(Reusing, values=dict) if kind == "process" else stream.flat_map_values(yielding, values=dict)
+    made.to_table(store=Store("rows", dict))
+    driver = TopologyTestDriver(streams.build())
+    driver.append("in", "a", {"n": 1})
+    if not at_once:
+        driver.run()
+    driver.append("in", "b", {"n": 2})
+    with pytest.raises(ConfigurationError, match=rf"operator in\.{kind} changed what it had passed on, a dict"):
+        driver.run()
