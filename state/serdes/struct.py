@@ -179,9 +179,8 @@ def encoded_names(serde: Serde[Any]) -> tuple[str, ...]:
 
 def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
     """The serde of a type, or the serde itself: text is UTF-8, bytes stay as they are, the rest is JSON."""
-    known: dict[Any, Any] = {str: Utf8Serde(), bytes: BytesSerde()}
-    if spec in known:
-        return cast("Serde[T]", known[spec])
+    if spec is str or spec is bytes:
+        return cast("Serde[T]", Utf8Serde() if spec is str else BytesSerde())
     if not isinstance(spec, type) and hasattr(spec, "serialize"):
         return spec
     return StructSerde(cast("type[T]", spec))

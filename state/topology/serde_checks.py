@@ -128,6 +128,9 @@ def _plain(kind: Any) -> Any:
     """A type without what says nothing about its values' kind: limits, a name of its own, the fields of a dict."""
     while typing.get_origin(kind) is typing.Annotated or isinstance(kind, typing.NewType):
         kind = kind.__supertype__ if isinstance(kind, typing.NewType) else typing.get_args(kind)[0]
+    members = _members(kind)
+    if len(members) == 1 and members != [kind]:
+        return _plain(members[0])
     return dict if typing.is_typeddict(kind) else kind
 
 

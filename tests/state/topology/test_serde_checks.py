@@ -296,3 +296,19 @@ def test_options_as_text() -> None:
     with pytest.raises(ConfigurationError, match="store= takes"):
         groups.count(store=5)  # type: ignore[arg-type]
     assert EmitStrategy(emits) is EmitStrategy.ON_WINDOW_CLOSE
+
+
+@pytest.mark.parametrize("type_", [int | None, Annotated[int, msgspec.Meta(ge=0)] | None])
+def test_a_store_may_say_that_a_row_may_be_missing(type_: Any) -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int | None, store=Store("rows", type_))
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "k", 1)
+    driver.pipe("in", "k", None)
+    assert driver.rows("rows") == []
+
+
+@pytest.mark.parametrize("type_", [[int], {"a": int}, 5, "int"])
+def test_what_is_no_type_is_refused(type_: Any) -> None:
+    with pytest.raises(ConfigurationError, match="have no JSON form"):
+        StreamsBuilder("app").stream("in", type_)
