@@ -23,6 +23,8 @@ from state.settings import load_node_settings
 
 _TIMEOUT_S = 2.0
 """How long a view that is refreshed all the time waits for a supervisor that hangs."""
+_NODE_TIMEOUT_S = 5.0
+"""The same for a node. Readers give a node 2 s, and 4 in the next round: one that is slower is slow for them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def platform_overview(settings: PlatformSettings, credentials: Credentials) -> C
         return StateClient(
             list(own.peer_addresses.values()),
             credentials=credentials,
-            limits=ClientLimits(),  # a slow node is ill when readers say so
+            limits=ClientLimits(timeout_s=_NODE_TIMEOUT_S),
         )
 
     names = {address: name for name, address in own.peer_addresses.items()}
@@ -120,7 +122,11 @@ def _apps(
 def _with_nodes(found: Overview, nodes: Nodes) -> Overview:
     try:
         with nodes.client() as client:
-            lags, listed = client.lag(), client.stores()
+            lags = client.lag()
+            errors = [lag.error for lag in lags if lag.error is not None]
+            if len(errors) == len(lags):
+                return replace(found, unreachable="; ".join(errors))
+            listed = client.stores()
     except StateError as error:
         return replace(found, unreachable=str(error))
     stores = stores_of(

@@ -86,7 +86,10 @@ class StateClient(Stores):
         """The lag of each node's replicas. A node that does not answer is listed with the reason."""
         with contextlib.suppress(StateError):  # then only of the configured nodes
             self.cluster()
-        return [self._lag_of(address) for address in self._core.nodes.addresses]
+        addresses = list(self._core.nodes.addresses)
+        # A node that hangs takes all the time that it is given: the others must not wait for it.
+        with ThreadPoolExecutor(max(len(addresses), 1)) as pool:
+            return list(pool.map(self._lag_of, addresses))
 
     def ask(self, query: Query[T]) -> Reading[T]:
         """The answer to a query; the stores' methods make them. Raises as the class says."""
