@@ -120,3 +120,51 @@ def test_kafkas_data_is_lost(platform: PlatformProcess, tmp_path: Path) -> None:
     down(platform)
     up(platform)
     assert counted(platform), "later starts don't need the option"
+
+
+def told(platform: PlatformProcess, *arguments: str) -> str:
+    """What a command that succeeds says."""
+    done = platform.call(*arguments, timeout_s=900)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_lost_beside_kafka_is_put_back_or_restored(platform: PlatformProcess, tmp_path: Path) -> None:
+    run_dir, backup = platform.run_dir, tmp_path / "back-up"
+    told(platform, "snapshot", "create", "totals")
+    told(platform, "verify", "totals")
+    down(platform)
+    shutil.copytree(run_dir, backup, symlinks=True)
+
+    for lost in ("tasks", "state"):
+        assert any((run_dir / lost).rglob("*")), "there is something to lose"
+        shutil.rmtree(run_dir / lost)
+    up(platform)
+    assert eventually(lambda: counted(platform), SECONDS), "tasks and nodes restore from the changelogs"
+
+    down(platform)
+    (checkpoint,) = (run_dir / "checkpoints" / APP).glob("gen-1")
+    claim = checkpoint.with_name("gen-1.claim.json")
+    shutil.rmtree(checkpoint)
+    claim.unlink()
+    said = next(line for line in up(platform, code=4).splitlines() if line.startswith(f"{APP}:"))
+    assert "checkpoint" in said
+    assert counted(platform), "nodes answer"
+    down(platform)
+    old = backup / "checkpoints" / APP
+    shutil.copytree(old / "gen-1", checkpoint)
+    shutil.copy2(old / claim.name, claim)
+    up(platform)
+
+    down(platform)
+    shutil.rmtree(run_dir)
+    shutil.copytree(backup, run_dir, symlinks=True)
+    up(platform)
+    write_topic(address(platform), f"{APP}-events", [(key.encode(), b'{"Amount": 0}') for key in KEYS])
+    assert eventually(lambda: counted(platform), SECONDS), "the whole run directory was put back"
+
+    (run_dir / "delta" / "totals").rename(tmp_path / "totals-damaged")
+    told(platform, "snapshot", "create", "totals")
+    told(platform, "verify", "totals")
+    told(platform, "snapshot", "restore", "totals")
+    told(platform, "verify", "totals")
