@@ -71,6 +71,10 @@ def _print_hits(campaign: Campaign, took_s: float) -> None:
         print(f"  {app}, {point}: {count}")
     for missing in campaign.never_hit:
         print(f"  never: {missing}")
+    published = campaign.records
+    print(f"{published.total()} records")
+    for kind, count in published.most_common():
+        print(f"  {kind}: {count}")
 
 
 def _measures(campaign: Campaign, took_s: float) -> list[Measure]:

@@ -1,4 +1,4 @@
-"""Invoices as the tills write them: one, or a day's of them, good and bad, from a seed."""
+"""Invoices as the tills write them: one, or a day's of them, from a seed."""
 
 from __future__ import annotations
 
@@ -59,29 +59,6 @@ def good_sales(count: int, seed: int) -> list[tuple[bytes, bytes]]:
     """Records (key, value) of invoices: few customers, each in many stores, with odd cents, refunds and any case."""
     rng = random.Random(seed)
     return [_record(_sale(rng, f"{seed}-{number}")) for number in range(count)]
-
-
-def bad_sales(count: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Records that no app can process, of every kind in turn."""
-    kinds: list[tuple[bytes | None, bytes | None]] = [
-        (None, sale_bytes()),
-        (b"", sale_bytes()),
-        (b"STR1", None),
-        (b"STR1", b""),
-        (b"STR1", b"\xff\xfe\xfd"),
-        (b"STR1", sale_bytes()[:-20]),
-        (b"STR1", b"[1, 2]"),
-        (b"STR1", b'{"InvoiceNumber": 7}'),
-        (b"STR1", sale_bytes(TotalAmount="12.50")),
-        (b"STR1", sale_bytes(TotalAmount=1e300)),
-        (b"STR1", sale_bytes(CustomerType="GOLD")),
-        (b"STR1", sale_bytes(DeliveryAddress=None)),
-        (b"STR1", sale_bytes(CustomerCardNo="9" * 2000)),
-        (b"STR1", sale_bytes(Note="x" * 300_000)),
-        (b"STR1", sale_bytes(CreatedTime="yesterday")),
-        (b"STR1", sale_bytes(InvoiceLineItems={})),
-    ]
-    return [kinds[number % len(kinds)] for number in range(count)]
 
 
 def _sale(rng: random.Random, number: str) -> dict[str, Any]:

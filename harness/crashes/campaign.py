@@ -12,6 +12,9 @@ from deltalake import DeltaTable
 
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
+from harness.crashes import careless_oracle
+from harness.crashes.careless import TOPIC as ORDERS
+from harness.crashes.careless_oracle import CarelessOracle
 from harness.crashes.feed import Feed
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.living import Living, Outcome
@@ -19,16 +22,20 @@ from harness.crashes.oracle import BY_HAND, Difference, PosOracle, dead_letters
 from harness.crashes.points import POINTS, Point, Victim, lives
 from harness.crashes.stores import local_stores, query_node, snapshot
 from harness.node_process import NodeProcess, make_nodes
-from harness.sales import bad_sales
-from harness.topics import end_offsets, read_topic
+from harness.poison import kind_of
+from harness.topics import Record, end_offsets, read_topic
 
-SOURCES = {"pos": "pos", "hadoop_export": "hadoop-sink"}
-TOPICS = ("shipment", "loyalty", *SOURCES.values(), "pos-dlq", "hadoop_export-dlq")
+SOURCES = {"pos": "pos", "hadoop_export": "hadoop-sink", "careless": ORDERS}
+TOPICS = ("shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq", *careless_oracle.TOPICS[1:])
+OF_ANY_TIME = ("pos", ORDERS)
+"""Topics that take poison whose time is far ahead."""
 CHANGELOG = "pos-rewards-changelog"
+CHANGELOGS = (CHANGELOG, *careless_oracle.CHANGELOGS.values(), *careless_oracle.CHANGELOGS_OF_WINDOWS)
 SETTINGS = {
     "max_offsets_per_trigger": "200",
     "trigger_interval_ms": "50",
     "max_dead_letter_share": "1",  # poison is put in on purpose
+    "own_apps": "harness.crashes.careless:CARELESS",
 }
 CONSTANTS: dict[str, object] = {
     "spark_apps.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
@@ -36,8 +43,10 @@ CONSTANTS: dict[str, object] = {
 }
 PATIENCE_S = 1800.0
 """A machine may do other things beside a campaign."""
-_SHARES = {"pos": 3, "hadoop_export": 1}
-"""Most kills are of the app with state."""
+_SHARES = {"pos": 3, "hadoop_export": 1, "careless": 2}
+"""Most kills are of the apps with state."""
+_STORES = {"pos": "pos-purchases.repartition", "hadoop_export": "none", "careless": "careless-shop.repartition"}
+"""The folder of the local stores that are harmed."""
 _LARGE_BATCHES = {"max_offsets_per_trigger": "50000"}
 _FINAL_INVOICES = 400
 _WHOLE = 25
@@ -85,6 +94,13 @@ class Campaign:
         return [complaint for living in self.livings.values() for complaint in living.complaints]
 
     @property
+    def records(self) -> Counter[str]:
+        """How many records of each kind the feed has published: good ones, and each kind of poison."""
+        sales = Counter(kind_of(*sale) or "good invoices" for sale in self.feed.published)
+        orders = CarelessOracle([Record(0, 0, *order, {}) for order in self.feed.ordered])
+        return sales + Counter({f"orders, {kind or 'good'}": count for kind, count in orders.kinds.items()})
+
+    @property
     def never_hit(self) -> list[str]:
         """The points, victims and harms that never came to be."""
         met, victims = self.hits_at, {outcome.kill.victim for outcome in self.hits}
@@ -99,7 +115,10 @@ class Campaign:
         """Makes the topics and kills until it is enough, while the feed goes on and a node follows."""
         for topic in TOPICS:
             self.broker.create_topic(topic)
-        self.broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"})
+        for topic in OF_ANY_TIME:
+            self.broker.create_topic(topic, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
+        for topic in CHANGELOGS:
+            self.broker.create_topic(topic, config={"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"})
         self._node.start()
         self.feed.start()
         threads = [threading.Thread(target=self._run_app, args=(app,), name=app) for app in SOURCES]
@@ -117,17 +136,17 @@ class Campaign:
         running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
         # What a dead attempt had committed is not applied again: with a further batch the local stores are whole.
         for more in (0, _FINAL_INVOICES):
-            self.feed.add(more)
+            self.feed.add(more, last=more > 0)
             for app, source in SOURCES.items():
                 running[app].await_caught_up(end_offsets(self.broker.bootstrap, source))
+            running["careless"].await_caught_up(end_offsets(self.broker.bootstrap, careless_oracle.REPARTITION))
         assert shared.terminate() == 0, shared.log_tail()
 
     def differences(self) -> list[Difference]:
         """How each output differs from what follows from the input."""
         bootstrap = self.broker.bootstrap
-        poison = set(bad_sales(16))
-        arrived = read_topic(bootstrap, "pos")
-        oracle = PosOracle(arrived, lambda key, value: (key, value) in poison)
+        arrived, orders = read_topic(bootstrap, "pos"), read_topic(bootstrap, ORDERS)
+        oracle = PosOracle(arrived, lambda key, value: kind_of(key, value) is not None)
         table = DeltaTable(str(self.apps.run_dir / "delta" / "hadoop_export_staged")).to_pyarrow_table().to_pylist()
         by_hand = {(r.partition, r.offset) for r in read_topic(bootstrap, "hadoop-sink") if r.key == BY_HAND}
         rewards = oracle.rewards()
@@ -135,7 +154,9 @@ class Campaign:
         partitions = {record.key or b"": record.partition for record in read_topic(bootstrap, "loyalty")}
         return [
             Difference.between("pos", self.feed.published, [(record.key, record.value) for record in arrived]),
+            Difference.between("orders", self.feed.ordered, [(record.key, record.value) for record in orders]),
             *oracle.differences(lambda topic: read_topic(bootstrap, topic)),
+            *CarelessOracle(orders).differences(lambda topic: read_topic(bootstrap, topic)),
             dead_letters("hadoop_export", by_hand, read_topic(bootstrap, "hadoop_export-dlq")),
             local_stores(self._store_folder("pos"), partitions, rewards),
             query_node(self._node, rewards),
@@ -166,4 +187,4 @@ class Campaign:
         return Stores(self._store_folder(app), copies, random.Random(self.seed))
 
     def _store_folder(self, app: str) -> Path:
-        return self.apps.run_dir / "tasks" / app / "gen-1" / f"{app}-purchases.repartition"
+        return self.apps.run_dir / "tasks" / app / "gen-1" / _STORES[app]

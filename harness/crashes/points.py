@@ -62,6 +62,7 @@ IN_TRANSACTION = (
 POINTS = {
     "pos": (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
     "hadoop_export": (Point.PLANNED, *IN_TRANSACTION, *IN_DRIVER[1:]),
+    "careless": (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
 }
 """The points that each app passes."""
 
@@ -111,7 +112,7 @@ def lives(app: str, seed: int) -> Iterator[Life]:
     # A driver passes few points, and is killed only where the app ends.
     drivers = cycle(in_driver)
     ends = chain.from_iterable(zip(drivers, drivers, cycle(in_task), strict=False))
-    harms = cycle([None, *Harm] if app == "pos" else [None])
+    harms = cycle([None, *Harm] if app in _WITH_STATE else [None])
     for number, harm in enumerate(harms):
         kills: list[Kill] = []
         if harm is not None:
@@ -136,6 +137,7 @@ def lives(app: str, seed: int) -> Iterator[Life]:
         yield Life(harm, retries=True, kills=tuple(kills))
 
 
+_WITH_STATE = ("pos", "careless")
 _HARMS = len([None, *Harm])
 _WORKERS = 6
 """Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
@@ -147,7 +149,7 @@ def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
     if point in IN_DRIVER:
         return Kill(point, victim, pause_s=pause_s)
     # The export writes only the few dead letters, and all of them may be of one partition.
-    if app != "pos":
+    if app not in _WITH_STATE:
         return Kill(point, victim, pause_s=pause_s)
     stateful = point in IN_STORE or rng.choice((True, False))
     return Kill(point, victim, rng.choice((None, *range(4))), stateful, pause_s)

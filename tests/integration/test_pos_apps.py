@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 
 from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
-from harness.sales import bad_sales, good_sales
+from harness.poison import bad_sales
+from harness.sales import good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic
 from spark_apps.runtime.heartbeat import AppState
 from state.changelog.headers import source_ranges_of

@@ -26,7 +26,7 @@ def planned(app: str, kills: int) -> list[Life]:
     return found
 
 
-@pytest.mark.parametrize(("app", "kills"), [("pos", 150), ("hadoop_export", 50)])
+@pytest.mark.parametrize(("app", "kills"), [("pos", 150), ("careless", 150), ("hadoop_export", 50)])
 def test_a_campaign_meets_every_point_of_an_app(app: str, kills: int) -> None:
     points = Counter(kill.point for life in planned(app, kills) for kill in life.kills)
     assert set(points) == {*POINTS[app], Point.ANY}
