@@ -43,11 +43,6 @@ def _address(**changes: object) -> dict[str, object]:
     return {**sale()["DeliveryAddress"], **changes}
 
 
-def _timed(name: str, timestamp_ms: int) -> Poison:
-    # Its content is sound, and must not equal that of a good record.
-    return Poison(b"STR1", sale_bytes(InvoiceNumber=f"at a time {name}"), timestamp_ms)
-
-
 _VALUES: dict[str, bytes | None] = {
     "null": None,
     "empty": b"",
@@ -127,12 +122,22 @@ POISON: dict[str, Poison] = {
 }
 """Poison of topic `pos`, by kind."""
 
-TIMED_POISON: dict[str, Poison] = {
-    "time of the record in microseconds": _timed("in microseconds", MICROSECONDS),
-    "time of the record beyond year 9999": _timed("beyond year 9999", BEYOND_9999_MS),
-    "time of the record at the end of 64 bits": _timed("at the end of 64 bits", 2**63 - 1),
+ODD_TIMES_MS = {
+    "in microseconds": MICROSECONDS,
+    "beyond year 9999": BEYOND_9999_MS,
+    "at the end of what Spark reads": (2**63 - 1) // 1000,
+    "before 1970": BEFORE_1970_MS,
+    "of no time": -1,
 }
-"""More of it, for topics that take records of any time (`message.timestamp.after.max.ms`)."""
+"""Times of records that a broker takes and that are none."""
+UNREADABLE_MS = 2**63 - 1
+"""A time that stops an app: Spark's Kafka source can't read a record whose microseconds exceed 64 bits."""
+
+TIMED_POISON: dict[str, Poison] = {
+    f"record {name}": Poison(b"STR1", sale_bytes(InvoiceNumber=f"in a record {name}"), timestamp_ms)
+    for name, timestamp_ms in ODD_TIMES_MS.items()
+}
+"""More of it, with sound content, for topics that take records of any time (`message.timestamp.after.max.ms`)."""
 
 
 BAD_TEXT_KEYS: dict[str, bytes | None] = {

@@ -33,8 +33,8 @@ from state.topology import (
 
 TOPIC = "orders"
 LINES, TOTALS, CLOSED, HELD = "order-lines", "shop-totals", "shop-windows", "item-windows"
-SIZE = timedelta(seconds=10)
-GRACE = timedelta(minutes=10)
+SIZE = timedelta(minutes=1)
+GRACE = timedelta(minutes=30)
 """Far longer than the tasks' inputs can be apart."""
 WINDOWS = tumbling(SIZE, grace=GRACE)
 AHEAD_OF_ALL_MS = 4_000_000_000_000

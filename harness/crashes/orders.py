@@ -11,13 +11,14 @@ import msgspec
 import orjson
 
 from harness.crashes.careless import AHEAD, AHEAD_OF_ALL_MS, FAILS, Order
-from harness.poison import BAD_TEXT_KEYS, MICROSECONDS, POISON, Poison
+from harness.poison import BAD_TEXT_KEYS, ODD_TIMES_MS, POISON, Poison
 
 BEGIN_MS = 1_595_600_000_000
 END_MS = BEGIN_MS + 30 * 86_400_000
 """The time of the last orders, which close all windows before them."""
 _FAR_AHEAD_MS = BEGIN_MS + 365 * 86_400_000
-_STEP_MS = 100
+_ODD_SHARE = 0.01
+_ODD_TIMES_MS = [*ODD_TIMES_MS.values()]
 _MANY = 64
 """Of so many keys some belong to each partition."""
 
@@ -29,11 +30,13 @@ class Orders:
     Attributes:
         seed: of everything random.
         bad_share: how many of them fail.
+        step_ms: from the time of an order to that of the next.
         by_the_clock: whether some are ahead of all time: it takes a broker to find that.
     """
 
     seed: int
     bad_share: float = 0.03
+    step_ms: int = 200
     by_the_clock: bool = True
     _rng: random.Random = field(init=False)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -61,11 +64,12 @@ class Orders:
             return bad
         order = self._order(bad)
         # The time of its record doesn't matter, as the app takes the order's own.
-        return _record(order, MICROSECONDS if not bad and self._rng.random() < 0.005 else None)
+        is_odd = self._rng.random() < _ODD_SHARE
+        return _record(order, self._rng.choice(_ODD_TIMES_MS) if is_odd else None)
 
     def _order(self, fails: str) -> Order:
         rng, number = self._rng, next(self._numbers)
-        time_ms = BEGIN_MS + number * _STEP_MS
+        time_ms = BEGIN_MS + number * self.step_ms
         if "far ahead" in fails:
             time_ms = _FAR_AHEAD_MS
         elif fails == AHEAD:

@@ -138,6 +138,8 @@ def lives(app: str, seed: int) -> Iterator[Life]:
 
 
 _WITH_STATE = ("pos", "careless")
+_ONLY_STATE = ("careless",)
+"""All of its tasks have local stores."""
 _HARMS = len([None, *Harm])
 _WORKERS = 6
 """Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
@@ -151,5 +153,5 @@ def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
     # The export writes only the few dead letters, and all of them may be of one partition.
     if app not in _WITH_STATE:
         return Kill(point, victim, pause_s=pause_s)
-    stateful = point in IN_STORE or rng.choice((True, False))
+    stateful = point in IN_STORE or app in _ONLY_STATE or rng.choice((True, False))
     return Kill(point, victim, rng.choice((None, *range(4))), stateful, pause_s)

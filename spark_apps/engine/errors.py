@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from pyspark.errors import PySparkException
-
 import state.changelog.errors
 import state.errors
 import state.schemas.errors
 from spark_apps import errors
 from spark_apps.engine.task_input import TruncatedInputError
+from spark_apps.errors import UnreadableTimeError
 from spark_apps.generations.errors import UnconvertibleRowsError
 from spark_apps.records import PoisonRecordError
 from state.errors import StateError
@@ -28,6 +27,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _TOLD = re.compile(r"storekeeper-task-error (\{.*\})")
+_UNREADABLE = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
+)
+"""What Spark's Kafka source says of a time of the year 294247 or later, or of that long ago."""
 _KINDS = {
     name: kind
     for module in (state.errors, state.changelog.errors, state.schemas.errors, errors)
@@ -61,18 +64,34 @@ def errors_of_tasks() -> Iterator[None]:
 
     Raises:
         StateError: a task failed with it.
-        PySparkException: no task failed with a `StateError`.
+        Exception: Spark's own, as no task failed with a `StateError`.
     """
     try:
         yield
-    except PySparkException as error:
-        raise _told_error(str(error)) or error from error
+    except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
+        told = _told_error(str(error))
+        if told is None:
+            raise
+        raise told from error
 
 
 def _told_error(text: str) -> StateError | None:
     """The `StateError` in the text of Spark's exception; None if there is none."""
     found = _TOLD.search(text)
     if found is None:
-        return None
+        return _unreadable(text)
     fields = json.loads(found.group(1))
     return _KINDS.get(fields["kind"], StateError)(*fields["arguments"])
+
+
+def _unreadable(text: str) -> UnreadableTimeError | None:
+    found = _UNREADABLE.search(text)
+    if found is None:
+        return None
+    topic, partition, offset, time = found.groups()
+    msg = (
+        f"{topic}[{partition}]@{offset} has the time {time}, which Spark can't read: let its producer write "
+        "milliseconds, and limit message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic, so "
+        "that the broker refuses such records. The app can't read past this one: start it anew behind it"
+    )
+    return UnreadableTimeError(msg)

@@ -1,19 +1,19 @@
 """The order in which a task takes the records of a batch. The engine and the test driver both use it.
 
 Records of one *run* keep their order: those of one partition of a topic; behind a repartition, those of one task
-before it. Runs are merged by time. Records of one time go by topic, those of tables first, then by number of the run.
+before it. Runs are merged by time, for which records that their source refuses don't count. Records of one time go by
+topic, those of tables first, then by number of the run.
 So the order is the same in each attempt of a batch, whatever order records come in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any
 
-from state.topology.event_time import epoch_ms
+from state.topology.event_time import LATEST_MS, epoch_ms
 from state.topology.node import GraphNode, TableNode
 from state.topology.operators.source import Source
 from state.topology.plan import SubTopology
@@ -22,7 +22,8 @@ from state.topology.records import Output, RecordFields
 UPSTREAM = "storekeeper-task"
 """The header of a record in a repartition topic: the partition of the task that wrote it."""
 
-_RUN, _OFFSET, _TIMESTAMP_MS = itemgetter(0, 1), itemgetter(2), itemgetter(3)
+_RUN, _OFFSET = itemgetter(0, 1), itemgetter(2)
+_NO_TIME_MS = -1
 
 
 def in_order(records: Iterable[RecordFields], sub_topology: SubTopology) -> list[RecordFields]:
@@ -79,17 +80,28 @@ def _only_makes_rows(node: GraphNode) -> bool:
     )
 
 
-def _time_of(source: Source) -> Any:
-    """What gives the time of a source's record: that of the event, where the topology says how to get it."""
-    return _TIMESTAMP_MS if source.timestamps is None else partial(_event_time, source)
+def _time_of(source: Source) -> Callable[[RecordFields], int]:
+    """What gives the time of a source's record: that of the event, where the topology says how to get it.
+
+    A record that the source refuses has none: it must not hold up those behind it.
+    """
+    return _own_time if source.timestamps is None else partial(_event_time, source)
+
+
+def _own_time(record: RecordFields) -> int:
+    time_ms = record[3]
+    return time_ms if time_ms <= LATEST_MS else _NO_TIME_MS
 
 
 def _event_time(source: Source, record: RecordFields) -> int:
-    _, _, _, timestamp_ms, key, value, _ = record
-    if value is None or source.timestamps is None:
-        return timestamp_ms
+    _, _, _, timestamp_ms, key_bytes, value_bytes, _ = record
     try:
-        key_of = None if key is None else source.key_serde.deserialize(key)
-        return epoch_ms(source.timestamps(key_of, source.value_serde.deserialize(value)))
+        key = None if key_bytes is None else source.key_serde.deserialize(key_bytes)
+        value = None if value_bytes is None else source.value_serde.deserialize(value_bytes)
+        if source.check is not None:
+            source.check(key, value, timestamp_ms)
+        if value is not None and source.timestamps is not None:
+            return epoch_ms(source.timestamps(key, value))
     except Exception:
-        return timestamp_ms
+        return _NO_TIME_MS
+    return _NO_TIME_MS if source.refuses_nulls else _own_time(record)

@@ -43,6 +43,43 @@ def test_no_partition_changes_its_order_and_topics_are_merged_by_time() -> None:
     ]  # fmt: skip
 
 
+def time_of(_: str, value: int) -> int:
+    if value < 0:
+        raise ValueError(value)
+    return value
+
+
+def not_13(_key: str | None, value: int | None, _timestamp_ms: int) -> None:
+    if value == 13_000:
+        raise ValueError(value)
+
+
+@pytest.mark.parametrize("bad", [b"{", b"-1", b"13000", None], ids=["undecodable", "without a time", "refused", "null"])
+def test_a_record_that_its_source_refuses_holds_up_none_behind_it(bad: bytes | None) -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("a", int, timestamps=time_of, check=not_13).map_values(abs, values=int).to("out")
+    far_ahead = 9_000_000
+    good = [(1, 5), (1, 7), (0, 6), (0, 8)]
+    records = [
+        Record("a", 0, 0, far_ahead, None, bad),
+        *(Record("a", partition, 1 + at, 0, None, b"%d" % time) for at, (partition, time) in enumerate(good)),
+    ]
+    taken = [record[5] for record in in_order(records, only(streams)) if record[5] != bad]
+    assert taken == [b"5", b"6", b"7", b"8"]
+
+
+def test_nor_does_one_whose_own_time_is_none() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("a", int).to("out")
+    times = {0: [2**60, 6, 8], 1: [5, 7]}
+    records = [
+        Record("a", partition, offset, time, None, b"1")
+        for partition, row in times.items()
+        for offset, time in enumerate(row)
+    ]
+    assert [record[3] for record in in_order(records, only(streams))][1:] == [5, 6, 7, 8]
+
+
 def both(streams: StreamsBuilder, clicks: str) -> None:
     users = streams.table("users", int)
     streams.stream(clicks, int).left_join(users, lambda click, user: [click, user], values=list).to("out")
