@@ -49,7 +49,7 @@ _STORES = {"pos": "pos-purchases.repartition", "hadoop_export": "none", "careles
 """The folder of the local stores that are harmed."""
 _LARGE_BATCHES = {"max_offsets_per_trigger": "50000"}
 _FINAL_INVOICES = 400
-_WHOLE = 25
+_WHOLE = 15
 """An app that is to be killed so often goes on until it has met every point."""
 
 
