@@ -301,7 +301,11 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "sentence"),
-    [("nowhere", "topics are missing: nowhere"), ("hadoop-sink", "is of topic pos, not of hadoop-sink")],
+    [
+        ("nowhere", "topics are missing: nowhere"),
+        ("hadoop_export-dlq", "nothing has topic pos any more"),  # the task that splits it up has no store to go on by
+        ("hadoop-sink", "masked.to writes topic 'hadoop-sink', and what hadoop-sink reads there leads to it again"),
+    ],
 )
 def test_a_start_that_cannot_work_is_one_sentence(day: Day, source: str, sentence: str) -> None:
     apps = replace(
