@@ -197,7 +197,7 @@ class Transaction:
     def begin_again(self) -> None:
         """Aborts what was written, and begins the transaction anew."""
         try:
-            self._producer.purge()
+            # No `purge()` before: it would forget what is on its way, and the broker would miss its sequence numbers.
             self._producer.abort_transaction(self._plan.timeout_s)
             self._producer.begin_transaction()
         except KafkaException as error:

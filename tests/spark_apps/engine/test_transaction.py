@@ -266,6 +266,19 @@ def test_what_was_written_before_a_transaction_began_again_is_never_seen(app: Ap
     assert app.seen() == ["b"]
 
 
+def test_a_transaction_may_begin_again_while_records_are_on_their_way(app: App) -> None:
+    topic = f"{app.plan.app}-large"
+    app.broker.create_topic(topic, 1)
+    transaction = app.transaction(0)
+    outputs = app.outputs([f"{number}{'x' * 1000}" for number in range(20_000)])
+    for _ in range(2):
+        transaction.write(topic, outputs)
+        transaction.begin_again()
+    transaction.write(topic, outputs)
+    transaction.commit(b"{}")
+    assert len(list(read_topic(app.plan.kafka, topic))) == len(outputs)
+
+
 def test_a_refusal_by_the_broker_is_raised_in_its_words_and_undone(app: App) -> None:
     transaction = app.transaction(0, plan=replace(app.plan, rules={}))
     transaction.write(app.topic, app.outputs(["a", "x" * 30_000]))
