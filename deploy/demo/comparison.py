@@ -25,7 +25,8 @@ DEAD_LETTERS = "dead letters"
 REPORTING_APP = "pos"
 
 _HEADERS = frozenset(
-    f"dlq.{name}" for name in ("topic", "partition", "offset", "timestamp", "app", "error.class", "error.message")
+    f"dlq.{name}"
+    for name in ("topic", "partition", "offset", "timestamp", "app", "operator", "error.class", "error.message")
 )
 
 

@@ -25,6 +25,7 @@ def observed() -> Observation:
             "dlq.app": "pos",
             "dlq.error.class": "PoisonRecordError",
             "dlq.error.message": "why",
+            "dlq.operator": "pos",
         }
         right.dead_letters.append(TopicRecord(0, offset, record.key, record.value, headers))
         right.input_at[2, offset] = TopicRecord(2, offset, record.key, record.value)
