@@ -100,7 +100,7 @@ class AirflowClient:
         return list(found["task_instances"])
 
     def _last_error(self, task: Mapping[str, Any]) -> str:
-        """The errors of the task's last try: whoever waits may have stopped Airflow before a link is followed."""
+        """The errors of the task's last try: the caller may have stopped Airflow before a link is followed."""
         name, try_number = task["task_id"], task["try_number"]
         if task["map_index"] >= 0:
             name = f"{name} {task.get('rendered_map_index') or task['map_index']}"

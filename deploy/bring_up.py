@@ -63,7 +63,7 @@ def bring_up(
         instance: the platform.
         client: its supervisor.
         password: of Airflow's admin.
-        report: is told each step.
+        report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
 
     Returns:

@@ -50,7 +50,7 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outc
 
     Args:
         instance: the platform.
-        report: is told each step.
+        report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
 
     Raises:

@@ -23,6 +23,6 @@ def begun(broker: Broker, topic: str, partition: int = 0) -> KafkaTentativeLog:
 
 
 def ends_when_awaited(hanging: KafkaTentativeLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends the transaction as soon as somebody waits for it. Whoever doesn't wait sees less than there is."""
+    """Ends the transaction as soon as somebody waits for it. A reader that doesn't wait sees less than there is."""
     played = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: hanging.abort())
     monkeypatch.setattr(committed_ends, "time", played)

@@ -20,7 +20,7 @@ _FAR_AHEAD_MS = BEGIN_MS + 365 * 86_400_000
 _ODD_SHARE = 0.01
 _ODD_TIMES_MS = [*ODD_TIMES_MS.values()]
 _MANY = 64
-"""Of so many keys some belong to each partition."""
+"""Enough keys that each partition has some."""
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ class LocalStore:
         Args:
             kafka: the Kafka.
             end: the end of what is committed in the changelog; see `committed_ends`.
-            report: told of the progress.
+            report: called with the progress.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.

@@ -93,7 +93,7 @@ def forwarded_rows(
         partition: of the task that they come from.
         topic: the topic that the shuffle stands for.
         outputs: the records.
-        most_bytes: a batch of several records has at most so many bytes of keys and values.
+        most_bytes: the most bytes of keys and values in a batch of several records.
     """
     waiting = [(0, len(outputs))]
     while waiting:

@@ -1,4 +1,4 @@
-"""Where the committed records of a log end. Whoever restores or copies state asks here, and nowhere else.
+"""Where the committed records of a log end. Code that restores or copies state asks here alone.
 
 The end that the broker reports to `read_committed` readers is the last stable offset: the first record of the earliest
 open transaction. It is the right end for an input, which is read on later. It is not the end of a state: behind the

@@ -125,7 +125,7 @@ class RetainedReplicas:
 
         Args:
             held: the replicas whose directories are in use.
-            is_kept: whether the rows of a store or variant stay whoever holds them: they may be the last copy.
+            is_kept: whether the rows of a store or variant stay: they may be the last copy.
         """
         now_s = self._clock.monotonic_s()
         in_use = {self._root / replica.store / str(replica.partition) for replica in held}

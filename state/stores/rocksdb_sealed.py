@@ -2,8 +2,8 @@
 
 Bytes of a sealed value: the value, then 8 bytes, XXH3-64 over key and value, big-endian. RocksDB's own checksums cover
 its files. The seal covers what another program writes with RocksDB: a row that was changed, or swapped with another
-row, is found when it is read. It is no signature: whoever makes the seal as well is found only by a comparison with the
-changelog (`storekeeper verify`).
+row, is found when it is read. It is no signature: an edit that writes the seal as well is found only by a comparison
+with the changelog (`storekeeper verify`).
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class CarefulGuards(Guards):
 
 
 class _GuardedSerde(Generic[T]):
-    """A serde whose refusals are told apart: of a value that is to be written, or of a row that was stored."""
+    """A serde that distinguishes its refusals: of a value that is to be written, or of a row that was stored."""
 
     def __init__(self, guards: CarefulGuards, operator: str, serde: Serde[T], place: str | None) -> None:
         self._serde = serde

@@ -1,4 +1,4 @@
-"""Bringing up a platform: one part's failure is told with its cause and leaves the others alone."""
+"""Bringing up a platform: one part's failure is reported with its cause and leaves the others alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CAUSE = "ended with exit code 78: topic views-log was deleted"
 
 
 class FakeSupervisor:
-    """Starts what it is told to; a process that `ends` has ended with that exit code a moment later."""
+    """Starts what it is asked for; a process that `ends` has ended with that exit code a moment later."""
 
     def __init__(self, ends: Mapping[str, int] | None = None) -> None:
         self._ends = dict(ends or {})

@@ -144,7 +144,7 @@ def bad_records(app: str) -> Iterator[ToTopic]:
 
 
 def careless_run(seed: int, number: int, bad_share: float) -> tuple[CarelessOracle, list[Difference]]:
-    """Runs the careless app over so many orders; gives what differs."""
+    """Runs the careless app over a number of orders; returns what differs."""
     orders = Orders(seed, bad_share=bad_share, step_ms=3000, by_the_clock=False)
     run = PoisonRun(CARELESS, random.Random(seed))
     run.give(("orders", record) for record in orders.take(number))

@@ -29,7 +29,7 @@ _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
 _LEAST_NEWCOMERS = 16
 _LOOKS = 16
-"""At most so many sockets are looked into, to make room for one more connection."""
+"""The most sockets that are looked into to make room for one more connection."""
 HotAnswer = Callable[[bytes], bytes | None]
 """The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
