@@ -235,24 +235,21 @@ class Transaction:
                         timestamp_ms = min(timestamp_ms, self._began_ms)  # noqa: PLW2901
                 timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
                 try:
-                    # An empty list of headers costs the client more than none.
-                    if headers:
-                        produce(to, value, key, partition, timestamp=timestamp_ms, headers=headers)
-                    else:
-                        produce(to, value, key, partition, timestamp=timestamp_ms)
+                    # By position: names cost a quarter of the call. So does an empty list of headers.
+                    produce(to, value, key, partition, None, None, timestamp_ms, headers or None)
                 except BufferError:
-                    self._produce_later(to, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
+                    self._produce_later(to, value, key, partition, None, None, timestamp_ms, headers or None)
                 if not count % _POLL_EVERY:
                     self._producer.poll(0)
         except KafkaException as error:  # a fenced or failed producer accepts no more records
             raise self._error(self._cause(error)) from error
         return count
 
-    def _produce_later(self, *record: object, **more: object) -> None:
+    def _produce_later(self, *record: object) -> None:
         while True:
             self._producer.poll(0.05)
             with contextlib.suppress(BufferError):
-                self._producer.produce(*record, **more)
+                self._producer.produce(*record)
                 return
 
     def latest_ms(self, topic: str) -> int:
