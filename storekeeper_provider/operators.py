@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +17,6 @@ from storekeeper_provider.links import QueryPageLink, SparkUiLink
 from storekeeper_provider.triggers import OVER, TASK_ENDED, JobTrigger
 
 if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 _FINDING = 4
@@ -71,7 +70,6 @@ class StorekeeperJobOperator(BaseOperator):
         self.arguments = arguments
         self.finding = finding
         self.storekeeper_conn_id = storekeeper_conn_id
-        self._over: dict[str, Any] = {}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Starts or finds the job, and waits for its end.
@@ -100,7 +98,6 @@ class StorekeeperJobOperator(BaseOperator):
             raise AirflowException(event["error"])
         hook, name = StorekeeperHook(self.storekeeper_conn_id), event["job"]
         job, log = hook.job(name), self._relayed_log(hook, name)
-        self._over = job
         hook.collect_job(name)
         if job["state"] == "cancelled" and job["cancel_reason"] == TASK_ENDED:
             # This task lives: an earlier try was cleared, and its trigger has cancelled the job of both.
@@ -113,11 +110,6 @@ class StorekeeperJobOperator(BaseOperator):
             msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
         return job["result"]
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage:
-        """What the job has read and written. Airflow's provider for OpenLineage calls it if it is installed."""
-        del task_instance
-        return operator_lineage(self._over)
 
     def _wait(self, name: str) -> NoReturn:
         """Goes on with `on_over` when the job is over."""
@@ -167,16 +159,3 @@ def job_id(context: Context) -> str:
 def reasons_in(log: Sequence[str]) -> list[str]:
     """What the program says in its log about why it failed; the last line if it says nothing."""
     return [line.removeprefix(_SAYS) for line in log if line.startswith(_SAYS)] or list(log[-1:])
-
-
-def operator_lineage(job: Mapping[str, Any]) -> OperatorLineage:
-    """What a job has read and written, as the control API says: `inputs` and `outputs`, pairs of namespace and name."""
-    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 (optional)
-
-    return OperatorLineage(inputs=_datasets(job.get("inputs", ())), outputs=_datasets(job.get("outputs", ())))
-
-
-def _datasets(named: Iterable[tuple[str, str]]) -> list[Any]:
-    from openlineage.client.event_v2 import Dataset  # noqa: PLC0415 (optional)
-
-    return [Dataset(namespace=namespace, name=name) for namespace, name in named]

@@ -13,7 +13,6 @@ from deploy.control.access import caller_of
 from deploy.control.allowed import check_allowed
 from deploy.control.job_files import JobFolder, JobRequest, JobState
 from deploy.control.jobs import JobConflictError, Jobs, UnknownJobError
-from deploy.control.lineage import Dataset
 from deploy.control.views import NothingToShowError, PlatformViews, UnknownAppError, UnknownTableError
 from quality.errors import StagedTableError
 from state.clock import Clock
@@ -82,10 +81,6 @@ class JobView(BaseModel):
     result: dict[str, Any] | None = Field(None, description="The JSON object on the last line of its output.")
     output: str = Field(default="", description="The end of its standard output.")
     log: str = Field(default="", description="A part of its standard error.")
-    inputs: list[Dataset] = Field(
-        default=[], description="What it reads, by OpenLineage's rules of naming. Of one job only."
-    )
-    outputs: list[Dataset] = Field(default=[], description="What it writes, in the same way.")
     log_position: int = Field(default=0, description="The position behind that part: `log_from` of the next request.")
 
 
@@ -242,9 +237,8 @@ def _view(folder: JobFolder) -> JobView:
 
 def _whole_view(folder: JobFolder, log_from: int | None, views: PlatformViews) -> JobView:
     view = _view(folder)
-    about, (log, position) = views.lineage(view.arguments), folder.log_from(log_from)
-    more = {"output": folder.output_end(), "log": log, "log_position": position}
-    return view.model_copy(update={**more, "inputs": list(about.inputs), "outputs": list(about.outputs)})
+    log, position = folder.log_from(log_from)
+    return view.model_copy(update={"output": folder.output_end(), "log": log, "log_position": position})
 
 
 def _problem(error: Exception) -> Problem:

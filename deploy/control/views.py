@@ -1,13 +1,12 @@
-"""What the control API shows of a platform: processes, apps, stores, generations, topologies, Data Docs, lineage."""
+"""What the control API shows of a platform: processes, apps, stores, generations, topologies, Data Docs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from deploy.control.keeper import keeper_of, watched_programs
-from deploy.control.lineage import Lineage, lineage_of
 from deploy.control.settings import OperationsSettings
 from deploy.overview.collect import collect_status, platform_overview
 from deploy.overview.status import status_json
@@ -123,10 +122,6 @@ class PlatformViews:
             raise UnknownTableError(msg)
         found = waiting_of(table, QualitySettings.of_platform(), self._clock)
         return None if found is None else asdict(found)
-
-    def lineage(self, arguments: Sequence[str]) -> Lineage:
-        """What a job of these arguments reads and writes."""
-        return lineage_of(arguments, AppSettings.of_platform())
 
 
 def _check_app(app: str) -> None:

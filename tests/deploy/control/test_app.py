@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from deploy.control.access import Callers, Gate, own_token
 from deploy.control.app import make_app
 from deploy.control.job_files import end_job_processes
 from deploy.control.jobs import Jobs
-from deploy.control.lineage import Dataset, Lineage
 from deploy.control.views import PlatformViews, UnknownAppError, UnknownTableError
 from harness.tokens import write_callers
 from quality.settings import QualitySettings
@@ -65,9 +64,6 @@ class Views(PlatformViews):
         if table != "hadoop_export":
             raise UnknownTableError("there is no such table")
         return {"first_version": 3, "last_version": 7, "rows": 20}
-
-    def lineage(self, arguments: Sequence[str]) -> Lineage:
-        return Lineage((Dataset("kafka://broker:9092", "changelog"),), (Dataset("file", "/tables/rewards"),))
 
 
 def jobs_in(folder: Path) -> Jobs:
