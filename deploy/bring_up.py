@@ -32,7 +32,7 @@ from state.program import NO_RESTART
 
 DAGS = (
     *("stream_apps", "watch_streams", "snapshot_stores", "check_tables"),
-    *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
+    *("verify_stores", "check_stores", "maintain_tables", "cleanup_stores", "undo_cleanup"),
     *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )
 """The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""

@@ -103,7 +103,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
 }
 _CHECKS = {
     "table": "quality.cli:check_table",
-    "growth": "spark_apps.cli:check_growth",
     "upgrade": "spark_apps.cli:check_upgrade",
 }
 

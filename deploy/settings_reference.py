@@ -32,7 +32,7 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
     (
         "Maintenance of stores",
-        "read by `storekeeper verify`, `check growth` and `snapshot optimize`",
+        "read by `storekeeper verify` and `snapshot optimize`",
         MaintenanceSettings,
     ),
     ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),

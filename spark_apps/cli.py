@@ -171,19 +171,6 @@ def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     _checked(stores, verified, output)
 
 
-def check_growth(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Measure a store and compare it with earlier days.
-
-    Exit code 4: it grows too fast.
-
-    Example: storekeeper check growth rewards
-    """
-    begin_job()
-    from spark_apps.maintenance.growth import growth_verdict  # noqa: PLC0415 (loads a client of Kafka)
-
-    _checked([store], growth_verdict, output)
-
-
 def _checked(
     stores: Sequence[str], check: Callable[[str, MaintenanceSettings], CheckVerdict], output: AnswerOutput
 ) -> None:

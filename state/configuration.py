@@ -26,8 +26,8 @@ PREFIX = "STOREKEEPER_"
 KEYS = frozenset({
     "acceptable_staleness_ms", "advertised_address", "airflow_port", "allowed_hosts", "apps", "backend",
     "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file", "cluster",
-    "cluster_secret_file", "durable_uri", "executor_state_dir", "generation", "growth_bytes_per_day",
-    "growth_rows_per_day", "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port",
+    "cluster_secret_file", "durable_uri", "executor_state_dir", "generation",
+    "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port",
     "kafka_port", "kafka_properties", "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics",
     "max_client_connections", "max_connections", "max_dead_letter_share", "max_examined_rows",
     "max_offsets_per_trigger", "max_record_bytes", "max_requests", "max_scans", "max_streams",

@@ -9,7 +9,7 @@ from state.errors import InvalidArgumentError
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "app": frozenset({"ensure", "start", "stop", "restart", "scale", "upgrade", "watch"}),
-    "check": frozenset({"growth", "table", "upgrade"}),
+    "check": frozenset({"table", "upgrade"}),
     "cleanup": frozenset({"preview", "run", "undo", "forget"}),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
     "quarantine": frozenset({"list", "show", "release", "discard"}),

@@ -63,18 +63,9 @@ VERDICT_ROWS = Metric("quality_verdict_rows", Kind.GAUGE, "Rows of the last verd
 _CHECK = ("check", "store")
 CHECK_TIME = Metric(
     "quality_check_timestamp_seconds", Kind.GAUGE,
-    "Time of the last verdict of a check: `verify`, `growth` or `cleanup`.", _CHECK,
+    "Time of the last verdict of a check: `verify` or `cleanup`.", _CHECK,
 )  # fmt: skip
 CHECK_PASSED = Metric("quality_check_passed", Kind.GAUGE, "1 if that verdict was good.", _CHECK)
-GROWTH_ROWS = Metric(
-    "quality_growth_rows_per_day", Kind.GAUGE, "Growth of a store in rows a day, by the last measurement.", ("store",)
-)
-GROWTH_BYTES = Metric(
-    "quality_growth_bytes_per_day",
-    Kind.GAUGE,
-    "Growth in bytes of keys and values a day, by the last measurement.",
-    ("store",),
-)
 
 
 def platform_metrics() -> tuple[Metric, ...]:

@@ -47,9 +47,6 @@ def families(view: Overview) -> Iterator[Family]:
     yield _family(names.VERDICT_ROWS, [(table, last.verdict.rows) for table, last in tables])
     yield _family(names.CHECK_TIME, [((one.check, one.subject), one.decided_at_ms / 1000) for one in view.checks])
     yield _family(names.CHECK_PASSED, [((one.check, one.subject), float(one.passed)) for one in view.checks])
-    growth = [((one.subject,), one.details) for one in view.checks if one.check == "growth"]
-    yield _family(names.GROWTH_ROWS, [(store, details.get("rows_per_day")) for store, details in growth])
-    yield _family(names.GROWTH_BYTES, [(store, details.get("bytes_per_day")) for store, details in growth])
 
 
 def _of_apps(view: Overview) -> Iterator[Family]:

@@ -1,1 +1,1 @@
-"""Looking after the apps' stores, without Spark: clean-ups, verification, growth, and the upkeep of Delta tables."""
+"""Looking after the apps' stores, without Spark: clean-ups, verification, and the upkeep of Delta tables."""

@@ -1,1 +1,1 @@
-"""Maintenance of stores: deleting expired rows and restoring them, proving that copies agree, watching growth."""
+"""Maintenance of stores: deleting expired rows and restoring them, proving that copies agree."""

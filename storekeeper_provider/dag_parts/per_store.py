@@ -21,13 +21,13 @@ TASK_TIMEOUT = timedelta(minutes=30)
 """How long the task of one store, or of the stores of one app, may take."""
 
 
-def per_store(names: Names, *, retries: int = 2) -> dict[str, Any]:
+def per_store(names: Names) -> dict[str, Any]:
     """Arguments of a DAG for one store or all of them: one run at a time, done within the hour.
 
     The control API bounds the jobs that run at once (`jobs_at_once`): a deferred task holds no slot of Airflow.
     """
     return {
-        **operating(retries=retries, done=timedelta(minutes=45), ended=timedelta(minutes=50)),
+        **operating(retries=2, done=timedelta(minutes=45), ended=timedelta(minutes=50)),
         "params": {
             "store": choice_param(
                 "Store",

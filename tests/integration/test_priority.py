@@ -37,7 +37,6 @@ _LONG = pytest.mark.long("test_priority.py has a command of each kind")
         pytest.param(("generation", "seed", "no-such-app"), JOB_NICENESS, marks=_LONG),
         pytest.param(("generation", "plan", "no-such-app"), JOB_NICENESS, marks=_LONG),
         pytest.param(("generation", "retire", "no-such-app"), JOB_NICENESS, marks=_LONG),
-        pytest.param(("check", "growth", "no-such-store"), JOB_NICENESS, marks=_LONG),
         pytest.param(("check", "upgrade", "no-such-app"), JOB_NICENESS, marks=_LONG),
         (("check", "table", "no-such-table"), JOB_NICENESS),
         (("verify", "no-such-store"), JOB_NICENESS),

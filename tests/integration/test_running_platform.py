@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
@@ -33,8 +31,6 @@ from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.client import StateClient
 from state.clock import SystemClock
 from state.errors import StateError
-from state.maintenance.check_verdict import CheckVerdict, put_verdict
-from state.maintenance.growth import DAY_MS
 from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, documented, uses_of
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
@@ -187,14 +183,6 @@ def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPl
     addresses, now_ms = running.addresses(), SystemClock().now_ms()
     event = {"EventID": "e", "UserID": "u", "EventTime": now_ms}
     write_topic(addresses["kafka"], "user-events", [(b"u", json.dumps(event).encode())])
-    size = {"rows": 1, "size_bytes": 10}
-    put_verdict(running.platform.run_dir, CheckVerdict("growth", "prices", True, (), now_ms - 2 * DAY_MS, size))
-    subprocess.run(
-        [sys.executable, "-m", "deploy.entry", "check", "growth", "prices", "--output", "json"],
-        env={**running.platform.environment, "STOREKEEPER_KAFKA_BOOTSTRAP": addresses["kafka"]},
-        capture_output=True,
-        check=True,
-    )
     rows, seen = documented(NODES) + documented(PLATFORM), [{"nothing": "was scraped"}]
 
     def all_there() -> bool:

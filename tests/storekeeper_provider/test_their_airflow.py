@@ -126,14 +126,14 @@ def test_the_page_shows_the_platform_to_those_who_have_signed_in(both: Both) -> 
 def test_a_killed_control_process_loses_and_doubles_nothing(both: Both) -> None:
     both.hold.touch()
     with both.airflow.client() as client:
-        client.unpause("watch_growth")
-        run = client.trigger("watch_growth", {"store": "prices"})
-        eventually(lambda: both.began["check growth prices"], _RUN_S, "the job runs")
+        client.unpause("snapshot_stores")
+        run = client.trigger("snapshot_stores", {"store": "prices"})
+        eventually(lambda: both.began["snapshot create prices"], _RUN_S, "the job runs")
         both.control.kill()
         both.control.start()
         both.hold.unlink()
-        client.wait_for_run("watch_growth", run, _RUN_S)
-    assert both.began["check growth prices"] == 1
+        client.wait_for_run("snapshot_stores", run, _RUN_S)
+    assert both.began["snapshot create prices"] == 1
 
 
 def test_a_task_that_is_killed_while_it_asks_for_its_job_finds_it_again(both: Both) -> None:
@@ -142,8 +142,8 @@ def test_a_task_that_is_killed_while_it_asks_for_its_job_finds_it_again(both: Bo
         task.kill()
     _go_on(both)
     with both.airflow.client() as client:
-        client.wait_for_run("watch_growth", run, _RUN_S)
-    assert both.began["check growth orders"] == 1
+        client.wait_for_run("snapshot_stores", run, _RUN_S)
+    assert both.began["snapshot create orders"] == 1
 
 
 def test_a_scheduler_that_is_killed_while_a_task_runs_loses_and_doubles_nothing(both: Both) -> None:
@@ -152,12 +152,12 @@ def test_a_scheduler_that_is_killed_while_a_task_runs_loses_and_doubles_nothing(
     both.hold.touch()
     both.airflow.kill("scheduler")
     _go_on(both)
-    eventually(lambda: both.began["check growth players"], _RUN_S, "the job runs")
+    eventually(lambda: both.began["snapshot create players"], _RUN_S, "the job runs")
     both.airflow.start("scheduler")
     both.hold.unlink()
     with both.airflow.client() as client:
-        client.wait_for_run("watch_growth", run, 2 * _RUN_S)
-    assert both.began["check growth players"] == 1
+        client.wait_for_run("snapshot_stores", run, 2 * _RUN_S)
+    assert both.began["snapshot create players"] == 1
 
 
 def _ask_a_control_process_that_hangs(both: Both, store: str) -> str:
@@ -165,10 +165,10 @@ def _ask_a_control_process_that_hangs(both: Both, store: str) -> str:
     assert both.control.process is not None
     both.control.process.send_signal(signal.SIGSTOP)
     with both.airflow.client() as client:
-        run = client.trigger("watch_growth", {"store": store})
+        run = client.trigger("snapshot_stores", {"store": store})
 
         def has_chosen() -> bool:
-            return client.task_states("watch_growth", run).get("choose") == "success"
+            return client.task_states("snapshot_stores", run).get("choose") == "success"
 
         eventually(has_chosen, _RUN_S, "a store is chosen")
     return run

@@ -16,7 +16,6 @@ from state.errors import InvalidArgumentError
     [
         "snapshot create rewards",
         "verify rewards",
-        "check growth rewards",
         "check table rewards",
         "generation seed pos --from 2026-01-31T00:00:00Z",
         "generation retire pos --delete",

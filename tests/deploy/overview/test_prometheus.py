@@ -116,16 +116,15 @@ def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None
     assert 'quality_verdict_passed{table="hadoop_export"} 1.0' in scrape().splitlines(), "somebody has decided"
 
 
-def test_checks_of_stores_are_told_with_their_growth(tmp_path: Path, scrape: Scrape) -> None:
+def test_checks_of_stores_are_told(tmp_path: Path, scrape: Scrape) -> None:
     put_verdict(tmp_path, CheckVerdict("verify", "rewards", False, ("why",), 5000))
-    put_verdict(tmp_path, CheckVerdict("growth", "rewards", True, (), 6000, {"rows_per_day": 12.5}))
+    put_verdict(tmp_path, CheckVerdict("cleanup", "rewards", True, (), 6000))
     (tmp_path / "quality" / "verdicts" / "verify" / "players").mkdir()
     lines = scrape().splitlines()
     assert 'quality_check_passed{check="verify",store="rewards"} 0.0' in lines
-    assert 'quality_check_passed{check="growth",store="rewards"} 1.0' in lines
+    assert 'quality_check_passed{check="cleanup",store="rewards"} 1.0' in lines
     assert 'quality_check_timestamp_seconds{check="verify",store="rewards"} 5.0' in lines
-    assert 'quality_growth_rows_per_day{store="rewards"} 12.5' in lines
-    assert not any(line.startswith("quality_growth_bytes_per_day{") or "players" in line for line in lines)
+    assert not any("players" in line for line in lines)
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, scrape: Scrape) -> None:
@@ -166,7 +165,7 @@ def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path,
 
 def test_pages_dashboards_and_rules_name_what_is_exported(tmp_path: Path, scrape: Scrape) -> None:
     beat(tmp_path, replace(BEAT, watermark_ms=1))
-    put_verdict(tmp_path, CheckVerdict("growth", "prices", True, (), 6000, {"rows_per_day": 1.5, "bytes_per_day": 3.0}))
+    put_verdict(tmp_path, CheckVerdict("verify", "prices", True, (), 6000))
     verdict = Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000)
     VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export").put(verdict)
     commit = tmp_path / "delta" / "rewards" / "_delta_log" / f"{0:020}.json"
