@@ -18,7 +18,7 @@ from state.changelog.log_ends import LogEnd
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
-from state.errors import ChangelogError, StoreClosedError
+from state.errors import ChangelogError, StoreClosedError, StoreCorruptedError
 from state.metrics.latency import LatencyRecorder
 from state.replicas.freshness import EndRequest, FreshnessTracker, SourceProgress
 from state.replicas.ranked_index import RankedIndex
@@ -215,6 +215,7 @@ class Replica(ReplicaRows):
             ChangelogError: another topic has the name, or the log has lost records; the rows stay as they are.
             ChangelogMovedError: they don't fit the log any more; open again.
             TombstonesExpiredError: they must be rebuilt, but may not be rebuilt now.
+            StoreCorruptedError: the store's files were removed; call `set_aside`, then open again.
             DiskFullError: the checkpoint could not be written.
         """
         store, checkpoint = self._store, self._checkpoint
@@ -231,6 +232,9 @@ class Replica(ReplicaRows):
             self.state = ReplicaState.CREATED
         if plan.action is not RestoreAction.RESUME:
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
+        if self._storage.has_lost(self.replica_id):
+            msg = f"the files of {self.replica_id} were removed"
+            raise StoreCorruptedError(msg)
         self._end_offset = changelog.end_offset
         if plan.remaining == 0:
             self._whole_at_s = self._clock.monotonic_s()

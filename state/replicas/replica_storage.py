@@ -45,6 +45,10 @@ class ReplicaStorage(Protocol):
         """Moves a closed, damaged store out of the way, and deletes the one that was set aside before it."""
         ...
 
+    def has_lost(self, replica: ReplicaId) -> bool:
+        """Whether the files of an open store were removed: it answers until it is closed, and is gone then."""
+        ...
+
 
 class RocksDBStorage:
     """`<root>/<store>/<partition>/`, one RocksDB each. The directories are readable by their owner only."""
@@ -72,12 +76,16 @@ class RocksDBStorage:
     def set_aside(self, replica: ReplicaId) -> None:
         """Keeps the newest damaged copy for inspection."""
         path = self.path(replica)
-        for entry in path.parent.iterdir():
+        for entry in path.parent.glob("*"):
             match = _SET_ASIDE.fullmatch(entry.name)
             if match and match[1] == path.name:
                 shutil.rmtree(entry)
         if path.exists():
             set_aside(path, clock=self._clock)
+
+    def has_lost(self, replica: ReplicaId) -> bool:
+        """Whether the file is gone without which RocksDB opens nothing."""
+        return not (self.path(replica) / "CURRENT").exists()
 
 
 def check_no_links(root: Path) -> None:
@@ -104,6 +112,11 @@ class MemoryStorage:
 
     def set_aside(self, replica: ReplicaId) -> None:
         """Nothing to do."""
+
+    def has_lost(self, replica: ReplicaId) -> bool:
+        """Memory loses nothing."""
+        del replica
+        return False
 
 
 class RetainedReplicas:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -316,6 +317,33 @@ def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_over_restarts(
         eventually(lambda: replica.serving, 30, "it serves once the newer copy is back")
         assert rows(replica) == {b"a": b"1", b"b": b"1"}
     assert log.added[-1] == (0, 2), "no row was dropped"
+
+
+@pytest.mark.parametrize("what", ["files", "folder", "folder of the store", "folder of the node"])
+def test_a_replica_whose_files_were_removed_is_restored(storage: RocksDBStorage, clock: StepClock, what: str) -> None:
+    log = FakeLog()
+    log.append(0, b"a", b"1")
+    (replica,) = make(storage, clock)
+    folder = storage.path(replica.replica_id)
+    seen: list[dict[bytes, bytes]] = []
+
+    def remove() -> None:
+        if what == "files":
+            for path in folder.iterdir():
+                path.unlink()
+        else:
+            shutil.rmtree({"folder": folder, "folder of the store": folder.parent}.get(what, folder.parent.parent))
+        clock.advance(2_000)
+
+    def look() -> None:
+        clock.advance(2_000)
+        if folder.exists() and replica.serving:
+            seen.append(rows(replica))
+
+    run(log, [replica], clock, remove, *[look] * 5)
+    assert seen
+    assert seen[-1] == {b"a": b"1"}
+    assert log.added[-1] == (0, 0), "from the beginning of its changelog"
 
 
 @contextmanager
