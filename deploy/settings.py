@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -61,7 +61,6 @@ class PlatformSettings(KafkaSettings):
         2, "jobs", "Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more."
     )
 
-    tables_group: str | None = Field(None, description="Group of the operating system that may read the Delta tables.")
     log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
     start_timeout_s: int = Field(
         240,
@@ -74,16 +73,6 @@ class PlatformSettings(KafkaSettings):
     @classmethod
     def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {"kafka_bootstrap": _own_broker(values.get("kafka_port", _KAFKA_PORT)), **values}
-
-    @model_validator(mode="after")
-    def _group_of_local_tables(self) -> Self:
-        if self.tables_group is not None and self.tables != self.run_dir / "delta":
-            msg = (
-                "tables_group is for tables in the run directory: with durable_uri or tables_uri, the store decides "
-                "who may read"
-            )
-            raise ValueError(msg)
-        return self
 
     @field_validator("jars_dir")
     @classmethod

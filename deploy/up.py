@@ -16,6 +16,7 @@ from deploy.errors import AlreadyRunningError
 from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.lost_topics import check_not_empty
+from deploy.modes import mend_modes
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.collect import collect_status
 from deploy.ports import check_ports
@@ -23,7 +24,6 @@ from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
 from deploy.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
 from deploy.supervisor_rpc import SupervisorRpc
-from deploy.table_readers import mend_modes
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
@@ -95,7 +95,7 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> O
         report("ended what an earlier platform had left running")
     forget_removed_apps(layout, wanted_apps(settings))
     check_ports(settings.ports)
-    mend_modes(layout.root, layout.delta, settings.tables_group)
+    mend_modes(layout.root)
     try:
         write_started_with(layout, effective(settings))
         if settings.starts_broker:

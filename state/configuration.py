@@ -34,7 +34,7 @@ KEYS = frozenset({
     "memory_mib", "metrics_port", "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers",
     "quality_drift_limit", "quality_reconcile", "rack", "ranked_memory_mib", "replicas", "row_cache_mib", "run_dir",
     "spark", "spark_master", "start_timeout_s", "state_memory_mb", "store_replicas", "stores", "supervisor_port",
-    "table_history_days", "tables_group", "tables_uri", "tls_certificate", "tls_client_ca", "tls_key",
+    "table_history_days", "tables_uri", "tls_certificate", "tls_client_ca", "tls_key",
     "tls_peer_ca", "tokens_file", "topic_config", "topic_partitions", "transaction_timeout_ms",
     "trigger_interval_ms", "watch_progress_s", "watch_restarts", "watch_stale_s", "watch_start_s",
 })  # fmt: skip

@@ -9,13 +9,30 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-_OWN_GROUP, _GROUP, _MASK = 0x04, 0x08, 0x10
-_ACCESS = "system.posix_acl_access"
+_OWNER, _OWN_GROUP, _GROUP, _MASK, _OTHER = 0x01, 0x04, 0x08, 0x10, 0x20
+_NOBODY = 0xFFFFFFFF
+_ACCESS, _DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
 
 
 def some_group() -> grp.struct_group:
     """A group that this process doesn't run as."""
     return next(group for group in grp.getgrall() if group.gr_gid != os.getegid())
+
+
+def let_read_tables(root: Path, tables: Path, gid: int) -> None:
+    """What the how-to does by `setfacl`: a group may enter a run directory, and read the tables, new files too."""
+    os.setxattr(root, _ACCESS, _access_list(0o7, gid, 0o1))
+    for path in (tables, *tables.rglob("*")):
+        if path.is_dir():
+            os.setxattr(path, _ACCESS, _access_list(0o7, gid, 0o5))
+            os.setxattr(path, _DEFAULT, _access_list(0o7, gid, 0o5))
+        else:
+            os.setxattr(path, _ACCESS, _access_list(0o6, gid, 0o4))
+
+
+def _access_list(owner: int, gid: int, group: int) -> bytes:
+    entries = ((_OWNER, owner, _NOBODY), (_OWN_GROUP, 0, _NOBODY), (_GROUP, group, gid), (_MASK, group, _NOBODY))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in (*entries, (_OTHER, 0, _NOBODY)))
 
 
 def open_to_others(root: Path) -> set[Path]:

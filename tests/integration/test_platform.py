@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess, supervisor_of
-from tests.readable import open_to_others, reached_by, some_group
+from tests.readable import open_to_others
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
@@ -33,10 +32,7 @@ _WATCHED = {"pos", "hadoop_export"}
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
-    made = PlatformProcess.in_folder(
-        tmp_path / "run",
-        tables_group=some_group().gr_name,
-    )
+    made = PlatformProcess.in_folder(tmp_path / "run")
     yield made
     for run_dir in (made.run_dir, made.run_dir / "demo"):
         stop_everything(RunLayout(run_dir))
@@ -68,10 +64,8 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
 
 def _check_readers(root: Path, report: Path) -> None:
     tables = root / "demo" / "delta"
-    assert reached_by(root / "demo", some_group().gr_gid) == {tables, *tables.rglob("*")}
     assert {path.name for path in tables.iterdir()} >= {"rewards", "hadoop_export"}
-    assert reached_by(root / "demo", os.getegid()) == set(), "the platform's own group is not a reader"
-    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert open_to_others(root) == set()
     assert open_to_others(report) == set()
 
 

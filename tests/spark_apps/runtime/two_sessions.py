@@ -14,12 +14,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from deploy.table_readers import mend_modes
+from deploy.modes import mend_modes
 from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 from tests.local_tables import local_table
-from tests.readable import open_to_others, some_group
+from tests.readable import let_read_tables, open_to_others, some_group
 
 NAMES = ("first", "second")
 FILE_PROGRAMS = ("chmod", "readlink")
@@ -81,7 +81,8 @@ def main(folder: Path) -> None:
                 # The archive of classes is for the class path without such a folder.
                 del os.environ["SPARK_CONF_DIR"]  # noqa: TID251
                 run_batch(session, folder)
-                mend_modes(settings.run_dir, local_table(settings, ""), some_group().gr_name)
+                let_read_tables(settings.run_dir, local_table(settings, ""), some_group().gr_gid)
+                mend_modes(settings.run_dir)
         finally:
             stop_session(session)
     print(json.dumps(seen))

@@ -1,17 +1,15 @@
-"""A run directory is mended: private, but for the tables that a group may read."""
+"""A run directory is mended: private, but for those on an access list of its tables."""
 
 from __future__ import annotations
 
-import grp
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from deploy.table_readers import mend_modes
-from state.errors import ConfigurationError
-from tests.readable import open_to_others, reached_by, some_group
+from deploy.modes import mend_modes
+from tests.readable import let_read_tables, open_to_others, reached_by, some_group
 
 
 @pytest.fixture
@@ -29,27 +27,26 @@ def root(tmp_path: Path) -> Path:
 
 def test_what_others_could_read_is_mended(root: Path) -> None:
     before = stat.S_IMODE(root.parent.stat().st_mode)
-    mend_modes(root, root / "delta", None)
+    mend_modes(root)
     assert open_to_others(root) == set()
     assert stat.S_IMODE(root.parent.stat().st_mode) == before, "a link is not followed"
 
 
-def test_a_group_may_read_the_tables_and_nothing_else(root: Path) -> None:
-    group = some_group()
-    mend_modes(root, root / "delta", group.gr_name)
+def test_a_group_on_the_access_list_of_the_tables_reads_them_and_nothing_else(root: Path) -> None:
+    group = some_group().gr_gid
+    let_read_tables(root, root / "delta", group)
+    (root / "delta" / "t" / "day=1" / "part").chmod(0o644)
+    mend_modes(root)
     (root / "delta" / "t" / "day=2").mkdir()
     (root / "delta" / "t" / "day=2" / "part").touch()  # new ones, too
     (root / "logs" / "b.log").touch(0o644)  # in a folder that nobody may enter
-    tables = {root / "delta", *(root / "delta").rglob("*")}
-    assert reached_by(root, group.gr_gid) == tables
+    assert reached_by(root, group) == {root / "delta", *(root / "delta").rglob("*")}
     assert stat.S_IMODE(root.stat().st_mode) == 0o710
-    mend_modes(root, root / "delta", None)
-    (root / "delta" / "t" / "day=2" / "later").touch(0o600)
-    assert open_to_others(root / "delta") == set()
-    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert reached_by(root, os.getegid()) == set(), "the owner's own group is not on the list"
+    assert not [path for path in (root / "delta").rglob("*") if path.stat().st_mode & 0o007]
 
 
-@pytest.mark.parametrize("name", ["no-such-group-here", grp.getgrgid(os.getegid()).gr_name])
-def test_a_group_that_can_not_be_is_refused(root: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="STOREKEEPER_TABLES_GROUP"):
-        mend_modes(root, root / "delta", name)
+def test_a_system_without_access_lists_has_private_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "listxattr")
+    mend_modes(root)
+    assert open_to_others(root) == set()
