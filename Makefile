@@ -80,10 +80,6 @@ test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `
 test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
 	@$(BIN)/python -m tests.bare_path $(PYTEST) -m "not spark and not airflow and not broker"
 
-test-durations: setup ## write tests/durations.json again, or the entries of FILES="tests/..." alone
-	@if test -n "$(FILES)"; then $(PYTEST) --record-durations $(FILES); \
-	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(PARTS) OPTIONS=--record-durations; fi
-
 coverage: setup ## a table of what the tests run of the code, and pages in htmlcov/; of FILES="tests/..." alone
 	@rm -rf .coverage .coverage.* htmlcov
 	@if test -n "$(FILES)"; then $(COVERED) $(FILES); \
@@ -92,7 +88,7 @@ coverage: setup ## a table of what the tests run of the code, and pages in htmlc
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage report
 
-.PHONY: $(PARTS) test-long test-bare test-durations coverage
+.PHONY: $(PARTS) test-long test-bare coverage
 $(filter-out test-types,$(PARTS)): test-%:
 	@$(PYTEST) $(IN_$*)
 

@@ -14,7 +14,6 @@ from harness.schema_registry import RegistryProcess, program, start_registry
 from harness.secured_broker import SecuredBroker, start_secured_broker
 from harness.storage.s3 import S3
 from state.locations import Location, RemoteFolder
-from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
 
@@ -26,16 +25,9 @@ settings.load_profile("without-deadlines")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of `make test-long`, of `make test-durations` and of the pictures in the documents."""
+    """Adds the options of `make test-long` and of the pictures in the documents."""
     parser.addoption("--long", action="store_true", help="also the tests marked `long`; full numbers in the others")
-    parser.addoption("--record-durations", action="store_true", help="write what each file takes: tests/durations.json")
     parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots there, such as docs/images")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Records durations where they were asked for."""
-    if config.getoption("--record-durations"):
-        config.pluginmanager.register(DurationRecorder())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
