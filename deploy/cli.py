@@ -108,25 +108,6 @@ def _require_platform() -> None:
         raise ModuleNotFoundError(name="supervisor")
 
 
-def dashboard(
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two updates.")] = 2.0,
-    count: Annotated[int, typer.Option(min=0, help="End after this number of updates; 0 never ends.")] = 0,
-    output: AnswerOption = AnswerOutput.TABLE,
-    token_file: Annotated[Path | None, typer.Option(help="File with a token for the nodes.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="PEM file with the CA of the nodes' certificates.")] = None,
-) -> None:
-    """Show apps, stores, nodes, snapshots and verdicts live.
-
-    Example: storekeeper dashboard
-    """
-    from deploy.overview.collect import platform_overview  # noqa: PLC0415
-    from deploy.overview.terminal import show_dashboard  # noqa: PLC0415
-    from state.client import Credentials  # noqa: PLC0415
-
-    view = platform_overview(PlatformSettings.of_platform(), Credentials(token_file=token_file, ca_file=ca))
-    show_dashboard(view, interval_s=interval, count=count, as_json=output is AnswerOutput.JSON)
-
-
 def supervise(
     control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
 ) -> None:

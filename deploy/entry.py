@@ -34,7 +34,6 @@ Queryable state stores for PySpark streams.
   storekeeper demo                  the whole platform on real purchases, checked, then stopped
   storekeeper up                    start the platform and leave it running
   storekeeper status                every process, its health, its address
-  storekeeper dashboard             apps, stores, nodes and verdicts, live
   storekeeper get rewards CARD      a customer's row
   storekeeper sql "SELECT ..."      SQL over the Delta tables
   storekeeper verify rewards        compare changelog, SQL and nodes
@@ -51,7 +50,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "up": "deploy.cli:up",
         "down": "deploy.cli:down",
         "status": "deploy.cli:status",
-        "dashboard": "deploy.cli:dashboard",
         "settings": "deploy.cli:settings",
         "jars": "deploy.cli:jars",
         "archive-classes": "deploy.cli:archive_classes",
@@ -108,7 +106,7 @@ _CHECKS = {
 
 _PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generation"})
 """Commands with their own way of taking signals and of logging, which their children inherit."""
-_NEED_NO_APP = frozenset({"down", "status", "dashboard", "settings", "--help"})
+_NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the user's own apps if one of these can't be loaded."""
 _OF_THE_USER = frozenset({"up", "demo", "settings"})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""

@@ -79,7 +79,7 @@ def collect_status(settings: PlatformSettings) -> Overview:
 
 
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
-    """Collects at each call what the dashboard and Airflow's page show, from the nodes of the process's settings.
+    """Collects at each call what Airflow's page shows, from the nodes of the process's settings.
 
     Args:
         settings: the platform's.

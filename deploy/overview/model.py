@@ -1,4 +1,4 @@
-"""The platform's state as data. `collect` fills it, and all views show it: status, dashboard, Airflow's page, metrics.
+"""The platform's state as data. `collect` fills it, and all views show it: status, Airflow's page, metrics.
 
 Ages and durations are in milliseconds.
 """

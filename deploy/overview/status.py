@@ -109,9 +109,10 @@ def _progress(app: App | None) -> str:
     restoring = f", {app.restoring}" if app.restoring else ""
     if app.beat.batch_id is None:
         return f"no batch yet{read}{restoring}"
+    refused = f", {app.beat.dead_letters_total} dead letters" if app.beat.dead_letters_total else ""
     left_out = f", {app.beat.dropped_total} left out" if app.beat.dropped_total else ""
     done = f"batch {app.beat.batch_id}, {app.beat.input_rows_total} rows, {app.rows_per_second:.0f}/s"
-    return f"{done}{read}{left_out}{restoring}"
+    return f"{done}{read}{refused}{left_out}{restoring}"
 
 
 def _times(number: int) -> str:

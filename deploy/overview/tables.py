@@ -1,4 +1,4 @@
-"""The overview as tables of words: what the dashboard and Airflow's page show."""
+"""The overview as tables of words: what Airflow's page shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from deploy.overview.model import FROZEN, RUNNING, App, LastVerdict, Overview, Process, Store
+from deploy.overview.model import App, LastVerdict, Overview, Process, Store
 from quality.resolution import Action
 from spark_apps.registry import APPS
 from spark_apps.runtime.heartbeat import AppState
@@ -40,13 +40,11 @@ class Column:
     Attributes:
         title: its heading.
         number: whether it holds numbers.
-        wide: whether only a wide view shows it.
-        prose: whether it holds sentences, which a terminal shows as `notes`.
+        prose: whether it holds sentences.
     """
 
     title: str
     number: bool = False
-    wide: bool = False
     prose: bool = False
 
 
@@ -86,14 +84,6 @@ def _counted(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def notes(view: Overview) -> list[Cell]:
-    """What doesn't fit into a cell: errors, and what is restored."""
-    found = [] if view.unreachable is None else [Cell(view.unreachable, Mood.BAD)]
-    found += [Cell(f"{one.name}: {one.detail}", Mood.BAD) for one in view.processes if _stands_out(one)]
-    found += [Cell(f"{app.name}: {said}", mood(app)) for app in view.apps if (said := _says(app))]
-    return found + [Cell(f"{node.node}: {node.error}", Mood.BAD) for node in view.nodes if node.error]
-
-
 def mood(app: App) -> Mood:
     """Whether an app is well; neither while it starts, stops, pauses or is stopped."""
     if app.problem is None:
@@ -115,9 +105,9 @@ def count(number: float | None) -> str:
 
 def _apps(view: Overview) -> Table:
     columns = (
-        Column("app"), Column("state"), Column("generation", number=True, wide=True),
-        Column("batch", number=True, wide=True), Column("rows/s", number=True),
-        Column("batch ms", number=True, wide=True), Column("behind", number=True), Column("last batch"),
+        Column("app"), Column("state"), Column("generation", number=True),
+        Column("batch", number=True), Column("rows/s", number=True),
+        Column("batch ms", number=True), Column("behind", number=True), Column("last batch"),
         Column("dead letters", number=True), Column("left out", number=True),
         Column("says", prose=True),
     )  # fmt: skip
@@ -155,7 +145,7 @@ def _stores(view: Overview) -> Table:
     columns = (
         Column("store"), Column("kind"), Column("serving"),
         Column("behind", number=True), Column("snapshot"), Column("rows in it", number=True),
-        Column("changelog", wide=True),
+        Column("changelog"),
     )  # fmt: skip
     return _table(
         "stores",
@@ -227,11 +217,6 @@ def _processes(view: Overview) -> Table:
             if one.exits or not one.healthy
         ),
     )  # fmt: skip
-
-
-def _stands_out(process: Process) -> bool:
-    """Whether a process has a problem that the table of apps doesn't show, and nobody wanted."""
-    return _of_process(process) is Mood.BAD and (process.state != RUNNING or process.detail == FROZEN)
 
 
 def _of_process(process: Process) -> Mood:

@@ -78,7 +78,7 @@ def test_one_place_makes(what: str, pattern: str, places: list[str]) -> None:
 
 def test_views_of_the_platform_read_the_model_alone() -> None:
     reads = re.compile(r"read_heartbeat|run_files|running_supervisor|processes_of|StateClient|Archive|httpx2?\b|open\(")
-    views = [ROOT / "deploy" / "overview" / f"{name}.py" for name in ("tables", "terminal", "status", "prometheus")]
+    views = [ROOT / "deploy" / "overview" / f"{name}.py" for name in ("tables", "status", "prometheus")]
     views.append(ROOT / "deploy" / "control" / "views.py")
     assert [view.name for view in views if reads.search(view.read_text())] == []
 

@@ -145,7 +145,7 @@ def test_an_error_is_one_sentence_on_standard_error(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["down"], ["status"], ["sql", "SHOW TABLES"], ["dashboard", "--count", "1"]])
+@pytest.mark.parametrize("command", [["down"], ["status"], ["sql", "SHOW TABLES"]])
 def test_a_folder_without_a_platform_is_an_error(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

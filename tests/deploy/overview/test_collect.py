@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from deploy.layout import RunLayout
 from deploy.overview.collect import Nodes, collect
 from deploy.overview.model import Overview
-from deploy.overview.terminal import show_dashboard
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.pos import POS
@@ -59,22 +57,6 @@ def test_a_node_that_answers_nonsense_is_said(run_dir: Path) -> None:
     with fake_node(answers()) as node:
         seen = overview(run_dir, node.address)
     assert [app.name for app in seen.apps] == ["pos"]
-
-
-@pytest.mark.parametrize("as_json", [True, False])
-def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    show_dashboard(lambda: overview(run_dir), interval_s=0, count=2, as_json=as_json)
-    said = capsys.readouterr().out
-    if as_json:
-        first, second = map(json.loads, said.splitlines())
-        # Why no node answers is told with the time that was left.
-        assert first.pop("unreachable").startswith("no node answered")
-        assert second.pop("unreachable").startswith("no node answered")
-        assert first == second
-        assert first["apps"][0]["behind"] == 7
-    else:
-        assert said.count("dead letters") == 2
-        assert "pos" in said
 
 
 def test_a_generation_that_was_discarded_is_not_seen(run_dir: Path) -> None:

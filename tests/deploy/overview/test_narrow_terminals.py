@@ -1,4 +1,4 @@
-"""Situations in `status` and `dashboard` at 80, 120 and 140 columns: the health of each row is always there."""
+"""Situations in `status` at 80, 120 and 140 columns: the health of each row is always there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console, RenderableType
 
 from deploy.overview.status import status_table
-from deploy.overview.terminal import picture
 from deploy.settings import PlatformSettings
 from tests.deploy.overview.situations import SITUATIONS, seen
 
@@ -35,13 +34,3 @@ def test_status_shows_the_health_of_each_row_and_why(situation: str, width: int)
     if not process.healthy:
         whole = " ".join(lines[lines.index("") :])
         assert " ".join(f"{process.name}: {process.detail}".split()) in " ".join(whole.split())
-
-
-@pytest.mark.parametrize("width", [80, 120, 140])
-@pytest.mark.parametrize("situation", SITUATIONS)
-def test_the_dashboard_names_what_is_ill(situation: str, width: int) -> None:
-    process = SITUATIONS[situation]
-    lines = shown(picture(seen(process), width), width)
-    assert max(map(len, lines)) <= width
-    if not process.healthy:
-        assert process.name in "".join(lines)

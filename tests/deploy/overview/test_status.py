@@ -193,6 +193,7 @@ def test_caught_up_is_told_from_nothing_done() -> None:
     worked = caught_up | {"batch_id": 4, "input_rows_total": 30}
     assert "batch 4, 30 rows, 0/s, caught up\n" in _progress(**worked)
     assert "batch 4, 30 rows, 0/s, caught up, 2 left out\n" in _progress(**worked, dropped_total=2)
+    assert "batch 4, 30 rows, 0/s, caught up, 3 dead letters\n" in _progress(**worked, dead_letters_total=3)
     restoring = {"store": "rewards", "partition": 1, "done": 40, "total": 100, "eta_s": 2.0}
     telling = "no batch yet, 7 behind, restores 1 store partition: 40 %, 2 s left\n"
     assert telling in _progress(offsets=BEAT.offsets, restoring=(restoring,))
