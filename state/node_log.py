@@ -1,13 +1,20 @@
-"""The log of a node: one JSON object per line, for messages of the node and of libraries."""
+"""The log of a node: one JSON object per line, for messages of the node and of libraries.
+
+No line has a key or a value of a row. The text of an exception may be one, such as that of `KeyError(key)`, so of an
+exception only its class and its places in the code are logged.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+import threading
+import traceback
+from typing import Any
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 
 def configure_log() -> None:
@@ -16,7 +23,7 @@ def configure_log() -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
+        only_places,
     ]
     written = structlog.processors.JSONRenderer()
     structlog.configure(
@@ -27,8 +34,38 @@ def configure_log() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, _without_arguments, *shared],
             processors=[ProcessorFormatter.remove_processors_meta, written],
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    threading.excepthook = _on_end_of_thread
+
+
+def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Replaces an exception by its class and its places in the code, and those of its causes."""
+    found = line.pop("exc_info", None)
+    error = sys.exception() if found is True else found[1] if isinstance(found, tuple) else found
+    told: list[str] = []
+    seen: set[int] = set()
+    while isinstance(error, BaseException) and id(error) not in seen:
+        seen.add(id(error))
+        frames = traceback.extract_tb(error.__traceback__)
+        told += [f"{type(error).__module__}.{type(error).__qualname__}"]
+        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if told:
+        line["exception"] = "\n".join(told)
+    return line
+
+
+def _without_arguments(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Cuts what asyncio tells of a callback or task: the arguments of one, and the exception of the other."""
+    if line.get("logger") == "asyncio":
+        line["event"] = str(line["event"]).partition("\n")[0].partition("(")[0].rstrip()
+    return line
+
+
+def _on_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    name = ended.thread.name if ended.thread is not None else None
+    structlog.get_logger(__name__).error("thread_ended", thread=name, exc_info=ended.exc_value)

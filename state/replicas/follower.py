@@ -261,10 +261,16 @@ class Follower:
             replica.outdate(error)
         elif not isinstance(error, ChangelogMovedError | BrokerUnavailableError):
             replica.fail(error)
-        report = log.warning if isinstance(error, StateError) else log.exception
+        known = isinstance(error, StateError)
+        report = log.warning if known else log.exception
         if waits_already:
             report = log.debug
-        report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
+        report(
+            "replica_tried_again",
+            replica=str(replica.replica_id),
+            in_s=delay_s,
+            error=str(error) if known else type(error).__name__,
+        )
 
 
 def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
