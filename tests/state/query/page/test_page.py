@@ -127,6 +127,23 @@ SITUATIONS: dict[str, tuple[dict[str, object], str, str, str]] = {
     "restores": ({"state": "RESTORING", "serving": False, "offset_lag": 9}, "restoring", "", "9 records left"),
     "far behind": ({"offset_lag": 70_000}, "active", "", "Every replica has caught up"),
     "all is well": ({}, "active", "", "Every replica has caught up"),
+    "lost, and still empty": (
+        {"state": "CREATED", "serving": False, "error": LOST, "offset_lag": None},
+        "restoring",
+        LOST,
+        WAITS,
+    ),
+    "disk full, and served": ({"state": "SUSPENDED", "error": FULL}, "active", FULL, "Every replica has caught up"),
+    "failed, and served": ({"state": "FAILED", "error": "no"}, "active", "no", "Every replica has caught up"),
+    "outdated, and served": ({"state": "OUTDATED", "error": "old"}, "active", "old", "Every replica has caught up"),
+    "closed": ({"state": "CLOSED", "serving": False, "offset_lag": None}, "silent", "", WAITS),
+    "a standby": ({"role": "standby"}, "standby", "", "Every replica has caught up"),
+    "a standby restores": (
+        {"role": "standby", "state": "RESTORING", "serving": False, "offset_lag": 5},
+        "restoring",
+        "",
+        "5 records left",
+    ),
 }
 """By name: what a replica says of itself, how it is drawn, what the alarm says, what is said of restores."""
 
@@ -136,6 +153,7 @@ def test_no_situation_of_a_replica_is_shown_as_a_better_one(page: Page, shown: S
     before, every = dict(one), sum(map(len, shown.replicas.values()))
     with served(shown):
         page.goto(shown.address)
+        assert len(SITUATIONS) == 15
         for changes, drawn, alarm, restores in SITUATIONS.values():
             one.update(before)
             one.update(changes)
