@@ -25,6 +25,7 @@ from deploy.supervisor_rpc import SupervisorRpc
 from deploy.topics import make_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
+from spark_apps.generations.aliases import publish_lost_aliases
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from state.changelog.errors import BrokerUnavailableError
@@ -83,6 +84,8 @@ def bring_up(
         losses = Losses({}, 0) if accept_loss else _losses(settings, time.monotonic() + settings.start_timeout_s)
         made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
+        if told := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
+            report(f"told nodes again which generation answers for {', '.join(told)}: Kafka had lost it")
         apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
         without_topics = {
             program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app

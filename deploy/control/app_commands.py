@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -18,12 +19,13 @@ from deploy.control.keeper import keeper_of, watched_programs
 from deploy.control.node_roll import NodeRoll, NodeViews, node_client
 from deploy.control.settings import OperationsSettings
 from deploy.control.watch import AppWatcher, forget_history
+from spark_apps.generations.aliases import publish_lost_aliases
 from spark_apps.priority import begin_job
-from spark_apps.registry import app_named, apps_of
+from spark_apps.registry import APPS, app_named, apps_of
 from spark_apps.settings import AppSettings
 from state.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from state.clock import SystemClock
-from state.errors import ConfigurationError
+from state.errors import ConfigurationError, RetriableError
 from state.program import ExitCode
 
 app_commands = command_group("Start, stop and change the processes of apps.")
@@ -104,7 +106,8 @@ def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Check all apps that must run, once.
 
-    It restarts unhealthy apps where that may help. Exit code 4: one needs a person.
+    It restarts unhealthy apps where that may help, and tells nodes again which generation answers if Kafka has lost
+    that. Exit code 4: one needs a person.
 
     Example: storekeeper app watch
     """
@@ -113,6 +116,8 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     keeper = keeper_of(settings)
     programs = watched_programs(keeper.names(), settings)
     found = AppWatcher(keeper, settings, SystemClock()).look(programs)
+    with suppress(RetriableError):  # without Kafka the next look does it
+        publish_lost_aliases(APPS.values(), settings)
     write_answer({"programs": found.actions, "reasons": found.alerts}, output)
     if found.alerts:
         raise typer.Exit(ExitCode.FINDING)

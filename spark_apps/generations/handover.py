@@ -15,6 +15,7 @@ import structlog
 
 from spark_apps.errors import AppRunningError
 from spark_apps.generations import steps
+from spark_apps.generations.aliases import aliases_of
 from spark_apps.generations.boundary import is_settled, plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.comparison import behind
@@ -321,16 +322,7 @@ class GenerationController:
 
         Stores switch one by one: a reader of two stores may briefly see one before and one after the switch.
         """
-        newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
-        for store in (store.name for store in self.spec.stores):
-            alias = Alias(
-                store,
-                newer.number,
-                newer.topics[store],
-                None if before is None else before.topics[store],
-                self.clock.now_ms(),
-                prepare=prepare,
-            )
+        for alias in aliases_of(self.spec.stores, chosen, other, self.clock.now_ms(), prepare=prepare):
             self.publish(alias)
 
     def _write(self, journal: Journal) -> Journal:

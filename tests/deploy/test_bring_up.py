@@ -73,6 +73,7 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
     monkeypatch.setattr(module, "prepare_database", lambda *_: None)
     monkeypatch.setattr(module, "answers", lambda *_, **__: True)
     monkeypatch.setattr(module, "make_topics", lambda *_, **__: [])
+    monkeypatch.setattr(module, "publish_lost_aliases", lambda *_: [])
     monkeypatch.setattr(module, "lost_topics", lambda *_: Losses({}, 3))
     monkeypatch.setattr(module, "watched_programs", lambda *_: {"shop": ("shop",), "views": ("views",)})
     monkeypatch.setattr(module, "AirflowClient", FakeAirflow)

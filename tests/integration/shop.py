@@ -1,0 +1,163 @@
+"""A platform that runs a join and two aggregates of 10,000 keys alone, what its operator does, and an oracle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+from confluent_kafka.admin import AdminClient
+
+from deploy.layout import RunLayout
+from deploy.supervisor import stop_everything
+from deploy.waiting import eventually
+from harness.topics import write_topic
+from state.client import StateClient
+from state.errors import StateError
+from tests.integration import spending_app
+from tests.integration.platform_process import PlatformProcess
+from tests.integration.spending_app import CUSTOMERS, ORDERS, oracle
+
+APP, SPENT_CHANGELOG = "spending", "spending-spent-changelog"
+SECONDS = 180
+"""How long an app or a node may take on a busy machine."""
+
+Records = list[tuple[bytes, bytes]]
+
+KEYS = 10_000
+BOUGHT_BY: Records = [
+    (b"c%d" % number, b'{"region": "r%d", "factor": %d}' % (number % 7, 1 + number % 3)) for number in range(KEYS)
+]
+FIRST: Records = [(b"c%d" % (number * 7919 % KEYS), b'{"amount": %d}' % (number % 101)) for number in range(2 * KEYS)]
+LATER: Records = [(b"c%d" % (number * 7907 % KEYS), b'{"amount": %d}' % (number % 97)) for number in range(KEYS)]
+
+
+class Shop:
+    """The platform in the folder `run` of a project folder."""
+
+    def __init__(self, process: PlatformProcess) -> None:
+        self.process = process
+        self.run_dir = process.run_dir
+        self.layout = RunLayout(process.run_dir)
+
+    @property
+    def kafka(self) -> str:
+        environment = self.process.environment
+        own = f"127.0.0.1:{environment['STOREKEEPER_KAFKA_PORT']}"
+        return environment.get("STOREKEEPER_KAFKA_BOOTSTRAP", own)
+
+    @property
+    def nodes(self) -> list[str]:
+        first = int(self.process.environment["STOREKEEPER_NODE_PORT"])
+        return [f"http://127.0.0.1:{port}" for port in (first, first + 1)]
+
+    def up(self, *options: str, code: int = 0) -> str:
+        """Runs `up`, which must end with `code`, and returns what it says about troubles."""
+        done = self.process.call("up", *options, timeout_s=1000)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    def trouble(self, *options: str, name: str = APP) -> str:
+        """What `up` says first about a process that doesn't work, while others do."""
+        return next(line for line in self.up(*options, code=4).splitlines() if line.startswith(f"{name}:"))
+
+    def down(self) -> None:
+        assert self.process.call("down").returncode == 0
+
+    def told(self, *arguments: str, code: int = 0) -> str:
+        """What a command that ends with `code` says."""
+        done = self.process.call(*arguments, timeout_s=900)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    def configure(self, generation: int) -> None:
+        """What a person writes into the configuration file."""
+        (self.run_dir.parent / "storekeeper.toml").write_text(f"generation = {generation}\n")
+
+    def write(self, topic: str, records: Records) -> None:
+        write_topic(self.kafka, topic, records)
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.kafka})
+
+    def topics(self) -> set[str]:
+        return {*self.admin().list_topics(timeout=30).topics}
+
+    def delete_topic(self, topic: str) -> None:
+        (gone,) = self.admin().delete_topics([topic]).values()
+        gone.result(timeout=30)
+
+    def status_of(self, node: str) -> str:
+        """The word of a node about itself."""
+        said = httpx2.get(f"{node}/readyz", trust_env=False, timeout=10).json()["status"]
+        assert isinstance(said, str)
+        return said
+
+    def code_of(self, store: str, key: str) -> int:
+        """The status of the answer of the first node to a read."""
+        return httpx2.get(f"{self.nodes[0]}/state/{store}/{key}", trust_env=False, timeout=10).status_code
+
+    def differences(self, orders: Records) -> list[str]:
+        """The rows that aren't as the oracle has them, `store/key`."""
+        found = []
+        with StateClient(self.nodes) as client:
+            for store, wanted in oracle(BOUGHT_BY, orders).items():
+                rows = {_text(row.key): row.value for row in client.key_value(store).all(page_rows=1000)}
+                found += [f"{store}/{key}" for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
+        return found
+
+    def equals(self, orders: Records) -> bool:
+        """Whether all rows are as the oracle has them, within the time that an app may take."""
+
+        def same() -> bool:
+            try:
+                return self.differences(orders) == []
+            except StateError:
+                return False
+
+        return eventually(same, SECONDS, poll_s=1)
+
+    def table_differences(self, orders: Records) -> list[str]:
+        """The same of the table of the last snapshot of what each customer has spent."""
+        answer = json.loads(self.told("sql", "--output", "json", "--limit", "20000", "SELECT * FROM spent"))
+        wanted = oracle(BOUGHT_BY, orders)["spent"]
+        rows = {row["key"]: {"orders": row["orders"], "total": row["total"]} for row in answer["rows"]}
+        return [key for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
+
+    def fill(self) -> None:
+        """Has the app take the first orders."""
+
+        def customers_are_there() -> bool:
+            with StateClient(self.nodes) as client:
+                table = client.key_value("customers")
+                try:
+                    return all(table.get(key.decode()).value is not None for key, _ in BOUGHT_BY[::50])
+                except StateError:
+                    return False
+
+        self.write(CUSTOMERS, BOUGHT_BY)
+        assert eventually(customers_are_there, SECONDS)
+        self.write(ORDERS, FIRST)
+        assert self.equals(FIRST)
+
+
+def _text(key: str | bytes) -> str:
+    return key if isinstance(key, str) else key.decode()
+
+
+@contextmanager
+def shop_in(folder: Path, **settings: str) -> Iterator[Shop]:
+    """A platform that is up, and whose app has taken the first orders. It is stopped at the end."""
+    shutil.copy(spending_app.__file__, folder / "spending_app.py")
+    (folder / "storekeeper.toml").write_text("")
+    own = {"own_apps": "spending_app:SPENDING", "own_apps_dir": str(folder), "apps": "own"}
+    shop = Shop(PlatformProcess.in_folder(folder / "run", **own | settings))
+    try:
+        shop.up()
+        shop.fill()
+        yield shop
+    finally:
+        stop_everything(shop.layout)
