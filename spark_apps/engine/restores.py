@@ -28,6 +28,7 @@ class Restoring:
         store, partition: which one.
         done, total: offsets of its changelog.
         eta_s: the remaining seconds at the rate so far.
+        awaits: the changelog whose open transaction must end before the restore can begin; else empty.
     """
 
     store: str
@@ -35,6 +36,7 @@ class Restoring:
     done: int
     total: int
     eta_s: float = 0.0
+    awaits: str = ""
 
 
 def restore_dir(settings: AppSettings, app: str) -> Path:
@@ -51,7 +53,7 @@ def reporting(folder: Path) -> Iterator[Callable[[Restoring], None]]:
     def report(restored: Restoring) -> None:
         nonlocal last_s, wrote
         now_s = time.monotonic()
-        if now_s - last_s < _EVERY_S or restored.done >= restored.total:
+        if now_s - last_s < _EVERY_S or (restored.done >= restored.total and not restored.awaits):
             return
         eta_s = (now_s - began_s) * (restored.total - restored.done) / max(restored.done, 1)
         write_whole(file, orjson.dumps(asdict(replace(restored, eta_s=round(eta_s, 1)))), private=True)

@@ -18,7 +18,7 @@ from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.markers import Passed, SourceSpans, places_in, spans_of
 from spark_apps.engine.partitioning import partitions_of
-from spark_apps.engine.restores import reporting, restore_dir
+from spark_apps.engine.restores import Restoring, reporting, restore_dir
 from spark_apps.engine.rows import forwarded_rows, passed
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
@@ -27,6 +27,7 @@ from spark_apps.errors import MisplacedKeyError
 from spark_apps.runtime.sink_metrics import Written
 from spark_apps.topology_app import is_served
 from state.changelog.committed_ends import committed_ends
+from state.changelog.log_bounds import TopicAndPartition
 from state.clock import Clock, SystemClock
 from state.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from state.stores.bytes_store import BytesStore
@@ -320,8 +321,13 @@ class _LocalStores:
         app, partition = self._run.work.app, self._run.partition
         topics = {name: app.changelogs[name].topic for name in self._logged}
         kafka = app.writer.kafka
-        ends = committed_ends(kafka, [(topic, partition) for topic in topics.values()])
+        stores = {topic: name for name, topic in topics.items()}
         with reporting(restore_dir(app.settings, app.app)) as report:
+
+            def waits(at: TopicAndPartition) -> None:
+                report(Restoring(stores[at[0]], partition, 0, 0, awaits=f"{at[0]}-{at[1]}"))
+
+            ends = committed_ends(kafka, [(topic, partition) for topic in stores], waits)
             for name, store in self._logged.items():
                 store.catch_up(kafka, ends[topics[name], partition], report)
 

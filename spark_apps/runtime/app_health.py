@@ -45,6 +45,8 @@ def restoring(beat: Heartbeat) -> str | None:
     """What a running app's tasks are restoring, with percent and seconds left; None if they restore nothing."""
     if beat.state is not AppState.RUNNING or not beat.restoring:
         return None
+    if awaited := sorted(one["awaits"] for one in beat.restoring if one.get("awaits")):
+        return f"waits for an open transaction in {awaited[0]} to end (a clean-up?)"
     total = sum(one["total"] for one in beat.restoring)
     partitions = "1 store partition" if len(beat.restoring) == 1 else f"{len(beat.restoring)} store partitions"
     percent = 100 * (total - beat.restore_remaining) // max(total, 1)

@@ -49,7 +49,8 @@ class Heartbeat:
     `watermark_ms` is the newest timestamp that was seen. `starts` counts the starts of the app in this run directory.
     `migrations` are the names of its stores' migrations that its code has registered; None if unknown. `dropped_total`
     records came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and
-    in total, and the seconds that are left. `exit_code` is that of the process of an app that has FAILED; None if it is
+    in total, the seconds that are left, and the changelog whose open transaction it awaits. `exit_code` is that of the
+    process of an app that has FAILED; None if it is
     unknown.
     """
 

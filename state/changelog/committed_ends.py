@@ -12,7 +12,7 @@ front of it, and once the last stable offset has reached it, readers see all of 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -29,11 +29,22 @@ _LONGEST_PAUSE_S = 0.1
 _log = structlog.get_logger(__name__)
 
 
-def committed_ends(kafka: Kafka, partitions: Iterable[TopicAndPartition]) -> dict[TopicAndPartition, int]:
+def _nobody(_: TopicAndPartition) -> None:
+    pass
+
+
+def committed_ends(
+    kafka: Kafka, partitions: Iterable[TopicAndPartition], waits: Callable[[TopicAndPartition], None] = _nobody
+) -> dict[TopicAndPartition, int]:
     """An end of each partition, exclusive, with every record in front of it that is committed when this is called.
 
     Waits for the transactions that are open then, which also covers a commit that the broker has confirmed before each
     partition has its mark.
+
+    Args:
+        kafka: the cluster.
+        partitions: the partitions.
+        waits: called again and again while a transaction is awaited for more than a second, with its partition.
 
     Raises:
         OpenTransactionError: a transaction stays open.
@@ -55,8 +66,10 @@ def committed_ends(kafka: Kafka, partitions: Iterable[TopicAndPartition]) -> dic
                 "committed behind it: end its process (a clean-up?), or wait until the broker gives it up"
             )
             raise OpenTransactionError(msg)
-        if waited_s > _WARN_AFTER_S and not has_warned:
+        if waited_s > _WARN_AFTER_S:
+            if not has_warned:
+                _log.warning("open_transaction_awaited", topic=topic, partition=partition, since_offset=stable[first])
             has_warned = True
-            _log.warning("open_transaction_awaited", topic=topic, partition=partition, since_offset=stable[first])
+            waits(first)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

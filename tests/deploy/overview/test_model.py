@@ -76,6 +76,9 @@ def test_an_app_that_restores_says_how_far_it_is_and_how_long_it_takes() -> None
     assert app(restoring=(one, two), at_ms=LATER_MS).restoring is None, "it has said nothing for long"
     assert app(restoring=(two,)).restoring == "restores 1 store partition: 40 %, 2 s left"
     assert app(restoring=(two,), state=AppState.STOPPED).restoring is None
+    waits = {"store": "rewards", "partition": 2, "done": 0, "total": 0, "eta_s": 0.0, "awaits": "rewards-changelog-2"}
+    told = "waits for an open transaction in rewards-changelog-2 to end (a clean-up?)"
+    assert app(restoring=(one, waits)).restoring == told
 
 
 def test_an_app_that_has_not_looked_yet_has_not_caught_up() -> None:

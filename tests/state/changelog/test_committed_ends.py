@@ -23,6 +23,7 @@ class PlayedBroker:
     def __init__(self, written: dict[int, int], stable: dict[int, int], step: Callable[[], object] = int) -> None:
         self.written, self.stable, self._step = written, stable, step
         self.now_s = 0.0
+        self.told: list[tuple[float, TopicAndPartition]] = []
 
     def offsets_of(
         self, _: Kafka, wanted: Mapping[TopicAndPartition, int], *, isolation: str = "read_committed"
@@ -39,7 +40,8 @@ class PlayedBroker:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(committed_ends, "offsets_of", self.offsets_of)
             patch.setattr(committed_ends, "time", time)
-            found = committed_ends.committed_ends(KAFKA, [("t", partition) for partition in self.written])
+            asked = [("t", partition) for partition in self.written]
+            found = committed_ends.committed_ends(KAFKA, asked, lambda at: self.told.append((self.now_s, at)))
         return {partition: end for (_, partition), end in found.items()}
 
 
@@ -58,6 +60,7 @@ def test_it_waits_for_each_partition_and_for_no_later_transaction() -> None:
 
     broker._step = step
     assert broker.asked() == {0: 7, 1: 11}
+    assert broker.told == [(2.0, ("t", 0))], "who waits longer than a second says so"
 
 
 def test_a_transaction_that_stays_open_is_named() -> None:
