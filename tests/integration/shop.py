@@ -98,7 +98,7 @@ class Shop:
 
     def code_of(self, store: str, key: str) -> int:
         """The status of the answer of the first node to a read."""
-        return httpx2.get(f"{self.nodes[0]}/state/{store}/{key}", trust_env=False, timeout=10).status_code
+        return httpx2.get(f"{self.nodes[0]}/state/keyvalue/{store}/{key}", trust_env=False, timeout=10).status_code
 
     def differences(self, orders: Records) -> list[str]:
         """The rows that aren't as the oracle has them, `store/key`."""
@@ -122,7 +122,8 @@ class Shop:
 
     def table_differences(self, orders: Records) -> list[str]:
         """The same of the table of the last snapshot of what each customer has spent."""
-        answer = json.loads(self.told("sql", "--output", "json", "--limit", "20000", "SELECT * FROM spent"))
+        asked = 'SELECT decode("_key") AS key, orders, total FROM spent'
+        answer = json.loads(self.told("sql", "--output", "json", asked))
         wanted = oracle(BOUGHT_BY, orders)["spent"]
         rows = {row["key"]: {"orders": row["orders"], "total": row["total"]} for row in answer["rows"]}
         return [key for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
