@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,3 +86,23 @@ def test_what_is_lost_beside_kafka_is_put_back_or_restored(shop: Shop, tmp_path:
     shop.told("verify", "spent")
     shop.told("snapshot", "restore", "spent")
     shop.told("verify", "spent")
+
+
+def test_damaged_stores_a_lost_database_of_airflow_and_a_killed_supervisor(shop: Shop) -> None:
+    shop.down()
+    stores = [path for path in shop.run_dir.glob("state/*/spent/*") if path.is_dir()]
+    assert stores
+    for store in stores:
+        (store / "CURRENT").write_text("no manifest\n")
+    databases = [*shop.layout.airflow.glob("airflow.db*")]
+    assert databases
+    for database in databases:
+        database.unlink()
+    shop.up()
+    assert shop.equals(FIRST), "restored from the changelog"
+    assert all([*store.parent.glob(f"{store.name}.corrupt-*")] for store in stores), "set aside, to be looked at"
+
+    os.kill(int((shop.layout.supervisor / "supervisord.pid").read_text()), signal.SIGKILL)
+    shop.up()
+    shop.write(ORDERS, LATER)
+    assert shop.equals(FIRST + LATER)
