@@ -21,6 +21,7 @@ def shown(what: RenderableType, width: int) -> list[str]:
 @pytest.mark.parametrize("width", [80, 120, 140])
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_status_shows_the_health_of_each_row_and_why(situation: str, width: int) -> None:
+    assert len(SITUATIONS) == 15
     process = SITUATIONS[situation]
     lines = shown(status_table(seen(process), PlatformSettings.load(), width), width)
     assert max(map(len, lines)) <= width
