@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from deploy.broker import broker_command, broker_java, format_command, server_properties
 from harness.ports import free_ports
@@ -120,6 +128,15 @@ class Broker:
         admin = self.admin()
         admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=30)
         self._await_leaders(name, partitions)
+
+    def delete_records(self, name: str, partition: int, below: int) -> None:
+        """Deletes the first records of a partition, also of a compacted topic, whose policy is changed for that."""
+        admin = self.admin()
+        both = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[both])
+        admin.incremental_alter_configs([topic])[topic].result(timeout=30)
+        [done] = admin.delete_records([TopicPartition(name, partition, below)]).values()
+        done.result(timeout=30)
 
     def _await_leaders(self, name: str, partitions: int) -> None:
         ends = {(name, partition): END for partition in range(partitions)}

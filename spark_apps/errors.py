@@ -13,6 +13,7 @@
     │   └── RefusedChangeError        the changelog would refuse the row that a record makes
     ├── BrokerRefusedError            the broker refused a record, or a step of a transaction
     ├── FencedWriterError             a newer attempt has taken over (retriable)
+    ├── MorePartitionsError           an input has more partitions than when the app started (retriable)
     ├── CatalogueUnavailableError     the catalogue of tables doesn't answer (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 
@@ -30,6 +31,10 @@ class UnusableCheckpointError(ConfigurationError):
 
 class PartitionsChangedError(ConfigurationError):
     """A topic has another number of partitions than the app's state was made with. The message says what to do."""
+
+
+class MorePartitionsError(RetriableError):
+    """An input has more partitions than when the app started. The next start reads them, too."""
 
 
 class MisplacedKeyError(ConfigurationError):

@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from state.changelog.bounded_reader import read_range
+from state.changelog.bounded_reader import partitions_of, read_range
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.log_bounds import END, FIRST, offsets_of
 from state.changelog.reader import TopicFacts
@@ -58,6 +58,7 @@ class GlobalTableCopy:
         self._topic = topic
         self._kafka = kafka
         self._clock = clock
+        self._partitions: Sequence[int] = ()
         self._folder, self._lock = _locked_copy(folder)
         try:
             self._task = self._opened()
@@ -87,7 +88,14 @@ class GlobalTableCopy:
         except StoreCorruptedError as error:
             raise self._damaged(error) from error
 
+    def close(self) -> None:
+        """Closes the copy. Another may open it then."""
+        self._task.close()
+        os.close(self._lock)
+
     def _follow(self) -> None:
+        # The topic may have more partitions by now.
+        self._partitions = partitions_of(self._kafka, self._topic.topic)
         now_ms, starts, ends = self._clock.now_ms(), self._offsets(FIRST), self._offsets(END)
         plans = self._plans(starts, ends, now_ms)
         misfit = next((plan for plan in plans.values() if plan.action is RestoreAction.WIPE), None)
@@ -162,7 +170,7 @@ class GlobalTableCopy:
         return StorageError(msg)
 
     def _offsets(self, which: int) -> dict[int, int]:
-        found = offsets_of(self._kafka, {(self._topic.topic, at): which for at in range(self._topic.partitions)})
+        found = offsets_of(self._kafka, {(self._topic.topic, at): which for at in self._partitions})
         return {at: offset for (_, at), offset in found.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:

@@ -70,13 +70,13 @@ class LocalStore:
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
-            LostChangelogError: the changelog has lost records that the store holds.
+            LostChangelogError: the changelog has lost records that the store holds or needs.
         """
         log, now_ms = self._changelog, self._clock.now_ms()
         checkpoint, own_end = self._held()
         if checkpoint is not None and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition):
             if own_end > end:
-                raise self._lost(own_end, end)
+                raise self._lost("ends", end, f"the store had followed it to {own_end}")
             if own_end == end:
                 self._position, self._whole_at_ms = end, now_ms
                 return
@@ -84,6 +84,8 @@ class LocalStore:
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
         behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
         plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
+        if start > 0 and plan.action is not RestoreAction.RESUME:  # compaction doesn't move the first offset
+            raise self._lost("begins", start, "the store has to be restored from 0")
         if plan.action is RestoreAction.WIPE:
             _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
             self._empty()
@@ -128,11 +130,10 @@ class LocalStore:
             return None, 0
         return (None, 0) if found is None else found
 
-    def _lost(self, own_end: int, end: int) -> LostChangelogError:
+    def _lost(self, how: str, offset: int, why: str) -> LostChangelogError:
         return LostChangelogError(
-            f"changelog {self._changelog.topic} ends at {end} in partition {self._partition}, and the store had "
-            f"followed it to {own_end}: it has lost records. Start a new generation, which reads the input again "
-            "(docs/how-to/back-up-and-recover.md)"
+            f"changelog {self._changelog.topic} {how} at {offset} in partition {self._partition}, and {why}: it has "
+            "lost records. Start a new generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
         )
 
     def _empty(self) -> None:

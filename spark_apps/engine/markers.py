@@ -16,6 +16,7 @@ from typing import Self
 
 import orjson
 
+from spark_apps.errors import LostChangelogError
 from state.changelog.bounded_reader import committed_bounds, read_range
 from state.changelog.headers import SourceRanges
 from state.errors import ChangelogError
@@ -123,6 +124,7 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         OpenTransactionError: another writer's transaction hides it: an older marker would have a batch written twice.
+        LostChangelogError: there is none, and records of the topic were deleted: it may have been one of them.
     """
     start, end = committed_bounds(kafka, topic, partition)
     step, begin = _FIRST_STEP_BACK, end
@@ -133,4 +135,11 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
         if found:
             return Marker.decode(found[-1])
         step *= 8
+    if start > 0:  # compaction doesn't move the first offset
+        msg = (
+            f"topic {topic} begins at offset {start} in partition {partition}: its first records were deleted, so what "
+            "the task has committed is not known. Start a new generation, which reads the input again "
+            "(docs/how-to/back-up-and-recover.md)"
+        )
+        raise LostChangelogError(msg)
     return None

@@ -106,8 +106,15 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class _App:
-    """What a worker process caches for an app."""
+    """What a worker process caches for an app.
 
+    Attributes:
+        found: the topics as a start of the app found them.
+        layout: its tasks on them.
+        global_tables: the copies of its global tables, by store.
+    """
+
+    found: object
     layout: Layout
     global_tables: Mapping[str, GlobalTableCopy]
 
@@ -128,12 +135,15 @@ def collector_off() -> Iterator[None]:
 
 
 def _app(work: AppWork) -> _App:
-    """What this process caches for the app; built once per worker process and query."""
-    if work.query_id not in _APPS:
+    """What this process caches for the app: built once for each start of its query, as topics may have changed."""
+    cached, found = _APPS.get(work.query_id), (work.partitions, work.changelogs, work.global_topics)
+    if cached is None or cached.found != found:
+        for table in {} if cached is None else cached.global_tables.values():
+            table.close()
         bound_process_memory(work.settings.state_memory_mb * 1024 * 1024)
         layout = work.layout()
         tables = global_tables(
             layout.topology, work.global_topics, work.store_root / "global", work.writer.kafka, SystemClock()
         )
-        _APPS[work.query_id] = _App(layout, tables)
-    return _APPS[work.query_id]
+        cached = _APPS[work.query_id] = _App(found, layout, tables)
+    return cached

@@ -19,6 +19,8 @@ from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
 from spark_apps.engine.work import AppWork, BatchWork
+from spark_apps.errors import MorePartitionsError
+from spark_apps.runtime.partitions import check_partitions, counts_in
 from spark_apps.runtime.sink_metrics import Written
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
@@ -58,6 +60,8 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     layout = planned(topology, topics, None if generation is None else generation.partitions)
     for serde in written_schemas(topology):
         serde.prepare()
+    between = layout.topics_to_create
+    check_partitions(app, between, topics.partition_counts(between.keys() - topics.missing(between)))
     for own in own_topics_of(app, layout, settings.generation, context.slots):
         topics.ensure_internal(own.name, own.partitions, own.config)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
@@ -99,6 +103,7 @@ class Batches:
 
         Raises:
             StateError: a task failed. None of its writes are visible; other tasks may have committed.
+            MorePartitionsError: an input has more partitions than when the app started. No task has run.
         """
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
@@ -112,6 +117,7 @@ class Batches:
     def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
         """A frame that, when collected, runs a batch's tasks up to and with a stage. For its rows see `engine.rows`."""
         context = self._context
+        self._check_partitions(batch_id)
         if self._work is None:  # Spark gives a query its id when it starts
             self._work = self._app_work()
         work = BatchWork(
@@ -125,6 +131,23 @@ class Batches:
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
+
+    def _check_partitions(self, batch_id: int) -> None:
+        """Refuses a batch with partitions that the tasks were not laid out for. Spark finds new ones by itself.
+
+        Raises:
+            PartitionsChangedError: keys of a repartition topic have moved.
+            MorePartitionsError: an input has more; the next start lays out tasks for them.
+        """
+        app, planned = self._context.spec.name, self._layout.plan.partitions
+        found = counts_in(self._context.checkpoint.end_position(batch_id))
+        check_partitions(app, self._layout.topics_to_create, found)
+        for topic, count in found.items():
+            if count > planned.get(topic, count):
+                msg = (
+                    f"topic {topic} has {count} partitions, and had {planned[topic]} when {app} started: start it again"
+                )
+                raise MorePartitionsError(msg)
 
     def _purge(self, batch_id: int) -> None:
         """Deletes what a batch and those before it read of the repartition topics, at most once per `PURGE_INTERVAL_S`.
@@ -164,7 +187,7 @@ class Batches:
             writer=WriterPlan(
                 kafka=settings.kafka,
                 app=app,
-                partitions=changelog_partitions(layout, changelogs),
+                partitions=fixed_partitions(layout, changelogs),
                 rules=self._topics.rules(dict.fromkeys(limited)),
                 dead_letters=next(iter(dead_letters), None),
                 producer=producer_options(settings),
@@ -181,9 +204,9 @@ def facts_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, Topi
         return {store: reader.facts(topic) for store, topic in topics.items()}
 
 
-def changelog_partitions(layout: Layout, changelogs: Mapping[str, TopicFacts]) -> dict[str, int]:
-    """How many partitions each changelog must have: as many as its store has tasks."""
-    return {
+def fixed_partitions(layout: Layout, changelogs: Mapping[str, TopicFacts]) -> dict[str, int]:
+    """How many partitions each changelog and repartition topic must have: as many as it has tasks."""
+    return layout.topics_to_create | {
         changelogs[spec.name].topic: layout.plan.tasks(sub)
         for sub in layout.topology.sub_topologies
         for spec in sub.stores

@@ -111,7 +111,7 @@ class TaskRun:
             "progress": progress,
             "global_tables": tables,
             "on_error": app.on_error,
-            "latest_ms": min(LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)),
+            "latest_ms": min([LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)]),
         }
         task: Task | CarefulTask = Task(self.sub, self.partition, stores, **options)
         try:

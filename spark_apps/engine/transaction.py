@@ -37,6 +37,7 @@ _NOTHING: Passed = (0, "")
 _ADVICE = (
     "other tasks of the batch have counted the first ones. Functions above a repartition must give the same records "
     "again: none may use a clock, a random number or a look-up, and their code may not change while a batch is open. "
+    "Or the log cleaner has removed records of a compacted input; its min.compaction.lag.ms keeps new ones. "
     "Go back to the code that began the batch, or start a new generation of the app"
 )
 _ROOM_BYTES = 4096
@@ -211,11 +212,13 @@ class Transaction:
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
 
     def _check_committed(self, last: Marker) -> None:
-        """Fails unless the batch is behind the last committed one, or is that one with the same input."""
+        """Fails unless the batch is the last committed one with the same input, or begins where that one ended."""
         if last.batch_id > self._batch_id:
             reason = f"batch {last.batch_id} is written already"
         elif last.batch_id == self._batch_id and last.source != self._source:
             reason = "it is written already, with other input"
+        elif last.batch_id < self._batch_id and (again := _read_again(last.source, self._source)):
+            reason = f"batch {last.batch_id} is written already and has read {again}"
         else:
             return
         raise UnrepeatableBatchError(self._described(f"{reason}: is the checkpoint an old copy?"))
@@ -327,3 +330,13 @@ class Transaction:
 
     def _described(self, what: str) -> str:
         return f"{self._plan.app} batch {self._batch_id}, {self._slot.name}: {what}"
+
+
+def _read_again(before: SourceRanges, now: SourceRanges) -> str | None:
+    """Offsets that a committed batch has read and a later one would read again; None if there are none."""
+    for topic, ranges in now.items():
+        for partition, (start, _) in ranges.items():
+            _, end = before.get(topic, {}).get(partition, (0, 0))
+            if start < end:
+                return f"{topic}[{partition}] to {end}, and this one begins at {start}"
+    return None

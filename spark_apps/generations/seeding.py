@@ -219,6 +219,13 @@ class Seeding:
         owner = CheckpointOwner.read(self._live_checkpoint.path)
         if owner is not None:
             owner.check_own_topics(self._topics.ids([topic for topic in own if topic not in missing]), own)
+        for topic, partition, start in self._topics.bounds(topic for topic in own if topic not in missing).start:
+            if start > 0:  # compaction doesn't move the first offset
+                msg = (
+                    f"topic {topic} begins at {start} in partition {partition}: its first records were deleted, so "
+                    "rows can't be copied. Fill the generation from the input: `seed --from beginning`"
+                )
+                raise GenerationRefusedError(msg)
         for store in spec.stores:
             topic, manifest = store.changelog_topic, newest_manifest(settings.delta_table(store.table_name))
             if manifest is None or manifest.changelog_topic != topic:

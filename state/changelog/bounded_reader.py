@@ -99,8 +99,8 @@ def partitions_of(kafka: Kafka, topic: str) -> list[int]:
         ChangelogError: there is no such topic.
         ConfigurationError: ACLs don't allow it.
     """
-    with closing(_consumer(kafka)) as consumer:
-        found = _answer(kafka, topic, lambda: consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+    client = kept_offset_client(kafka)
+    found = _answer(kafka, topic, lambda: client.list_topics(topic, timeout=PATIENCE_S).topics[topic])
     refused = None if found.error is None else denial(kafka, found.error, topic, "Describe")
     if refused is not None:
         raise refused

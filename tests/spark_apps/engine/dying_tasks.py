@@ -20,6 +20,17 @@ def armed_in(run_dir: Path) -> Armed:
 
 def shuffled(streams: StreamsBuilder, settings: AppSettings) -> None:
     """The topology `shuffled`, whose tasks may die."""
+    _become_mortal(settings)
+    topologies.shuffled(streams, settings)
+
+
+def kept_for_a_time(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """The topologies `passing` and `versioned`, whose tasks may die."""
+    _become_mortal(settings)
+    topologies.passing(streams, settings)
+    topologies.versioned(streams, settings)
+
+
+def _become_mortal(settings: AppSettings) -> None:
     if TaskContext.get() is not None:  # a test's own process stays as it is
         become_mortal(armed_in(settings.run_dir))
-    topologies.shuffled(streams, settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.broker import Broker
 from spark_apps.engine.own_topics import own_topics_of
-from spark_apps.engine.stream import changelog_partitions, facts_of, planned
+from spark_apps.engine.stream import facts_of, fixed_partitions, planned
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.transaction import WriterPlan, producer_options
 from spark_apps.engine.work import AppWork, BatchWork
@@ -44,7 +44,7 @@ class TaskRuns:
         writer = WriterPlan(
             kafka=settings.kafka,
             app=app,
-            partitions=changelog_partitions(layout, logs),
+            partitions=fixed_partitions(layout, logs),
             rules=topics.rules([*written, *(log.topic for log in logs.values())]),
             dead_letters=None,
             producer=producer_options(settings),

@@ -86,6 +86,37 @@ def test_a_foreign_store_is_emptied_and_restored(
     store.close()
 
 
+def test_a_store_that_is_gone_is_not_restored_from_what_is_left_of_its_changelog(
+    tmp_path: Path, asked: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used(tmp_path / "kept", 7, changes=2)
+    asked.clear()
+    monkeypatch.setattr(local_store, "first_offset", lambda *_: 5)
+    kept = opened(tmp_path / "kept")
+    kept.catch_up(Kafka(""), 12, report)
+    kept.close()
+    gone = opened(tmp_path / "gone")
+    with pytest.raises(LostChangelogError, match="begins at 5 in partition 0, and the store has to be restored from 0"):
+        gone.catch_up(Kafka(""), 12, report)
+    gone.close()
+    assert asked == [(7, 12)]
+
+
+@pytest.mark.parametrize("start", [8, 12])
+def test_a_store_does_not_go_on_behind_a_gap(
+    tmp_path: Path, asked: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    used(tmp_path / "totals", 7, changes=2)
+    asked.clear()
+    monkeypatch.setattr(local_store, "first_offset", lambda *_: start)
+    store = opened(tmp_path / "totals")
+    with pytest.raises(LostChangelogError, match=f"begins at {start} in partition 0"):
+        store.catch_up(Kafka(""), 12, report)
+    assert store.backend.get(b"key") is not None, "nothing is thrown away"
+    store.close()
+    assert asked == []
+
+
 @pytest.mark.parametrize("end", [5, 7, 9])
 def test_a_changelog_that_lost_records_is_not_followed(tmp_path: Path, asked: list[tuple[int, int]], end: int) -> None:
     used(tmp_path / "totals", 7, changes=2)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Message
 
 from harness.broker import Broker
 from harness.waiting import eventually
@@ -17,6 +17,7 @@ from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.errors import (
     BrokerRefusedError,
     FencedWriterError,
+    LostChangelogError,
     PartitionsChangedError,
     RefusedChangeError,
     UnrepeatableBatchError,
@@ -33,6 +34,11 @@ SOURCE = {"in": {0: (100, 200), 1: (7, 7)}}
 _numbers = itertools.count()
 
 
+def source_of(batch_id: int) -> SourceRanges:
+    """The input of a batch; `SOURCE` is that of the first."""
+    return {"in": {0: (100 + 100 * batch_id, 200 + 100 * batch_id), 1: (7, 7)}}
+
+
 @dataclass
 class App:
     """Topics of one test, and tasks that write to them."""
@@ -46,9 +52,9 @@ class App:
         return f"{self.plan.app}-out"
 
     def transaction(self, batch_id: int, *, slot: int = 0, query_id: str = "q", plan: WriterPlan | None = None,
-                    source: SourceRanges = SOURCE) -> Transaction:  # fmt: skip
+                    source: SourceRanges | None = None) -> Transaction:  # fmt: skip
         place = Slot(f"{self.plan.app}-{slot}", f"{self.plan.app}-markers", slot, query_id.encode())
-        return Transaction(plan or self.plan, place, batch_id, source)
+        return Transaction(plan or self.plan, place, batch_id, source_of(batch_id) if source is None else source)
 
     def outputs(self, values: list[str]) -> list[Output]:
         return [(b"k" + value.encode(), value.encode(), 1000, []) for value in values]
@@ -173,6 +179,25 @@ def test_a_batch_that_is_older_than_the_marker_is_refused(app: App) -> None:
     with pytest.raises(UnrepeatableBatchError, match="batch 4 is written already"):
         app.transaction(3)
     assert app.seen() == ["a"]
+
+
+@pytest.mark.parametrize("source", [{"in": {0: (150, 400)}}, {"in": {0: (200, 400), 1: (6, 9)}}])
+def test_input_that_a_committed_batch_has_read_is_refused_in_a_later_one(app: App, source: SourceRanges) -> None:
+    app.write(["a"], 4)  # from an older copy of the checkpoint, whose batch 4 began and ended elsewhere
+    app.transaction(6, source={"in": {0: (600, 700), 1: (7, 9)}}).abandon()
+    with pytest.raises(UnrepeatableBatchError, match=r"batch 4 is written already and has read in\[.\] to .*old copy"):
+        app.transaction(6, source=source)
+    assert app.seen() == ["a"]
+
+
+def test_a_task_whose_marker_was_deleted_is_not_taken_for_one_before_its_first_batch(app: App) -> None:
+    app.write(["a"], 0)
+    markers = f"{app.plan.app}-markers"
+    app.broker.delete_records(markers, 0, OFFSET_END)
+    with pytest.raises(LostChangelogError, match=f"topic {markers} begins at offset .* in partition 0"):
+        app.transaction(0)
+    assert not app.write(["b"], 0, slot=1)
+    assert app.seen() == ["a", "b"]
 
 
 def test_a_marker_is_found_behind_many_attempts_that_failed(app: App) -> None:

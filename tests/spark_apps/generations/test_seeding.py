@@ -25,7 +25,7 @@ from spark_apps.generations.seeding import Seed, Seeding
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.stream import StreamContext
-from spark_apps.runtime.topics import Topics
+from spark_apps.runtime.topics import TopicBounds, Topics
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.migration.compare import ComparisonVerdict
@@ -212,6 +212,11 @@ def test_changelogs_that_have_lost_records_are_not_copied(shop: Shop, monkeypatc
         seeding.check()
     snapshots["totals"] = replace(snapshots["totals"], changelog_topic="seeded-totals-changelog-g7")
     seeding.check()
+    with monkeypatch.context() as patch:
+        begun = TopicBounds(Position({topic: {0: 0, 1: 3}}), Position({topic: {0: 9, 1: 9}}))
+        patch.setattr(seeding._topics, "bounds", lambda _: begun)
+        with pytest.raises(GenerationRefusedError, match=f"{topic} begins at 3 in partition 1: .* were deleted"):
+            seeding.check()
     CheckpointOwner("seeded", 1, topic_ids={topic: "another"}).write(shop.run.checkpoint.path)
     with pytest.raises(UnusableCheckpointError, match=f"{topic} was deleted since generation 1"):
         seeding.check()
