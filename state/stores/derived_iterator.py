@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from state.errors import IteratorClosedError
 from state.stores.bytes_store import BytesIterator, Entry
@@ -14,7 +15,7 @@ class DerivedIterator(ClosingIterator[Row]):
 
     __slots__ = ("_closed", "_registry", "_rows", "_scans")
 
-    def __init__(self, rows: Iterator[Row], scans: Sequence[BytesIterator], registry: OpenIterators) -> None:
+    def __init__(self, rows: Iterator[Row], scans: Sequence[ClosingIterator[Any]], registry: OpenIterators) -> None:
         self._rows = rows
         self._scans = scans
         self._registry = registry
@@ -43,7 +44,7 @@ class DerivedIterator(ClosingIterator[Row]):
             scan.close()
 
 
-def merged(changes: Sequence[Entry], rows: Iterator[Row], *, reverse: bool) -> Iterator[Row]:
+def merged(changes: Iterable[Entry], rows: Iterator[Row], *, reverse: bool) -> Iterator[Row]:
     """Rows with changes applied: both in the same order; a change wins over a row, a None value hides it."""
     pending = iter(changes)
     change = next(pending, None)

@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from sortedcontainers import SortedList
 
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
-from state.stores.derived_iterator import overlaid
+from state.stores.derived_iterator import DerivedIterator, merged, overlaid
+from state.stores.iterators import ClosingIterator
 from state.stores.wrapped import WrappedStore
+
+_FIRST = 8
+"""How many uncommitted writes a scan lists at once."""
+
+
+class _Changes(ClosingIterator[Entry]):
+    """The uncommitted writes that a scan has not listed, as of its beginning.
+
+    They are looked up one by one, as most scans end early; before the next write, all that are left.
+    """
+
+    __slots__ = ("_closed", "_keys", "_left", "_rows")
+
+    def __init__(self, keys: Iterator[bytes], rows: Mapping[bytes, bytes | None]) -> None:
+        self._keys = keys
+        self._rows = rows
+        self._left: Iterator[Entry] | None = None
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """True after its own close."""
+        return self._closed
+
+    def __next__(self) -> Entry:
+        if self._left is not None:
+            return next(self._left)
+        key = next(self._keys)
+        return key, self._rows[key]
+
+    def settle(self) -> None:
+        """The rows are about to change."""
+        if not self._closed and self._left is None:
+            self._left = iter([(key, self._rows[key]) for key in self._keys])
+
+    def close(self) -> None:
+        """Nobody asks for what is left."""
+        self._closed = True
 
 
 class TransactionStore(WrappedStore):
@@ -28,6 +68,7 @@ class TransactionStore(WrappedStore):
         self._commit_with = write or inner.write
         self._rows: dict[bytes, bytes | None] = {}
         self._ordered: SortedList | None = None
+        self._scans: list[_Changes] = []
         self._metadata: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -42,6 +83,10 @@ class TransactionStore(WrappedStore):
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Adds writes to the transaction."""
         rows, ordered = self._rows, self._ordered
+        if self._scans:
+            for scan in self._scans:
+                scan.settle()
+            self._scans = []
         for key, value in entries:
             if key in rows:
                 del rows[key]
@@ -61,10 +106,15 @@ class TransactionStore(WrappedStore):
             # Sorted with the first scan and kept so: a join scans for every record.
             self._ordered = SortedList(self._rows)
         swapped = start is not None and stop is not None and start >= stop
-        keys = [] if swapped else list(self._ordered.irange(start, stop, inclusive=(True, False), reverse=reverse))
-        changes = [(key, self._rows[key]) for key in keys]
+        keys = iter(()) if swapped else self._ordered.irange(start, stop, inclusive=(True, False), reverse=reverse)
+        first = [(key, self._rows[key]) for key in islice(keys, _FIRST)]
         rows = self._inner.scan(start, stop, reverse=reverse)
-        return overlaid(changes, rows, self.open_iterators, reverse=reverse)
+        if len(first) < _FIRST:
+            return overlaid(first, rows, self.open_iterators, reverse=reverse)
+        left = _Changes(keys, self._rows)
+        self._scans.append(left)
+        changes = merged(chain(first, left), rows, reverse=reverse)
+        return DerivedIterator(changes, (rows, left), self.open_iterators)
 
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Adds the deletion of every row with `start <= key < stop`, row by row, to the transaction."""
@@ -90,6 +140,7 @@ class TransactionStore(WrappedStore):
         """Forgets everything since the last commit."""
         self._rows = {}
         self._ordered = None
+        self._scans = []
         self._metadata = {}
 
     def flush(self) -> None:

@@ -49,6 +49,16 @@ class DroppedRecords:
         self._counts = dict.fromkeys(DropReason, 0)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """A copy of the counts."""
+        return self._counts.copy()
+
+    @counts.setter
+    def counts(self, counts: Mapping[str, int]) -> None:
+        self._counts.clear()
+        self._counts.update(counts)
+
+    @property
     def total(self) -> int:
         """Over all reasons: Kafka's `dropped-records-total`."""
         return sum(self._counts.values())

@@ -33,13 +33,11 @@ class Meeting:
         held: whether it is settled when the batch ends.
         forks: how many forks above it are passing something on at the moment.
         settle: makes results of what was collected.
-        forget: drops what was collected.
     """
 
     held: bool = False
     forks: int = 0
     settle: Callable[[], None] = _nothing
-    forget: Callable[[], None] = _nothing
 
     @property
     def collects(self) -> bool:
@@ -76,10 +74,6 @@ def around(meetings: Sequence[Meeting], forward: F) -> F:
             for meeting in meetings:
                 if meeting.forks == 1:
                     meeting.settle()
-        except BaseException:
-            for meeting in meetings:
-                meeting.forget()
-            raise
         finally:
             for meeting in meetings:
                 meeting.forks -= 1

@@ -6,19 +6,26 @@ which operator failed on which record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from state.errors import RejectedRecordError, SerializationError, StorageError
 from state.serdes.round_trip import round_trip
 from state.serdes.serde import Serde
 from state.stores.record_context import RecordContext
+from state.topology.careful_stores import CarefulRows, CarefulStore
 from state.topology.change import Change
 from state.topology.failures import OnError, forget, is_of_record, note, reason_of
-from state.topology.records import DeadLetter, Record
+from state.topology.functions import Push
+from state.topology.node import TopologyStore
+from state.topology.records import DeadLetter, Record, StoreChange
+from state.topology.task_stores import TableRows, TypedStore
+from state.topology.undo import Undo
 
 T = TypeVar("T")
+S = TypeVar("S", bound=CarefulRows | CarefulStore)
 F = TypeVar("F", bound=Callable[..., Any])
 Encode = Callable[[Any, Any], tuple[bytes | None, bytes | None]]
 """A row's key and value as bytes."""
@@ -37,13 +44,11 @@ class Failure:
         error: the error.
         operator: the name of the operator whose function, or serde, raised it.
         on_error: what becomes of the record.
-        release: the number of the released row that the operator had, or that led to it; None for the record itself.
     """
 
     error: Exception
     operator: str
     on_error: OnError
-    release: int | None = None
 
     @property
     def condemns(self) -> bool:
@@ -52,10 +57,22 @@ class Failure:
 
 
 class Guards:
-    """No guards: functions are called as they are."""
+    """No guards: functions are called as they are.
 
-    def watch(self, context: RecordContext) -> None:
-        """Tells which record is under way."""
+    Attributes:
+        undo: notes how to take changes back; None where a batch that fails is given up.
+        stores: what makes the stores of a task: rows of tables, and others; see `opened`.
+    """
+
+    undo: Undo | None = None
+    stores: tuple[Callable[..., TableRows[Any]], Callable[..., TypedStore]] = (TableRows, TypedStore)
+
+    def watch(self, context: RecordContext, saves: Sequence[Callable[[], None]]) -> None:
+        """Tells which record is under way, and what saves to stores what waits beside them."""
+
+    def renewed(self, operator: str, start: Callable[[], Push]) -> Push:
+        """What a processor that `start` makes does with a record."""
+        return start()
 
     def function(self, operator: str, function: F, shape: Shape | None = None, on_error: OnError | None = None) -> F:
         """A function of the user as an operator calls it.
@@ -98,31 +115,87 @@ UNGUARDED = Guards()
 
 
 class CarefulGuards(Guards):
-    """Guards that remember the last failure.
+    """Guards that remember the last failure, and take back what a record has changed that failed.
 
     Attributes:
         failure: the last one.
-        discards: the released rows to leave out by their number, each with what failed on it before.
-        letters: the dead letters of released rows that were left out.
+        letters: the dead letters of the batch, those of released rows among them.
     """
 
-    def __init__(self, on_error: OnError, discards: Mapping[int, Failure]) -> None:
+    def __init__(self, on_error: OnError, check_change: Callable[[StoreChange], None]) -> None:
+        """`check_change` raises an error for a change that the store's changelog would refuse."""
         self._on_error = on_error
+        self._check_change = check_change
         self.failure: Failure | None = None
-        self.discards = discards
         self.letters: list[DeadLetter] = []
-        self._released = 0
+        self.undo: Undo = Undo()
+        self.undo.keep_length(self.letters)
+        self.stores = (self._rows, self._typed)
+        self._opened: list[CarefulRows | CarefulStore] = []
+        self._saves: Sequence[Callable[[], None]] = ()
+        self._renewals: dict[str, Callable[[], None]] = {}
+        self._attempts = 0
         self._passed: BaseException | None = None
         self._in_timer = False
         self._context = RecordContext()
 
-    def watch(self, context: RecordContext) -> None:
+    def watch(self, context: RecordContext, saves: Sequence[Callable[[], None]]) -> None:
         """Dead letters of released rows get the headers of the records that those come from."""
-        self._context = context
+        self._context, self._saves = context, saves
+        self.undo.keep(context, *RecordContext.__slots__)
 
-    def begin(self) -> None:
-        """Begins a batch: its released rows are numbered from 0."""
-        self.discards, self.letters, self._released = {}, [], 0
+    def attempt(self, work: Callable[[], None]) -> Failure | None:
+        """Does something, or nothing of it: all changes are taken back if a record, or a released row, is to blame.
+
+        Returns:
+            What failed, or None.
+
+        Raises:
+            Exception: an error that neither is to blame for, or of an operator that is to fail the batch.
+        """
+        self.settle()
+        mark = self.undo.mark()
+        self._attempts += 1
+        try:
+            work()
+            self.settle()
+        except Exception as error:
+            failure = self.of(error)
+            if failure is None or not failure.condemns:
+                raise
+            self.undo.back_to(mark)
+            for store in self._opened:
+                store.forget()
+            # A function may raise the same error again, for another record.
+            self.failure = self._passed = None
+            return failure
+        finally:
+            self._attempts -= 1
+            if not self._attempts:
+                self.undo.clear()
+        return None
+
+    def settle(self) -> None:
+        """Checks what was written, so that the one is to blame that has written it."""
+        for save in self._saves:
+            save()
+        for store in self._opened:
+            store.settle()
+
+    def renewed(self, operator: str, start: Callable[[], Push]) -> Push:
+        """What the processor does; another one takes its place if a record is left out that it had taken."""
+        current = start()
+
+        def renew() -> None:
+            nonlocal current
+            current = start()
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            self.undo.renew(renew)
+            current(key, value, timestamp_ms)
+
+        self._renewals[operator] = renew
+        return push
 
     def of(self, error: BaseException) -> Failure | None:
         """Who is to blame for an error; None if no function of the user and no serde is."""
@@ -151,9 +224,12 @@ class CarefulGuards(Guards):
         guarded = self.function(operator, callback, on_error=OnError.FAIL)
 
         def call(now_ms: int) -> None:
+            self.settle()
+            self.undo.renew(self._renewals[operator])
             self._in_timer = True
             try:
                 guarded(now_ms)
+                self.settle()
             finally:
                 self._in_timer = False
 
@@ -173,24 +249,19 @@ class CarefulGuards(Guards):
         return call  # type: ignore[return-value]
 
     def releasing(self, operator: str, forward: F, encode: Encode) -> F:
-        """Numbers the rows, and leaves out those that failed before."""
+        """Leaves out the rows that fail."""
 
         def release(key: Any, value: Any, timestamp_ms: int) -> None:
-            number, self._released = self._released, self._released + 1
-            discarded = self.discards.get(number)
-            if discarded is not None:
-                self.letters.append(self._letter_of_row(discarded, operator, (key, value, timestamp_ms), encode))
-                return
+            # A function that fails may have changed the row before.
+            record = self._record_of(key, value, timestamp_ms, encode)
+            self.settle()  # a timer is to blame for what it has written itself
             in_timer, self._in_timer = self._in_timer, False
             try:
-                forward(key, value, timestamp_ms)
-            except Exception as error:
-                failure = self.of(error)
-                if failure is not None and failure.release is None:
-                    failure.release = number
-                raise
+                failure = self.attempt(partial(forward, key, value, timestamp_ms))
             finally:
                 self._in_timer = in_timer
+            if failure is not None:
+                self.letters.append(letter_of(record, failure, f"; the row had waited in {operator}"))
 
         return release  # type: ignore[return-value]
 
@@ -200,16 +271,29 @@ class CarefulGuards(Guards):
             policy = OnError.DEAD_LETTER if isinstance(error, RejectedRecordError) else on_error
             self.failure = Failure(error, operator, OnError.FAIL if self._in_timer else policy)
 
-    def _letter_of_row(self, failure: Failure, waited_in: str, row: tuple[Any, Any, int], encode: Encode) -> DeadLetter:
-        key, value, timestamp_ms = row
-        value = value.new if isinstance(value, Change) else value
+    def _record_of(self, key: Any, value: Any, timestamp_ms: int, encode: Encode) -> Record:
+        """A released row as its dead letter has it."""
         try:
-            key_bytes, value_bytes = encode(key, value)
+            key_bytes, value_bytes = encode(key, value.new if isinstance(value, Change) else value)
         except Exception:  # that may be the very reason why it is left out
             key_bytes, value_bytes = None, None
-        record = Record("", NOWHERE, NOWHERE, timestamp_ms, key_bytes, value_bytes, tuple(self._context.headers))
-        reason = f"{reason_of(failure.error)}; the row had waited in {waited_in}"
-        return DeadLetter(record, reason, type(failure.error).__name__, failure.operator)
+        return Record("", NOWHERE, NOWHERE, timestamp_ms, key_bytes, value_bytes, tuple(self._context.headers))
+
+    def _rows(self, spec: TopologyStore, *arguments: Any) -> CarefulRows:
+        return self._known(CarefulRows(spec, *arguments, undo=self.undo, check=self._checking(spec)))
+
+    def _typed(self, spec: TopologyStore, *arguments: Any) -> CarefulStore:
+        return self._known(CarefulStore(spec, *arguments, undo=self.undo, check=self._checking(spec)))
+
+    def _known(self, store: S) -> S:
+        self._opened.append(store)
+        return store
+
+    def _checking(self, spec: TopologyStore) -> Callable[[StoreChange], None]:
+        """The check of a store's changes. Nothing refuses those of a store without a changelog."""
+        if not spec.options.logging:
+            return lambda _: None
+        return self.function(f"store {spec.name}", self._check_change)
 
 
 class _GuardedSerde(Generic[T]):
@@ -257,9 +341,9 @@ def _naming(place: str, function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def letter_of(record: Sequence[Any], failure: Failure) -> DeadLetter:
-    """The dead letter of a record that an operator failed on."""
+def letter_of(record: Sequence[Any], failure: Failure, place: str = "") -> DeadLetter:
+    """The dead letter of a record that an operator failed on; `place` follows the reason."""
     error = failure.error
-    letter = DeadLetter(Record(*record), reason_of(error), type(error).__name__, failure.operator)
+    letter = DeadLetter(Record(*record), reason_of(error) + place, type(error).__name__, failure.operator)
     forget(error)
     return letter

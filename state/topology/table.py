@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.record_context import Origin, RecordContext
 from state.topology.change import Change, Forward
+from state.topology.undo import LastWrites, Undo
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -105,6 +106,7 @@ class Table(ABC, Generic[K, V]):
         context: RecordContext,
         releasing: Callable[[Forward[K, V]], Forward[K, V]] = lambda forward: forward,
         key_bytes: Callable[[K], Any] | None = None,
+        undo: Undo | None = None,
     ) -> Callable[[], None]:
         """Holds changes back from those that subscribe later.
 
@@ -112,6 +114,7 @@ class Table(ABC, Generic[K, V]):
             context: the record under way. A change is let go as one of the record that made it.
             releasing: guards a function that takes changes which are let go.
             key_bytes: the bytes of a key: keys are the same if they have the same. None: if they are equal.
+            undo: notes how to take changes back.
 
         Returns:
             A function that lets the last change of each key go, with the old value from before the first. Where old
@@ -127,16 +130,21 @@ class Table(ABC, Generic[K, V]):
                 forward(key, change, timestamp_ms)
 
         let_go = releasing(forward_all)
+        order = None if undo is None else LastWrites(undo)
 
         def hold(key: K, change: Change[V], timestamp_ms: int) -> None:
             data = identity(key)
+            if undo is not None and order is not None:
+                undo.item(held, data)
+                order.wrote(data)
             earlier = held.pop(data, None)
             if earlier is not None:
                 change = Change(change.new, earlier[1].old)
             held[data] = (key, change, timestamp_ms, context.origin)
 
         def release() -> None:
-            for data, (key, change, timestamp_ms, origin) in list(held.items()):
+            rows = list(held.items()) if order is None else order.in_order(held.items())
+            for data, (key, change, timestamp_ms, origin) in rows:
                 del held[data]
                 if change.new is None and change.old is None and self._sends_old_values:
                     continue

@@ -8,7 +8,7 @@ reached its stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class Task:
         """A store as of now, with the writes of the batch under way."""
         return self._wiring.typed(name)
 
-    def process(self, records: Sequence[RecordFields]) -> None:
+    def process(self, records: Iterable[RecordFields]) -> None:
         """Takes records in the order given. Those of several partitions or topics need `order.in_order` before.
 
         Raises:

@@ -189,13 +189,15 @@ class TypedStore:
     """A store of any kind whose writes wait in a transaction."""
 
     def __init__(
-        self, spec: TopologyStore, inner: BytesStore, context: RecordContext, guarded: Guarded = lambda serde: serde
-    ) -> None:
+        self, spec: TopologyStore, inner: BytesStore, context: RecordContext, guarded: Guarded = lambda serde: serde,
+        begin: Callable[[BytesStore, RecordContext], StampedTransaction] = StampedTransaction,
+    ) -> None:  # fmt: skip
         self.spec = spec
         arranged = _arranged(spec, inner)
         if isinstance(arranged, ExpiryIndexStore) and spec.kind is StoreKind.TTL:
             keep_ttl(arranged, spec.retention_ms)
-        self._transaction = StampedTransaction(arranged, context)
+        self._transaction = begin(arranged, context)
+        self._context = context
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
         # Without `segments` nothing expires inside a batch, which may still be given up.
         layers = StoreLayers(
@@ -232,6 +234,13 @@ class TypedStore:
                 if key not in written:
                     yield StoreChange(name, key, None, self._horizon_ms)
 
+    def change_of(self, key: bytes) -> StoreChange:
+        """The last change of a row that the batch has written."""
+        value, logged = self._transaction.get(key), _logged_of(self.spec)
+        if logged is not None and value is not None:
+            return StoreChange(self.spec.name, key, *logged(key, value))
+        return StoreChange(self.spec.name, key, value, self._context.timestamp_ms)
+
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below, then lets expired rows go."""
         self._transaction.write((), metadata)
@@ -257,13 +266,15 @@ class TypedStore:
 
 
 def opened(
-    spec: TopologyStore, supplier: StoreSupplier, context: RecordContext, guarded: Guarded
-) -> TableRows[Any] | TypedStore:
+    spec: TopologyStore, supplier: StoreSupplier, context: RecordContext, guarded: Guarded,
+    kinds: tuple[Callable[..., TableRows[Any]], Callable[..., TypedStore]] = (TableRows, TypedStore),
+) -> TableRows[Any] | TypedStore:  # fmt: skip
     """The store of a task over its backend, with guarded serdes."""
     inner = supplier.open(spec.name)
+    rows, typed = kinds
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
-        return TableRows(spec, inner, context, guarded)
-    found = TypedStore(spec, inner, context, partial(guarded, place=f"store {spec.name}"))
+        return rows(spec, inner, context, guarded)
+    found = typed(spec, inner, context, partial(guarded, place=f"store {spec.name}"))
     if isinstance(found.store, TimedStore):
         found.store.stream_time.latest_ms = LAST_TIMESTAMP_MS
     return found

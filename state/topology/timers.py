@@ -58,6 +58,11 @@ class Timers:
             msg = f"a timer can't fire every {every_ms!r:.40} ms: use a whole number of milliseconds, 1 or more"
             raise InvalidArgumentError(msg)
         timer = Timer(name, every_ms, kind, callback, self._due.get(name))
+        for place, known in enumerate(self._timers):
+            if known.name == name:  # its processor was made anew
+                timer.due_ms = None if known.cancelled else known.due_ms
+                self._timers[place] = timer
+                return timer
         self._timers.append(timer)
         self.follow_stream_time = self.follow_stream_time or kind is TimeKind.STREAM_TIME
         return timer
@@ -72,6 +77,17 @@ class Timers:
             if timer.due_ms <= now_ms:
                 timer.due_ms += ((now_ms - timer.due_ms) // timer.every_ms + 1) * timer.every_ms
                 timer.callback(now_ms)
+
+    @property
+    def dues(self) -> list[int | None]:
+        """When each timer fires next, in the order in which they were added."""
+        return [timer.due_ms for timer in self._timers]
+
+    @dues.setter
+    def dues(self, dues: list[int | None]) -> None:
+        del self._timers[len(dues) :]
+        for timer, due_ms in zip(self._timers, dues, strict=True):
+            timer.due_ms = due_ms
 
     def due(self) -> dict[str, int]:
         """When each timer fires next."""

@@ -41,6 +41,7 @@ class Wiring:
         times: stream time of each operator that has its own, by a name for it. Part of the task's progress.
         emitted: how far windows were emitted on close, by operator. Part of the task's progress.
         saves: called when a batch ends and nothing is held back any more, before changes are collected.
+        undo: notes how to take changes back; None in a task that doesn't.
     """
 
     def __init__(
@@ -53,7 +54,6 @@ class Wiring:
     ) -> None:
         self.context = RecordContext()
         self.guards = guards
-        guards.watch(self.context)
         self.partition = partition
         self.dropped = DroppedRecords()
         self._outputs: dict[str, list[Output]] = {}
@@ -62,6 +62,7 @@ class Wiring:
         self.timers = Timers(progress.get("timers", {}))
         self.emitted: dict[str, Callable[[], int]] = {}
         self.saves: list[Callable[[], None]] = []
+        self.undo = guards.undo
         self.global_tables = global_tables
         self._nodes: dict[GraphNode, int] = {}
         self._meetings: dict[GraphNode, Meeting] = {}
@@ -72,6 +73,9 @@ class Wiring:
         self._entries: dict[GraphNode, tuple[Push, ...]] = {}
         self._forwards: dict[GraphNode, Push] = {}
         self._tables: dict[GraphNode, Table[Any, Any]] = {}
+        guards.watch(self.context, self.saves)
+        self.keep(self.dropped, "counts")
+        self.keep(self.timers, "dues")
 
     def wire(self, nodes: Sequence[GraphNode]) -> None:
         """Opens the stores and realises the nodes, in the order of their declaration."""
@@ -80,7 +84,7 @@ class Wiring:
         for node in nodes:
             for spec in node.stores:
                 guarded = partial(self.guards.serde, node.name)
-                self.stores[spec.name] = opened(spec, self._supplier, self.context, guarded)
+                self.stores[spec.name] = opened(spec, self._supplier, self.context, guarded, self.guards.stores)
         # Its rows may not show it: the last one that moved it may have been deleted.
         times = self._progress.get("times", {})
         for name, time in self._store_times():
@@ -91,6 +95,11 @@ class Wiring:
         for fork, meetings in self._forks.items():
             if isinstance(fork, TableNode):
                 self.table(fork).bracket(partial(around, meetings))
+
+    def keep(self, owner: Any, *attributes: str) -> None:
+        """Attributes of an operator to put back when a record is left out; see `Undo.keep`."""
+        if self.undo is not None:
+            self.undo.keep(owner, *attributes)
 
     def guarded(self, node: GraphNode, function: F, shape: Shape | None = None) -> F:
         """A function of the user, or the `serialize` of a serde, as an operator calls it; see `Guards.function`."""
@@ -117,6 +126,8 @@ class Wiring:
     def meeting(self, node: GraphNode) -> Meeting | None:
         """What a join must settle, if it is below a fork."""
         meeting = self._meetings.get(node)
+        if meeting is not None:
+            self.keep(meeting, "forks")
         if meeting is not None and meeting.held:
             self._let_go(node, lambda: meeting.settle())  # noqa: PLW0108 (the join sets it later)
         return meeting
@@ -130,7 +141,7 @@ class Wiring:
                 table.enable_sending_old_values()
                 spec = node.stores[0]
                 releasing = partial(self.guards.releasing, node.name, encode=encoder(spec.key_serde, spec.value_serde))
-                self._let_go(node, table.hold_back(self.context, releasing, self._key_bytes(spec)))
+                self._let_go(node, table.hold_back(self.context, releasing, self._key_bytes(spec), self.undo))
         return self._tables[node]
 
     def end_batch(self) -> None:
@@ -150,7 +161,11 @@ class Wiring:
 
     def outputs_to(self, topic: str) -> list[Output]:
         """The list that collects the outputs to a topic."""
-        return self._outputs.setdefault(topic, [])
+        if topic not in self._outputs:
+            self._outputs[topic] = []
+            if self.undo is not None:
+                self.undo.keep_length(self._outputs[topic])
+        return self._outputs[topic]
 
     def take_outputs(self) -> Outputs:
         """The outputs since the last call."""
@@ -181,6 +196,7 @@ class Wiring:
         """The stream time of an operator, as far as it had come."""
         if name not in self.times:
             self.times[name] = StreamTime(self._progress.get("times", {}).get(name, UNKNOWN_MS))
+            self.keep(self.times[name], "now_ms")
         return self.times[name]
 
     def emitted_until(self, name: str) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from state.topology import CrashStep, StreamsBuilder, TopologyTestDriver
 from tests.model.random_topologies import (
+    BEGIN_MS,
     STREAMS,
     TABLES,
     Input,
@@ -57,3 +58,57 @@ def test_results_do_not_depend_on_batches_partitions_or_crashes(nodes: Nodes, re
 @given(nodes=topologies(9), records=inputs(40), ways=WAYS)
 def test_larger_topologies_do_not_depend_on_them_either(nodes: Nodes, records: list[Input], ways: Any) -> None:
     check(nodes, records, ways)
+
+
+BAD = st.lists(st.booleans(), max_size=40)
+
+
+def refused(_: Any, value: Any) -> bool:
+    if value is not None and "bad" in value:
+        raise ValueError(value)
+    return True
+
+
+def check_without_trace(nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int]) -> None:
+    """Compares batches, of which the last operators fail on some records, with the same ones without these."""
+    drivers = []
+    for _ in range(2):
+        streams = StreamsBuilder("app")
+        describe(nodes, streams)
+        for topic in TABLES + STREAMS:
+            streams.stream(topic, dict).filter(refused).to("checked", values=dict)
+        drivers.append(TopologyTestDriver(streams.build()))
+    found, wanted = drivers
+    at, number, letters = 0, 0, 0
+    while at < len(records):
+        end = at + cuts[number % len(cuts)]
+        for place, (topic, key, value) in enumerate(records[at:end], at):
+            if place < len(bad) and bad[place]:
+                found.append(topic, key, {**(value or {}), "bad": 1}, BEGIN_MS + 3 * place)
+                letters += 1
+            else:
+                for driver in drivers:
+                    driver.append(topic, key, value, BEGIN_MS + 3 * place)
+        found.run()
+        wanted.run()
+        at, number = end, number + 1
+    assert len(found.dead_letters) == letters
+    for place, node in enumerate(nodes):
+        if node.kind != "stream":
+            assert found.read(f"out-{place}") == wanted.read(f"out-{place}"), (place, node)
+    assert found.dropped.by_reason == wanted.dropped.by_reason
+
+
+@settings(max_examples=100, deadline=None)
+@given(nodes=topologies(), records=inputs(), bad=BAD, cuts=CUTS)
+def test_bad_records_leave_no_trace(nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int]) -> None:
+    check_without_trace(nodes, records, bad, cuts)
+
+
+@pytest.mark.long("test_bad_records_leave_no_trace")
+@settings(max_examples=5000, deadline=None)
+@given(nodes=topologies(9), records=inputs(40), bad=BAD, cuts=CUTS)
+def test_bad_records_leave_no_trace_in_larger_ones(
+    nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int]
+) -> None:
+    check_without_trace(nodes, records, bad, cuts)

@@ -121,7 +121,7 @@ class StreamAggregate(TableNode):
         return kinds.get(type(windows), WindowedAggregation)(
             windows, aggregator, wiring.typed(spec.name), wiring.dropped, wiring.stream_time(self.name),
             context=wiring.context, as_read=as_read, key_bytes=wiring.guarded(self, spec.key_serde.serialize),
-            emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name),
+            emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name), undo=wiring.undo,
         )  # fmt: skip
 
 

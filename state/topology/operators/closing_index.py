@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from sortedcontainers import SortedDict
 
 from state.stores.windowed import Windowed
+from state.topology.undo import Undo
 
 K = TypeVar("K")
 
@@ -19,8 +20,12 @@ class ClosingIndex(Generic[K]):
     isn't emitted yet. Not thread-safe.
     """
 
-    def __init__(self, key_bytes: Callable[[K], Any] = lambda key: key) -> None:
-        """Begins empty. Windows of keys with the same bytes, and of the same times, are the same window."""
+    def __init__(self, key_bytes: Callable[[K], Any] = lambda key: key, undo: Undo | None = None) -> None:
+        """Begins empty. Windows of keys with the same bytes, and of the same times, are the same window.
+
+        `undo` notes how to take changes back.
+        """
+        self._undo = undo
         self._windows: SortedDict = SortedDict()
         self._key_bytes = key_bytes
 
@@ -32,15 +37,17 @@ class ClosingIndex(Generic[K]):
         windows = self._windows.get(time_ms)
         if windows is None:
             windows = self._windows[time_ms] = {}
-        windows.setdefault(self._identity(window), window)
+        identity = self._identity(window)
+        if identity not in windows:
+            windows[identity] = window
+            if self._undo is not None:
+                self._undo.add(self._forget, time_ms, identity)
 
     def discard(self, time_ms: int, window: Windowed[K]) -> None:
         """Forgets a window, if it is known."""
-        windows = self._windows.get(time_ms)
-        if windows is not None:
-            windows.pop(self._identity(window), None)
-            if not windows:
-                del self._windows[time_ms]
+        known = self._forget(time_ms, self._identity(window))
+        if known is not None and self._undo is not None:
+            self._undo.add(self.add, time_ms, known)
 
     def take_until(self, time_ms: int) -> list[Windowed[K]]:
         """Takes out all windows up to `time_ms`, inclusive, in the order of their times.
@@ -50,9 +57,20 @@ class ClosingIndex(Generic[K]):
         """
         taken: list[Windowed[K]] = []
         while self._windows and self._windows.peekitem(0)[0] <= time_ms:
-            _, windows = self._windows.popitem(0)
+            closed_ms, windows = self._windows.popitem(0)
+            if self._undo is not None:
+                self._undo.add(self._windows.__setitem__, closed_ms, windows)
             taken.extend(_in_key_order(list(windows.values())))
         return taken
+
+    def _forget(self, time_ms: int, identity: tuple[Any, int, int]) -> Windowed[K] | None:
+        windows = self._windows.get(time_ms)
+        if windows is None:
+            return None
+        window: Windowed[K] | None = windows.pop(identity, None)
+        if not windows:
+            del self._windows[time_ms]
+        return window
 
     def _identity(self, window: Windowed[K]) -> tuple[Any, int, int]:
         return self._key_bytes(window.key), window.start_ms, window.end_ms

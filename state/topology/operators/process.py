@@ -39,6 +39,10 @@ class ProcessorContext(Generic[K2, V2]):
         self._record = wiring.context
         self._timers = 0
 
+    def begin(self) -> None:
+        """A processor is about to be started, perhaps in the place of another one."""
+        self._timers = 0
+
     @property
     def timestamp_ms(self) -> int:
         """The record's timestamp."""
@@ -218,15 +222,22 @@ class Process(GraphNode):
         """Builds and starts the processor of this task."""
         kind = FixedKeyContext if self._fixes_key else ProcessorContext
         context: ProcessorContext[Any, Any] = kind(wiring, self)
-        try:
-            processor = self._factory()
-            check_methods(self.name, processor)
-            processor.init(context)
-        except Exception as error:
-            note(error, f"in operator {self.name}, before the first record")
-            raise
-        push: Push = wiring.guarded(self, processor.process)
+
+        def start() -> Push:
+            context.begin()
+            try:
+                processor = self._factory()
+                check_methods(self.name, processor)
+                processor.init(context)
+            except Exception as error:
+                note(error, f"in operator {self.name}, before the first record")
+                raise
+            process: Push = wiring.guarded(self, processor.process)
+            return process
+
+        push = wiring.guards.renewed(self.name, start)
         if isinstance(context, FixedKeyContext):
+            wiring.keep(context, "_key")
             push = context.fixing(push)
         if any(not node.replayable for node in ancestors(self) if node is not self):
             push = _at_its_time(push, wiring.context)

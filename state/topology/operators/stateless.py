@@ -39,11 +39,6 @@ class Stateless(GraphNode):
         self._kind = kind
         self._function = function
 
-    @property
-    def has_several_results(self) -> bool:
-        """Whether one record may give several."""
-        return self._kind in {FLAT_MAP, FLAT_MAP_VALUES}
-
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The closure over what hangs below."""
         function = wiring.guarded(self, self._function, self._kind.shape)
@@ -119,31 +114,6 @@ MAP_VALUES = Kind("map-values", _mapping_values)
 FLAT_MAP = Kind("flat-map", _flat_mapping, lambda found: [_pair(each) for each in found])
 FLAT_MAP_VALUES = Kind("flat-map-values", _flat_mapping_values, list)
 PEEK = Kind("peek", _peeking)
-
-
-def fails_before_all_others(nodes: Sequence[GraphNode]) -> set[GraphNode]:
-    """The operators that a record reaches before it has changed anything, in any store or topic.
-
-    They keep nothing, and so do those above; no other one takes the record before. Nodes come in the order of their
-    declaration, which is that from top to bottom.
-    """
-    here, found = set(nodes), set[GraphNode]()
-    for node in nodes:
-        above = [parent for parent in node.parents if parent in here]
-        if isinstance(node, Stateless | Merge | Split | Branch | Sink) and all(
-            _is_reached_first(node, parent, here) and (parent in found or not parent.parents) for parent in above
-        ):
-            found.add(node)
-    return found
-
-
-def _is_reached_first(node: GraphNode, parent: GraphNode, here: set[GraphNode]) -> bool:
-    if isinstance(parent, Stateless):
-        several = parent.has_several_results
-    else:
-        several = not isinstance(parent, Merge | Branch | Split) and bool(parent.parents)
-    first = next(child for child, _ in parent.children if child in here)
-    return not several and (node is first or isinstance(parent, Split))
 
 
 class Merge(GraphNode):

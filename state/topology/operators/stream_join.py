@@ -24,6 +24,7 @@ from state.topology.node import GraphNode, TopologyStore, ancestors
 from state.topology.operators.headers import decode_headers, encode_headers
 from state.topology.operators.source import Source
 from state.topology.store import Store, StoreKind
+from state.topology.undo import Undo
 from state.topology.windows import FOREVER_MS
 from state.topology.wiring import Wiring, encoder
 
@@ -76,7 +77,9 @@ class StreamJoin(GraphNode):
         waiting = None
         if self._waits:
             keys, left_values, right_values = (wiring.serde(self, serde) for serde in (self._keys, *self.values))
-            waiting = Waiting(wiring.typed(self.stores[-1].name), self.windows, keys, (left_values, right_values))
+            waiting = Waiting(
+                wiring.typed(self.stores[-1].name), self.windows, keys, (left_values, right_values), wiring.undo
+            )
         sides = [
             Side(wiring, self, own, other, waiting, is_left=is_left)
             for own, other, is_left in ((left, right, True), (right, left, False))
@@ -146,12 +149,17 @@ class Side:
 
 
 class Waiting:
-    """Records that have no partner yet. A heap gives the next one to close; the store has the rows."""
+    """Records that have no partner yet. A heap gives the next one to close; the store has the rows.
+
+    The heap may have entries of rows that are gone. So what a record has added to it stays if the record is left out.
+    """
 
     def __init__(
-        self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]
-    ) -> None:
+        self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]],
+        undo: Undo | None = None,
+    ) -> None:  # fmt: skip
         self._store = store
+        self._undo = undo
         self._closes_after_ms = {left: windows.closes_after_ms(left=left) for left in (True, False)}
         self._keys = keys
         self._values = values
@@ -183,7 +191,10 @@ class Waiting:
         """Takes out key, value, time, side and headers of the records whose window is closed, by time and key."""
         closed = set()
         while self.next_close_ms < now_ms:
-            closed.add(heapq.heappop(self._heap)[1])
+            entry = heapq.heappop(self._heap)
+            closed.add(entry[1])
+            if self._undo is not None:
+                self._undo.add(heapq.heappush, self._heap, entry)
         taken: list[tuple[Any, Any, int, bool, Sequence[Header]]] = []
         for row_key in sorted(closed):
             data = self._store.get(row_key)

@@ -24,6 +24,7 @@ from state.topology.operators.joined_windows import keep_for_each_other
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
 from state.topology.table import Table
+from state.topology.undo import Undo
 from state.topology.wiring import Wiring, encoder
 
 Joiner = Callable[[Any, Any, Any], Any]
@@ -80,7 +81,7 @@ class StreamTableJoin(GraphNode):
         if self._grace_ms is not None:
             time = wiring.stream_time(self.name)
             keys, values = (wiring.serde(self, serde) for serde in self._serdes)
-            buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, (keys, values))
+            buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, (keys, values), wiring.undo)
             let_go = wiring.guards.releasing(self.name, join_due, encoder(*self._serdes))
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
@@ -102,12 +103,15 @@ class StreamTableJoin(GraphNode):
             context.come_from(under_way)
 
         meeting = wiring.meeting(self)
-        return (push if meeting is None else collecting(push, meeting, wiring.context),)
+        return (push if meeting is None else collecting(push, meeting, wiring.context, wiring.undo),)
 
 
-def collecting(push: Push, meeting: Meeting, context: RecordContext) -> Push:
+def collecting(push: Push, meeting: Meeting, context: RecordContext, undo: Undo | None) -> Push:
     """Takes records when their join is settled."""
     waiting: list[tuple[Any, Any, int, Origin]] = []
+    if undo is not None:
+        # It is empty when a record comes, and grows until the fork has passed on to everybody.
+        undo.keep_length(waiting)
 
     def collect(key: Any, value: Any, timestamp_ms: int) -> None:
         if meeting.collects:
@@ -125,7 +129,7 @@ def collecting(push: Push, meeting: Meeting, context: RecordContext) -> Push:
             push(key, value, timestamp_ms)
         context.come_from(under_way)
 
-    meeting.settle, meeting.forget = settle, waiting.clear
+    meeting.settle = settle
     return collect
 
 
@@ -168,9 +172,17 @@ class GlobalJoin(GraphNode):
 
 
 class GraceBuffer:
-    """Records of the stream that wait until stream time has reached theirs plus the grace."""
+    """Records of the stream that wait until stream time has reached theirs plus the grace.
 
-    def __init__(self, store: Any, grace_ms: int, serdes: tuple[Serde[Any], Serde[Any]]) -> None:
+    The heap of their rows may have entries of rows that are gone, after records were left out.
+    """
+
+    def __init__(
+        self, store: Any, grace_ms: int, serdes: tuple[Serde[Any], Serde[Any]], undo: Undo | None = None
+    ) -> None:
+        self._undo = undo
+        if undo is not None:
+            undo.keep(self, "_number")
         self._store = store
         self._grace_ms = grace_ms
         self._keys, self._values = serdes
@@ -195,7 +207,12 @@ class GraceBuffer:
         due: list[tuple[Any, Any, int, Sequence[Header]]] = []
         while self._order and int.from_bytes(self._order[0][:8], "big") + self._grace_ms <= now_ms:
             row_key = heapq.heappop(self._order)
-            key, value, headers = self._record(self._store.get(row_key))
+            if self._undo is not None:
+                self._undo.add(heapq.heappush, self._order, row_key)
+            data = self._store.get(row_key)
+            if data is None:
+                continue
+            key, value, headers = self._record(data)
             due.append((key, value, int.from_bytes(row_key[:8], "big"), headers))
             self._store.put(row_key, None)
         return due

@@ -152,8 +152,9 @@ class Suppress(TableNode):
         """The table over its buffer, which has what waited when the task ended."""
         keys: Serde[Any] = WindowedSerde(self._keys) if self._windowed else self._keys
         buffer: TimeOrderedBuffer[Any, Any] = TimeOrderedBuffer(
-            key_bytes=wiring.guarded(self, keys.serialize), value_bytes=wiring.guarded(self, self._values.serialize)
-        )
+            key_bytes=wiring.guarded(self, keys.serialize), value_bytes=wiring.guarded(self, self._values.serialize),
+            undo=wiring.undo,
+        )  # fmt: skip
         rows = wiring.rows(self._spec)
         for _, row in rows.all():
             waiting = row.value
@@ -162,9 +163,11 @@ class Suppress(TableNode):
         context = wiring.context
 
         def save() -> None:
+            under_way = context.origin
             for key, waiting in buffer.take_touched().items():
                 context.come_from_headers(() if waiting is None else waiting.headers)
                 rows.put(key, None if waiting is None else ValueAndTimestamp(waiting, waiting.timestamp_ms))
+            context.come_from(under_way)
 
         wiring.saves.append(save)
         parent, stream_time = wiring.table(self.parents[0]), wiring.stream_time(self.name)

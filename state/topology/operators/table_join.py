@@ -18,6 +18,7 @@ from state.topology.node import TableNode
 from state.topology.operators.joined_windows import keep_for_each_other
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
+from state.topology.undo import Undo, noted
 from state.topology.wiring import Wiring
 
 K = TypeVar("K")
@@ -56,7 +57,7 @@ class TableJoin(TableNode):
         releasing = partial(wiring.guards.releasing, self.name, encode=self._encoded)
         return MeetingTable(
             left, right, joiner, wiring.dropped, alone=self._alone, store=store, as_read=as_read, meeting=meeting,
-            context=wiring.context, releasing=releasing, key_bytes=self._key_bytes,
+            context=wiring.context, releasing=releasing, key_bytes=self._key_bytes, undo=wiring.undo,
         )  # fmt: skip
 
     def _key_bytes(self, key: Any) -> Any:
@@ -183,7 +184,7 @@ class _Side(Generic[V]):
 _NO_ROW: _Side[Any] = _Side(None, None, -1)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Collected(Generic[K, V, W]):
     """What changed of one key since the join was last settled: nothing of a side that is None."""
 
@@ -202,7 +203,7 @@ class MeetingTable(JoinedTable[K, V, W, R]):
 
     def __init__(
         self, *tables: Any, meeting: Meeting, context: RecordContext, releasing: Callable[[Any], Any],
-        key_bytes: Callable[[K], Any], **more: Any,
+        key_bytes: Callable[[K], Any], undo: Undo | None = None, **more: Any,
     ) -> None:  # fmt: skip
         """Subscribes to both tables; see `JoinedTable`.
 
@@ -212,16 +213,17 @@ class MeetingTable(JoinedTable[K, V, W, R]):
             context: the record under way.
             releasing: guards a function that takes what is let go when the batch ends.
             key_bytes: the bytes of a key: keys are the same if they have the same.
+            undo: notes how to take changes back.
             more: as for `JoinedTable`.
         """
         super().__init__(*tables, **more)
         self._meeting = meeting
         self._context = context
         self._identity = key_bytes
+        self._undo = undo
         self._collected: dict[Any, _Collected[K, V, W]] = {}
         self._let_go = releasing(self._settle_key) if meeting.held else self._settle_key
         meeting.settle = self._settle
-        meeting.forget = self._collected.clear
 
     def forwarded(self, key: K) -> ValueAndTimestamp[R] | None:
         """The row that subscribers know: what is collected is not in it."""
@@ -234,25 +236,23 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         return self._joined_row(key, left, right)
 
     def _on_left(self, key: K, change: Change[V], timestamp_ms: int) -> None:
-        collected = self._of(key)
-        collected.left = _moved(collected.left, change, timestamp_ms)
+        data, collected = self._of(key)
+        left = _moved(collected.left, change, timestamp_ms)
+        self._collected[data] = _Collected(key, self._context.origin, left, collected.right)
         if not self._meeting.collects:
             self._settle()
 
     def _on_right(self, key: K, change: Change[W], timestamp_ms: int) -> None:
-        collected = self._of(key)
-        collected.right = _moved(collected.right, change, timestamp_ms)
+        data, collected = self._of(key)
+        right = _moved(collected.right, change, timestamp_ms)
+        self._collected[data] = _Collected(key, self._context.origin, collected.left, right)
         if not self._meeting.collects:
             self._settle()
 
-    def _of(self, key: K) -> _Collected[K, V, W]:
+    def _of(self, key: K) -> tuple[Any, _Collected[K, V, W]]:
         data = self._identity(key)
-        collected = self._collected.get(data)
-        if collected is None:
-            collected = self._collected[data] = _Collected(key, self._context.origin)
-        else:
-            collected.origin = self._context.origin
-        return collected
+        noted(self._undo, self._collected, data)
+        return data, self._collected.get(data) or _Collected(key, self._context.origin)
 
     def _settle(self) -> None:
         if not self._collected:
@@ -260,19 +260,21 @@ class MeetingTable(JoinedTable[K, V, W, R]):
         context = self._context
         under_way = context.origin
         while self._collected:
-            collected = self._collected.pop(next(iter(self._collected)))
-            key = collected.key
-            left = collected.left or self._unchanged(self._left, key)
-            right = collected.right or self._unchanged(self._right, key)
-            if left is None or right is None:
-                self._dropped.drop(DropReason.EXPIRED_WINDOW)
-                continue
+            data = next(iter(self._collected))
+            noted(self._undo, self._collected, data)
+            collected = self._collected.pop(data)
             context.come_from(collected.origin)
-            self._let_go(key, (left, right), max(left.timestamp_ms, right.timestamp_ms))
+            newest_ms = max(side.timestamp_ms for side in (collected.left, collected.right) if side is not None)
+            self._let_go(collected.key, collected, newest_ms)
         context.come_from(under_way)
 
-    def _settle_key(self, key: K, sides: tuple[_Side[V], _Side[W]], timestamp_ms: int) -> None:
-        left, right = sides
+    def _settle_key(self, key: K, collected: _Collected[K, V, W], _: int) -> None:
+        left = collected.left or self._unchanged(self._left, key)
+        right = collected.right or self._unchanged(self._right, key)
+        if left is None or right is None:
+            self._dropped.drop(DropReason.EXPIRED_WINDOW)
+            return
+        timestamp_ms = max(left.timestamp_ms, right.timestamp_ms)
         new, old = self._join(key, left.new, right.new), self._join(key, left.old, right.old)
         if new is not None or old is not None:
             self._write(self._store, key, Change(new, self._as_read(old)), timestamp_ms)

@@ -15,6 +15,7 @@ from state.stores.windowed import Windowed
 from state.topology.change import Change
 from state.topology.operators.grouped_table import ChangeSerde
 from state.topology.operators.headers import decode_headers, encode_headers
+from state.topology.undo import Undo
 from state.topology.windows import FOREVER_MS
 
 K = TypeVar("K")
@@ -50,18 +51,26 @@ class TimeOrderedBuffer(Generic[K, V]):
     punctually as a quiet one. Not thread-safe.
     """
 
-    def __init__(self, *, key_bytes: Callable[[K], bytes], value_bytes: Callable[[V], bytes]) -> None:
-        """Serialises keys for their order, and keys and values for their size; both must be deterministic."""
+    def __init__(
+        self, *, key_bytes: Callable[[K], bytes], value_bytes: Callable[[V], bytes], undo: Undo | None = None
+    ) -> None:
+        """Serialises keys for their order, and keys and values for their size; both must be deterministic.
+
+        `undo` notes how to take changes back.
+        """
+        self._undo = undo
+        if undo is not None:
+            undo.keep(self, "_size_bytes")
         self._key_bytes = key_bytes
         self._value_bytes = value_bytes
         self._due: dict[bytes, int] = {}
         self._rows: SortedDict = SortedDict()
         self._size_bytes = 0
-        self.touched: set[bytes] = set()
+        self.touched: dict[bytes, None] = {}
 
     def take_touched(self) -> dict[bytes, Buffered[K, V] | None]:
         """The keys changed since the last call, each with its waiting change or None. To be saved."""
-        touched, self.touched = self.touched, set()
+        touched, self.touched = self.touched, {}
         return {key: self._rows[self._due[key], key] if key in self._due else None for key in touched}
 
     def __len__(self) -> int:
@@ -80,8 +89,10 @@ class TimeOrderedBuffer(Generic[K, V]):
     def put(self, due_ms: int, key: K, change: Change[V], timestamp_ms: int, headers: Sequence[Header] = ()) -> None:
         """Buffers a change, in place of the key's earlier one if there is one."""
         data = self._key_bytes(key)
-        self.touched.add(data)
+        self.touched[data] = None
         known_due_ms = self._due.get(data)
+        if self._undo is not None:
+            self._undo.add(self._put_back, data, None if known_due_ms is None else self._rows[known_due_ms, data])
         if known_due_ms is None:
             self._due[data] = known_due_ms = due_ms
         else:
@@ -97,9 +108,12 @@ class TimeOrderedBuffer(Generic[K, V]):
         Raises:
             KeyError: nothing is buffered.
         """
+        waiting: Buffered[K, V]
         (_, data), waiting = self._rows.popitem(0)
         del self._due[data]
-        self.touched.add(data)
+        self.touched[data] = None
+        if self._undo is not None:
+            self._undo.add(self._put_back, data, waiting)
         self._size_bytes -= self._weight(data, waiting)
         return waiting
 
@@ -115,6 +129,15 @@ class TimeOrderedBuffer(Generic[K, V]):
         waiting: Buffered[K, V] = self._rows[due_ms, data]
         old = waiting.change.old
         return True, None if old is None else ValueAndTimestamp(old, waiting.timestamp_ms)
+
+    def _put_back(self, key: bytes, waiting: Buffered[K, V] | None) -> None:
+        self.touched.pop(key, None)
+        known_due_ms = self._due.pop(key, None)
+        if known_due_ms is not None:
+            del self._rows[known_due_ms, key]
+        if waiting is not None:
+            self._due[key] = waiting.due_ms
+            self._rows[waiting.due_ms, key] = waiting
 
     def _weight(self, key: bytes, waiting: Buffered[K, V]) -> int:
         values = (value for value in (waiting.change.new, waiting.change.old) if value is not None)

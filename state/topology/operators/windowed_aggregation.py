@@ -15,6 +15,7 @@ from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.operators.closing_index import ClosingIndex
 from state.topology.stream_time import StreamTime
 from state.topology.table import Table
+from state.topology.undo import Undo
 from state.topology.windows import FOREVER_MS, EmitStrategy, Window
 
 K = TypeVar("K")
@@ -45,6 +46,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         key_bytes: Callable[[K], Any] = lambda key: key,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
         emitted_until_ms: int = NOTHING_EMITTED_MS,
+        undo: Undo | None = None,
     ) -> None:
         """Builds the table over its store.
 
@@ -59,6 +61,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
             key_bytes: what tells keys apart.
             emit: on every update, or once when a window closes.
             emitted_until_ms: `emitted_until_ms` of the task before: what it emitted isn't emitted again.
+            undo: notes how to take changes back.
         """
         super().__init__()
         self.windows = windows
@@ -70,7 +73,9 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         self.dropped = dropped
         self._on_close = emit is EmitStrategy.ON_WINDOW_CLOSE
         self._emitted_until_ms = emitted_until_ms
-        self._closing: ClosingIndex[K] = ClosingIndex(key_bytes)
+        self._closing: ClosingIndex[K] = ClosingIndex(key_bytes, undo)
+        if undo is not None:
+            undo.keep(self, "_emitted_until_ms")
         self._release: Forward[Windowed[K], A] = self._forward
         if self._on_close:
             self._read_rows()
