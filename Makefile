@@ -10,7 +10,7 @@ QUIX := .venv-quix
 FEAST := .venv-feast
 DOCS := .venv-docs
 STORAGE := .storage
-PACKAGES := state spark_apps quality storekeeper_provider dags deploy
+PACKAGES := storekeeper storekeeper_provider
 
 .PHONY: help setup lock docs clients demo up down status test check lint types clean
 
@@ -23,8 +23,8 @@ SET_UP := $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready $(JARS)/spar
 setup: ## virtual environment from the lock, jars from the poms
 	@$(MAKE) --silent --jobs=2 $(SET_UP)
 
-$(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/preflight.py
-	@$(PYTHON) deploy/preflight.py
+$(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml storekeeper/ops/preflight.py
+	@$(PYTHON) storekeeper/ops/preflight.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setup: installing the locked packages (once; a few minutes on a cold cache)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
@@ -32,10 +32,10 @@ $(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/
 	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(JARS)/%/.ready: deploy/jars/%/pom.xml deploy/jars/fetch.py
-	@$(PYTHON) deploy/preflight.py
+$(JARS)/%/.ready: storekeeper/ops/jars/%/pom.xml storekeeper/ops/jars/fetch.py
+	@$(PYTHON) storekeeper/ops/preflight.py
 	@echo "setup: fetching the $* jars"
-	@$(PYTHON) deploy/jars/fetch.py $* $(JARS)
+	@$(PYTHON) storekeeper/ops/jars/fetch.py $* $(JARS)
 	@touch $@
 
 # One after the other: two Mavens at once may spoil the repository that they share.
@@ -61,9 +61,9 @@ status: ## every process, its health, its address
 # Tests wait a lot, so parts of them run beside each other, those that wait most from the beginning. More at once than
 # four cost a quarter more processor time on two cores. The tests of a part share a broker and a Spark session.
 IN_integration := tests/integration/
-IN_spark := tests/spark_apps/ tests/conformance/
+IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ samples/ snapshots/ testkit/ conformance/)
 IN_quality := tests/quality/ tests/faults/
-IN_state := tests/state/ tests/model/ tests/contract/
+IN_state := $(addprefix tests/,changelog/ client/ kafka/ metrics/ node/ protocol/ schemas/ serdes/ stores/ topology/ model/ contract/)
 APART := spark integration quality state
 IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
 PARTS := test-rest $(APART:%=test-%) test-types
@@ -145,7 +145,7 @@ $(STORAGE)/unity/.ready: harness/unity_catalog/pom.xml
 	@touch $@
 
 $(QUIX)/.ready: benchmarks/quix_streams/requirements.lock
-	@$(PYTHON) deploy/preflight.py
+	@$(PYTHON) storekeeper/ops/preflight.py
 	@test -x $(QUIX)/bin/python || $(PYTHON) -m venv $(QUIX)
 	@echo "setup: installing the other Python library, in an environment of its own"
 	@$(QUIX)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<

@@ -66,7 +66,7 @@ def parse(file: Path) -> None:
 
 def export(folder: Path) -> None:
     """Writes the DAG files as users get them. In a process of its own: the children must pay for what they import."""
-    command = [sys.executable, "-m", "deploy.entry", "export-dags", str(folder)]
+    command = [sys.executable, "-m", "storekeeper.cli.entry", "export-dags", str(folder)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -20,21 +20,21 @@ import msgspec
 
 from benchmarks.invoices import FIRST_TIME_MS, invoice_records
 from benchmarks.results import Measure, write_results
-from spark_apps.apps.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology
-from spark_apps.apps.records import topics
-from spark_apps.apps.records.invoice import InvoiceSerde
-from spark_apps.apps.records.money import PointsFactor
-from spark_apps.apps.records.rewards import Notification, PrimePurchase, Rewards
-from spark_apps.records import PoisonRecordError, has_key_and_value
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import described
-from state.serdes.timestamped import STAMP_BYTES, stamped
-from state.stores.bytes_store import BytesStore
-from state.stores.rocksdb import open_rocksdb
-from state.stores.suppliers import RocksDBSupplier
-from state.topology.plan import SubTopology
-from state.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
-from state.topology.task import Task
+from storekeeper.apps.records import PoisonRecordError, has_key_and_value
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import described
+from storekeeper.samples.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology
+from storekeeper.samples.records import topics
+from storekeeper.samples.records.invoice import InvoiceSerde
+from storekeeper.samples.records.money import PointsFactor
+from storekeeper.samples.records.rewards import Notification, PrimePurchase, Rewards
+from storekeeper.serdes.timestamped import STAMP_BYTES, stamped
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.suppliers import RocksDBSupplier
+from storekeeper.topology.plan import SubTopology
+from storekeeper.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
+from storekeeper.topology.task import Task
 
 BATCH = 25_000
 CUSTOMERS = 50_000

@@ -31,8 +31,8 @@ from harness.failover.faults import FAULTS, SLOW_S, Return, Scene, join_and_leav
 from harness.failover.load import BareLoad, ClientLoad, Outcome
 from harness.failover.nodes import STORE, TROUBLED, running_cluster
 from harness.failover.oracle import PARTITIONS, Oracle, Writer
-from state.changelog.partitioner import partition_for
-from state.cluster.assignment import holders
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.node.cluster.assignment import holders
 
 KEYS = 2000
 WINDOW_KEYS = 300

@@ -34,7 +34,7 @@ from benchmarks.results import Measure, write_results
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes
-from spark_apps.runtime.heartbeat import AppState
+from storekeeper.engine.runtime.heartbeat import AppState
 
 PARTITIONS = 4
 APP = "pos"

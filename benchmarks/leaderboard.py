@@ -28,7 +28,7 @@ from benchmarks.results import Measure, write_results
 from harness.broker import start_broker
 from harness.node_process import NodeProcess, make_nodes
 from harness.waiting import eventually
-from state.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.headers import ChangelogHeaders
 
 TOPIC = "leaderboard-benchmark"
 STORE = "players"

@@ -11,39 +11,44 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
-_ENGINE = ("spark_apps/engine", "state/topology", "state/serdes", "state/stores/rocksdb.py")
-_NODES = ("state/query", "state/replicas", "state/protocol", "state/stores/rocksdb.py")
+_ENGINE = ("storekeeper/engine", "storekeeper/topology", "storekeeper/serdes", "storekeeper/stores/rocksdb.py")
+_NODES = (
+    "storekeeper/node/query",
+    "storekeeper/node/replicas",
+    "storekeeper/protocol",
+    "storekeeper/stores/rocksdb.py",
+)
 _CODE: dict[str, tuple[str, ...]] = {
     "app": _ENGINE,
-    "changeover": (*_NODES, "state/cluster"),
-    "crash": (*_ENGINE, "spark_apps/runtime"),
+    "changeover": (*_NODES, "storekeeper/node/cluster"),
+    "crash": (*_ENGINE, "storekeeper/engine/runtime"),
     "dag_parse": ("dags", "storekeeper_provider"),
-    "dsl": ("state/topology", "state/serdes"),
-    "failover": (*_NODES, "state/cluster", "state/client"),
+    "dsl": ("storekeeper/topology", "storekeeper/serdes"),
+    "failover": (*_NODES, "storekeeper/node/cluster", "storekeeper/client"),
     "freshness": (*_ENGINE, *_NODES),
     "join": _ENGINE,
     "leaderboard": _NODES,
-    "memory": ("state/stores",),
-    "migration": ("spark_apps/generations", *_ENGINE, *_NODES),
+    "memory": ("storekeeper/stores",),
+    "migration": ("storekeeper/generations", *_ENGINE, *_NODES),
     "neighbours": _NODES,
     "order_location": _NODES,
-    "pos": (*_ENGINE, "spark_apps/apps/pos.py"),
+    "pos": (*_ENGINE, "storekeeper/samples/pos.py"),
     "query": _NODES,
-    "quix": (*_ENGINE, "spark_apps/apps/pos.py"),
-    "restore": ("state/changelog", "state/replicas", "state/stores/rocksdb.py"),
-    "session": ("spark_apps/runtime/session.py", "deploy/jars"),
+    "quix": (*_ENGINE, "storekeeper/samples/pos.py"),
+    "restore": ("storekeeper/changelog", "storekeeper/node/replicas", "storekeeper/stores/rocksdb.py"),
+    "session": ("storekeeper/engine/runtime/session.py", "storekeeper/ops/jars"),
     "windows": _ENGINE,
-    "wrappers": ("state/stores",),
+    "wrappers": ("storekeeper/stores",),
 }
 _PACKAGES: dict[str, tuple[str, ...]] = {
-    "state/query": ("uvicorn",),
-    "state/stores": ("rocksdict",),
-    "state/stores/rocksdb.py": ("rocksdict",),
-    "state/changelog": ("confluent-kafka",),
-    "state/replicas": ("confluent-kafka",),
-    "spark_apps/engine": ("confluent-kafka", "pyspark"),
-    "spark_apps/runtime/session.py": ("pyspark",),
-    "spark_apps/generations": ("pyspark",),
+    "storekeeper/node/query": ("uvicorn",),
+    "storekeeper/stores": ("rocksdict",),
+    "storekeeper/stores/rocksdb.py": ("rocksdict",),
+    "storekeeper/changelog": ("confluent-kafka",),
+    "storekeeper/node/replicas": ("confluent-kafka",),
+    "storekeeper/engine": ("confluent-kafka", "pyspark"),
+    "storekeeper/engine/runtime/session.py": ("pyspark",),
+    "storekeeper/generations": ("pyspark",),
     "storekeeper_provider": ("apache-airflow",),
 }
 

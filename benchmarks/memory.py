@@ -18,11 +18,11 @@ from typing import Any
 import psutil
 
 from benchmarks.results import Measure, write_results
-from state.serdes.serde import BytesSerde
-from state.stores.builder import StoreBuilder
-from state.stores.key_value import KeyValueStore
-from state.stores.rocksdb_options import MIB, bound_process_memory
-from state.stores.suppliers import RocksDBSupplier
+from storekeeper.serdes.serde import BytesSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.rocksdb_options import MIB, bound_process_memory
+from storekeeper.stores.suppliers import RocksDBSupplier
 
 ROWS = 5_000_000
 KEY_BYTES = 20

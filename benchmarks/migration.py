@@ -38,15 +38,15 @@ from harness.node_process import COMPACTED, NodeProcess, make_nodes
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
 from harness.waiting import eventually
-from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
-from spark_apps.apps.records.rewards import Rewards
-from spark_apps.generations.comparison import behind as behind_of
-from spark_apps.generations.comparison import read_changelog
-from spark_apps.generations.migration import Chain
-from spark_apps.registry import stores
-from spark_apps.runtime.heartbeat import AppState, Heartbeat
-from state.changelog.position import Position
-from state.serdes.struct import StructSerde
+from storekeeper.apps.registry import stores
+from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
+from storekeeper.generations.comparison import behind as behind_of
+from storekeeper.generations.comparison import read_changelog
+from storekeeper.generations.migration import Chain
+from storekeeper.samples.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
+from storekeeper.samples.records.rewards import Rewards
+from storekeeper.serdes.struct import StructSerde
 
 ROLL_BACK_S = 10.0
 CAUGHT_UP_RECORDS = 5000

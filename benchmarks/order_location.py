@@ -36,7 +36,7 @@ from harness.changelog_writer import KafkaChangelogWriter
 from harness.node_process import COMPACTED, make_nodes
 from harness.ports import free_ports
 from harness.waiting import eventually
-from state.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.headers import ChangelogHeaders
 
 TOPIC = "order-locations"
 HEADERS = ChangelogHeaders("order_location", "order-locations", 1, 1, {"order-events": {0: (0, 1)}})

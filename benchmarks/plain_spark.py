@@ -18,8 +18,8 @@ from pyspark.sql.functions import col, from_json, struct, to_json
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from benchmarks.stream_apps import EVENTS
-from spark_apps.runtime.session import start_session
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
+from storekeeper.engine.runtime.session import start_session
 
 TOTALS = "plain-spark-totals"
 _STATE_STORE = "spark.sql.streaming.stateStore"

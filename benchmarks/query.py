@@ -34,8 +34,8 @@ from harness.node_process import NodeProcess, make_nodes
 from harness.ports import free_ports
 from harness.tokens import write_callers
 from harness.waiting import eventually
-from state.changelog.headers import ChangelogHeaders
-from state.security.access import Caller, Role, new_token
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.node.security.access import Caller, Role, new_token
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PEER = "Kafka Streams 4.2 behind Vert.x 4.5"

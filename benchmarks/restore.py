@@ -21,15 +21,15 @@ from pathlib import Path
 from benchmarks.results import Measure, write_results
 from harness.broker import start_broker
 from harness.changelog_writer import KafkaChangelogWriter
-from state.changelog.headers import ChangelogHeaders
-from state.changelog.listener import logging_listener
-from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.clock import SystemClock
-from state.kafka.connection import Kafka
-from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
-from state.replicas.replica import Replica
-from state.replicas.replica_storage import RocksDBStorage
-from state.replicas.states import ReplicaId
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.listener import logging_listener
+from storekeeper.changelog.reader import ChangelogReader, ReaderSettings
+from storekeeper.clock import SystemClock
+from storekeeper.kafka.connection import Kafka
+from storekeeper.node.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.node.replicas.replica_storage import RocksDBStorage
+from storekeeper.protocol.replica_states import ReplicaId
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 TOPIC = "restore-benchmark"

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from benchmarks.results import Measure, write_results
-from spark_apps.runtime.session import ARCHIVE, start_session, stop_session
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
+from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_session
 
 PEER = "without the archive"
 _MEASURES = {

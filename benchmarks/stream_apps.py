@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import msgspec
 
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.topology import Store, StreamsBuilder, tumbling
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.topology import Store, StreamsBuilder, tumbling
 
 EVENTS = "bench-events"
 NAMES = "bench-names"

@@ -32,9 +32,9 @@ from benchmarks.results import Measure, write_results
 from benchmarks.rounds import run_rounds
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
-from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.topics import Topics
-from state.program import storekeeper_command
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.program import storekeeper_command
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 QUIX = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"

@@ -19,13 +19,13 @@ from typing import Any
 from rocksdict import Rdict, WriteBatch
 
 from benchmarks.results import Measure, write_results
-from state.serdes.serde import BytesSerde
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
-from state.stores.key_value import KeyValueStore
-from state.stores.rocksdb import RocksDBStore
-from state.stores.rocksdb_options import RocksDBOptions, row_options
-from state.stores.suppliers import RocksDBSupplier
+from storekeeper.serdes.serde import BytesSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.rocksdb import RocksDBStore
+from storekeeper.stores.rocksdb_options import RocksDBOptions, row_options
+from storekeeper.stores.suppliers import RocksDBSupplier
 
 ROWS = 200_000
 VALUE_BYTES = 100

@@ -1,4 +1,4 @@
-"""The wheel `storekeeper-client`: `state.client` and the modules of the library that it imports, and no others."""
+"""The wheel `storekeeper-client`: `storekeeper.client` and the modules that it imports, and no others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parents[1]
-CLIENT = "state.client"
+CLIENT = "storekeeper.client"
 
 sys.path.insert(0, str(ROOT))
-IMPORTS = grimp.build_graph("state", exclude_type_checking_imports=True, cache_dir=None)
+IMPORTS = grimp.build_graph("storekeeper", exclude_type_checking_imports=True, cache_dir=None)
 CLIENTS = {CLIENT, *IMPORTS.find_descendants(CLIENT)}
 MODULES = CLIENTS.union(*(IMPORTS.find_upstream_modules(module) for module in CLIENTS))
 PACKAGES = {module.rpartition(".")[0] for module in MODULES}
@@ -32,6 +32,6 @@ setup(
     cmdclass={"build_py": NeededModules},
     package_dir={"": ".."},
     packages=sorted(PACKAGES),
-    package_data={"state": ["py.typed"]},
+    package_data={"storekeeper": ["py.typed"]},
     options={"egg_info": {"egg_base": "."}},
 )

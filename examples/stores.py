@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from state import InMemoryChangelog, JsonSerde, RocksDBSupplier, StoreBuilder, Utf8Serde
+from storekeeper import InMemoryChangelog, JsonSerde, RocksDBSupplier, StoreBuilder, Utf8Serde
 
 builder = (
     StoreBuilder("rewards", RocksDBSupplier(Path(".run/example"))).with_logging(InMemoryChangelog()).with_caching()

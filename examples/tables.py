@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from state.stores.windowed import Windowed
-from state.topology import (
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology import (
     EmitStrategy,
     KTable,
     StreamsBuilder,

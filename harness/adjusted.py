@@ -1,7 +1,7 @@
 """Runs a program with other constants than it has, where a test needs that in a process of its own.
 
-`python -m harness.adjusted state.query.forwarding:FORWARD_TIMEOUT_MS=1500 -- deploy.entry node a` takes JSON.
-Processes that the program starts have the constants as they are.
+`python -m harness.adjusted storekeeper.node.query.forwarding:FORWARD_TIMEOUT_MS=1500 -- storekeeper.cli.entry node a`
+takes JSON. Processes that the program starts have the constants as they are.
 """
 
 from __future__ import annotations

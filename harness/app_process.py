@@ -12,11 +12,11 @@ from pathlib import Path
 
 from harness import adjusted
 from harness.waiting import eventually
-from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
+from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 
 ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE_S = 240
-_QUICK = {"spark_apps.runtime.heartbeat_writer:INTERVAL_S": 0.2}
+_QUICK = {"storekeeper.engine.runtime.heartbeat_writer:INTERVAL_S": 0.2}
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class AppProcesses:
 
     def start(self, app: str, **settings: str) -> AppProcess:
         """Starts an app as supervisor does."""
-        return self._started(app, ["deploy.entry", "run", app], settings)
+        return self._started(app, ["storekeeper.cli.entry", "run", app], settings)
 
     def start_crashing(self, app: str, after_batch: int, **settings: str) -> AppProcess:
         """Starts an app that kills itself between writing a batch and committing it."""
@@ -44,7 +44,7 @@ class AppProcesses:
 
     def start_next(self, app: str, **settings: str) -> AppProcess:
         """Starts the process of the generation that is not live."""
-        return self._started(f"{app}-next", ["deploy.entry", "generation", "run", app], settings)
+        return self._started(f"{app}-next", ["storekeeper.cli.entry", "generation", "run", app], settings)
 
     def run_dying(self, place: str, *arguments: str) -> int:
         """Runs a command that is killed at a place (see `dying_step`), or ends before it; its exit code."""
@@ -55,7 +55,7 @@ class AppProcesses:
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of `storekeeper` to its end."""
-        return self.run_module("deploy.entry", *arguments, **settings)
+        return self.run_module("storekeeper.cli.entry", *arguments, **settings)
 
     def run_module(self, module: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Runs a module to its end."""

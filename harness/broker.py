@@ -20,13 +20,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from deploy.broker import broker_command, broker_java, format_command, server_properties
 from harness.ports import free_ports
 from harness.waiting import eventually
-from state.changelog.log_bounds import END, log_offsets, offset_client
-from state.kafka.clients import new_group_committer
-from state.kafka.connection import Kafka
-from state.kafka.properties import read_properties
+from storekeeper.changelog.log_bounds import END, log_offsets, offset_client
+from storekeeper.kafka.clients import new_group_committer
+from storekeeper.kafka.connection import Kafka
+from storekeeper.kafka.properties import read_properties
+from storekeeper.ops.broker import broker_command, broker_java, format_command, server_properties
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
 QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:TieredStopAtLevel=1")

@@ -8,10 +8,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from state.changelog.headers import ChangelogHeaders
-from state.errors import ChangelogError, NullKeyError
-from state.stores.bytes_store import Entry
-from state.stores.record_context import Header
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.errors import ChangelogError, NullKeyError
+from storekeeper.stores.bytes_store import Entry
+from storekeeper.stores.record_context import Header
 
 _FLUSH_TIMEOUT_S = 60.0
 

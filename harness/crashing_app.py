@@ -11,11 +11,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from spark_apps.registry import app_named
-from spark_apps.runtime.runner import AppRun
-from spark_apps.runtime.stream import ProcessBatch
-from spark_apps.settings import AppSettings
-from state.clock import SystemClock
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.runner import AppRun
+from storekeeper.engine.runtime.stream import ProcessBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

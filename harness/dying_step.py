@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 
-from deploy.entry import main
-from spark_apps.generations.journal import Journal, JournalFile
+from storekeeper.cli.entry import main
+from storekeeper.generations.journal import Journal, JournalFile
 
 PLACES_OF_SEED = ("after:PLANNED", "before:SEEDED", "after:SEEDED", "before:STARTED")
 PLACES_OF_TRANSFER = (

@@ -19,8 +19,8 @@ from harness.broker import Broker
 from harness.changelog_writer import KafkaChangelogWriter
 from harness.ports import free_ports
 from harness.waiting import eventually
-from state.changelog.headers import ChangelogHeaders
-from state.security.no_tls import NO_TLS
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.node.security.no_tls import NO_TLS
 
 HEADERS = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
 _READY_S = 180.0
@@ -56,7 +56,7 @@ class NodeProcess:
     def start(self) -> None:
         """Starts the process, or has a prepared one begin, and returns at once."""
         if not self._prepared:
-            self._process = self._spawned(["deploy.entry", "node"])
+            self._process = self._spawned(["storekeeper.cli.entry", "node"])
             return
         self._process = self._prepared.pop()
         assert self._process.stdin is not None

@@ -13,7 +13,7 @@ import orjson
 from confluent_kafka import Producer
 
 from harness.sales import sale
-from spark_apps.apps.records.money import PointsFactor
+from storekeeper.samples.records.money import PointsFactor
 
 INVOICES = "pos"
 _STORE = "STR1"

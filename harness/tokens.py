@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from state.security.access import Caller, TokenRecord, token_digest, write_tokens
+from storekeeper.node.security.access import Caller, TokenRecord, token_digest, write_tokens
 
 
 def write_callers(path: Path, callers: Mapping[str, Caller]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-import state.node  # noqa: F401 (ahead of its start)
-from deploy.entry import main
+import storekeeper.node.node  # noqa: F401 (ahead of its start)
+from storekeeper.cli.entry import main
 
 if __name__ == "__main__" and sys.stdin.readline():
     sys.argv.insert(1, "node")

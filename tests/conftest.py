@@ -13,11 +13,11 @@ from harness.broker import JARS, Broker, start_broker
 from harness.schema_registry import RegistryProcess, program, start_registry
 from harness.secured_broker import SecuredBroker, start_secured_broker
 from harness.storage.s3 import S3
-from state.locations import Location, RemoteFolder
+from storekeeper.locations import Location, RemoteFolder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
 
-pytest_plugins = ["spark_apps.testkit.fixtures"]
+pytest_plugins = ["storekeeper.testkit.fixtures"]
 
 # No example has a deadline: on a busy machine each takes as long as it takes.
 settings.register_profile("without-deadlines", settings(), deadline=None)
@@ -92,6 +92,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
+def kafka_bootstrap(broker: Broker) -> str:
+    """The session's broker, for the test kit's fixtures."""
+    return broker.bootstrap
+
+
+@pytest.fixture(scope="session")
 def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
     """One real schema registry for the whole session. A test that stops it must start it again: it is empty then.
 
@@ -115,6 +121,6 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured
 @pytest.fixture
 def called_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the priority and the log of this process when a test calls a command that has a process of its own."""
-    monkeypatch.setattr("spark_apps.priority.stand_back", lambda _: None)
-    monkeypatch.setattr("spark_apps.priority.configure_logging", lambda *_: None)
-    monkeypatch.setattr("deploy.entry.configure_logging", lambda *_: None)
+    monkeypatch.setattr("storekeeper.apps.priority.stand_back", lambda _: None)
+    monkeypatch.setattr("storekeeper.apps.priority.configure_logging", lambda *_: None)
+    monkeypatch.setattr("storekeeper.cli.entry.configure_logging", lambda *_: None)

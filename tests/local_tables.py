@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
 
 
 def local_table(settings: AppSettings, name: str) -> Path:

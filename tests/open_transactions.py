@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from harness.broker import Broker
-from state.changelog import committed_ends
-from state.changelog.headers import ChangelogHeaders
-from state.maintenance.kafka_log import KafkaTentativeLog
-from state.maintenance.log_record import LogRecord
+from storekeeper.changelog import committed_ends
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.log_record import LogRecord
 
 
 def begun(broker: Broker, topic: str, partition: int = 0) -> KafkaTentativeLog:

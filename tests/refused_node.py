@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from deploy.entry import app
 from harness.node_process import NodeProcess
+from storekeeper.cli.entry import app
 
 
 def refused_here(node: NodeProcess) -> tuple[int, str]:
@@ -20,7 +20,7 @@ def refused_here(node: NodeProcess) -> tuple[int, str]:
         pytest.fail("the node was not refused: it begins to serve")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("state.node.serve", serve)
-        patch.setattr("state.node.configure_log", lambda: None)
+        patch.setattr("storekeeper.node.node.serve", serve)
+        patch.setattr("storekeeper.node.node.configure_log", lambda: None)
         done = CliRunner().invoke(app, ["node", node.name], env=dict(node.environment))
     return done.exit_code, done.output

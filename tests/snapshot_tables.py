@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from state.changelog.position import Position
-from state.locations import Location
-from state.schemas.registry import SchemaRegistry
-from state.serdes.value_field import ValueField
-from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
-from state.snapshots.digest import moved, row_hash
-from state.snapshots.manifest import SnapshotManifest
-from state.snapshots.store_values import StoreValues
+from storekeeper.changelog.position import Position
+from storekeeper.locations import Location
+from storekeeper.schemas.registry import SchemaRegistry
+from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.stores.row_digest import moved, row_hash
 
 
 class Row(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from quality.settings import QualitySettings
-from spark_apps.apps.hadoop_export.spec import EXPORT
-from spark_apps.apps.hadoop_export.table import COLUMNS
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.samples.hadoop_export.spec import EXPORT
+from storekeeper.samples.hadoop_export.table import COLUMNS
 from tests.local_tables import local_table
 
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())

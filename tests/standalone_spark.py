@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy.environment import inherited_environment
+from storekeeper.ops.environment import inherited_environment
 
 PROGRAMS = Path(sys.executable).parent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.airflow_client import AirflowClient
+from storekeeper.ops.airflow_client import AirflowClient
 
 
 class WatchedAirflow(AirflowClient):

@@ -7,13 +7,13 @@ import threading
 
 from harness.crashes.armed import Armed
 from harness.crashes.dying_driver import DyingDriver
-from spark_apps.app_log import configure_logging
-from spark_apps.registry import app_named
-from spark_apps.runtime.runner import AppRun
-from spark_apps.settings import AppSettings
-from state.clock import SystemClock
-from state.errors import StateError
-from state.program import exit_code_of
+from storekeeper.apps.app_log import configure_logging
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.runner import AppRun
+from storekeeper.errors import StateError
+from storekeeper.program import exit_code_of
 
 
 def main() -> int:

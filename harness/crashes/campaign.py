@@ -38,8 +38,8 @@ SETTINGS = {
     "own_apps": "harness.crashes.careless:CARELESS",
 }
 CONSTANTS: dict[str, object] = {
-    "spark_apps.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
-    "spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
+    "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
+    "storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
 }
 PATIENCE_S = 1800.0
 """A machine may do other things beside a campaign."""
@@ -132,7 +132,7 @@ class Campaign:
         """Starts all apps once more, in one driver, lets them finish everything, and stops them."""
         first, *_ = SOURCES
         # Small batches were for the kills: there are many of them to be met.
-        shared = self.apps.start_module(first, "deploy.entry", "run", *SOURCES, **_LARGE_BATCHES)
+        shared = self.apps.start_module(first, "storekeeper.cli.entry", "run", *SOURCES, **_LARGE_BATCHES)
         running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
         # What a dead attempt had committed is not applied again: with a further batch the local stores are whole.
         for more in (0, _FINAL_INVOICES):

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.stores.key_value import KeyValueStore
-from state.stores.windowed import Windowed
-from state.topology import (
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology import (
     EmitStrategy,
     KStream,
     ProcessorContext,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from harness.crashes.armed import Armed
 from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.points import Point
-from spark_apps.apps.hadoop_export import app as hadoop_export
-from spark_apps.apps.hadoop_export import letters
-from spark_apps.engine import stream
-from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.stream import ProcessBatch
-from state.locations import Location
+from storekeeper.engine import stream
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.stream import ProcessBatch
+from storekeeper.locations import Location
+from storekeeper.samples.hadoop_export import app as hadoop_export
+from storekeeper.samples.hadoop_export import letters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

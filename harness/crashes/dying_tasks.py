@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from harness.crashes.armed import Armed, Place
 from harness.crashes.points import Point
-from spark_apps.engine import local_store
-from spark_apps.engine.local_store import LocalStore
-from spark_apps.engine.task_run import TaskRun
-from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
-from state.topology.task import Task
+from storekeeper.engine import local_store
+from storekeeper.engine.local_store import LocalStore
+from storekeeper.engine.task_run import TaskRun
+from storekeeper.engine.transaction import Slot, Transaction, WriterPlan
+from storekeeper.topology.task import Task
 
 RunTask = Callable[..., Iterator[pa.RecordBatch]]
 

@@ -17,8 +17,8 @@ from harness.broker import Broker
 from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.points import FATAL, Kill, Life, Point, Victim
-from spark_apps.runtime.heartbeat import AppState
-from state.program import NO_RESTART
+from storekeeper.engine.runtime.heartbeat import AppState
+from storekeeper.program import NO_RESTART
 
 _PAUSE_S = 0.05
 _STARTS_WITHIN_S = 600.0

@@ -15,8 +15,8 @@ from harness.app_process import AppProcesses
 from harness.crashes.oracle import Difference, exact, rows
 from harness.node_process import NodeProcess
 from harness.waiting import eventually
-from state.serdes.timestamped import STAMP_BYTES
-from state.stores.rocksdb_sealed import open_sealed
+from storekeeper.serdes.timestamped import STAMP_BYTES
+from storekeeper.stores.rocksdb_sealed import open_sealed
 
 Rows = Mapping[bytes, dict[str, Any]]
 

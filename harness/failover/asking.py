@@ -17,8 +17,8 @@ from typing import TypeVar
 import orjson
 
 from harness.failover.nodes import STORE, WINDOWS
-from state.client import ClientLimits, StateClient
-from state.client.rows import Rows
+from storekeeper.client import ClientLimits, StateClient
+from storekeeper.client.rows import Rows
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from harness.ports import free_ports
 STORE = "counters"
 WINDOWS = "windows"
 TROUBLED = "b"
-_QUICK = {"state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 1.0}
+_QUICK = {"storekeeper.node.cluster.replica_reconciler:ReconcilerSettings.handover_s": 1.0}
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from typing import Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from harness.meanwhile import running
-from state.changelog.partitioner import partition_for
-from state.keys.windows import window_row_key
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.serdes.keys.windows import window_row_key
 
 PARTITIONS = 12
 _STEP_S = 0.05

@@ -14,11 +14,11 @@ import pyspark
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 
-from deploy.broker import java_command
-from deploy.environment import inherited_environment
 from harness.ports import free_ports
 from harness.storage.place import FETCHED
 from harness.waiting import eventually
+from storekeeper.ops.broker import java_command
+from storekeeper.ops.environment import inherited_environment
 
 _JARS = FETCHED / "hdfs"
 _SERVER = "org.apache.hadoop.hdfs.server"

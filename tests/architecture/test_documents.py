@@ -47,7 +47,7 @@ NOT_OF_THE_TREE = {
     "tests/test_page_views.py",
 }
 """Paths of a run directory or of the reader's app, and patterns."""
-PATH = re.compile(r"`((?:state|spark_apps|quality|dags|deploy|harness|tests|benchmarks|docs|examples)/[\w./-]*)`")
+PATH = re.compile(r"`((?:storekeeper|storekeeper_provider|harness|tests|benchmarks|docs|examples)/[\w./-]*)`")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

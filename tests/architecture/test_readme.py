@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.statements import measure
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
-PACED = "deploy/paced_exec.py"
+PACKAGES = ("storekeeper", "storekeeper_provider")
+PACED = "storekeeper/ops/paced_exec.py"
 VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
 
@@ -38,8 +38,8 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 def test_no_file_in_dags_bears_the_name_of_a_package() -> None:
     # Airflow puts the folder that they are exported to on the module path, where such a file would hide the package.
-    packages = {*PACKAGES, "storekeeper_provider", "tests", "supervisor", "airflow"}
-    clashes = [p.name for p in (ROOT / "dags").iterdir() if p.stem in packages]
+    packages = {*PACKAGES, "tests", "supervisor", "airflow"}
+    clashes = [p.name for p in (ROOT / "storekeeper_provider" / "dags").iterdir() if p.stem in packages]
     assert clashes == []
 
 
@@ -53,7 +53,7 @@ def test_every_path_that_the_architecture_names_exists() -> None:
 
 
 def test_every_module_on_the_way_of_a_read_exists() -> None:
-    folder = ROOT / "state" / "query"
+    folder = ROOT / "storekeeper" / "node" / "query"
     named = re.findall(r"`([\w./]+\.py)`", (folder / "__init__.py").read_text())
     assert "reads/point.py" in named
     assert [path for path in named if not (folder / path).exists() and not (ROOT / path).exists()] == []
@@ -62,12 +62,12 @@ def test_every_module_on_the_way_of_a_read_exists() -> None:
 @pytest.mark.parametrize(
     ("what", "pattern", "places"),
     [
-        ("clients of Kafka", r"(?<!class )\b(Consumer|Producer|AdminClient)\(", ["state/kafka/clients.py"]),
+        ("clients of Kafka", r"(?<!class )\b(Consumer|Producer|AdminClient)\(", ["storekeeper/kafka/clients.py"]),
         # `paced_exec` runs at each start, with the standard library alone.
         (
             "files in one step",
             r"\b(draft|partial|temporary)\.replace\(|os\.replace",
-            ["deploy/paced_exec.py", "state/whole_files.py"],
+            ["storekeeper/ops/paced_exec.py", "storekeeper/whole_files.py"],
         ),
     ],
 )
@@ -78,14 +78,14 @@ def test_one_place_makes(what: str, pattern: str, places: list[str]) -> None:
 
 def test_views_of_the_platform_read_the_model_alone() -> None:
     reads = re.compile(r"read_heartbeat|run_files|running_supervisor|processes_of|StateClient|Archive|httpx2?\b|open\(")
-    views = [ROOT / "deploy" / "overview" / f"{name}.py" for name in ("tables", "status", "prometheus")]
-    views.append(ROOT / "deploy" / "control" / "views.py")
+    views = [ROOT / "storekeeper" / "ops" / "overview" / f"{name}.py" for name in ("tables", "status", "prometheus")]
+    views.append(ROOT / "storekeeper" / "ops" / "control" / "views.py")
     assert [view.name for view in views if reads.search(view.read_text())] == []
 
 
 def test_nodes_ask_one_another_in_one_way() -> None:
     connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
-    sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}
+    sources = {p.name: p.read_text() for p in (ROOT / "storekeeper" / "node" / "query").rglob("*.py")}
     assert [name for name, source in sources.items() if connects.search(source)] == ["forwarding.py"]
 
 

@@ -20,7 +20,7 @@ FORBIDDEN_ATTRIBUTES = {
 }
 
 
-FROM_TYPES = {"state/serdes/plain_check.py": ["exec"]}
+FROM_TYPES = {"storekeeper/serdes/plain_check.py": ["exec"]}
 """Source made of an app's own types, as the methods of data classes are: names of fields and bounds, never data."""
 
 
@@ -87,8 +87,8 @@ def test_documents_of_security_name_what_exists() -> None:
 def test_settings_that_the_document_names_exist() -> None:
     import re
 
-    from deploy.settings import PlatformSettings
-    from state.settings import NodeSettings
+    from storekeeper.node.settings import NodeSettings
+    from storekeeper.ops.settings import PlatformSettings
 
     known = NodeSettings.model_fields | PlatformSettings.model_fields
     pages = [(ROOT / page).read_text() for page in _PAGES]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-DAGS = {path.stem for path in (PROJECT / "dags").glob("*.py") if path.stem != "__init__"}
+DAGS = {path.stem for path in (PROJECT / "storekeeper_provider" / "dags").glob("*.py") if path.stem != "__init__"}
 
 
 @pytest.mark.airflow

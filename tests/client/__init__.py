@@ -1,1 +1,0 @@
-"""The clients that are generated from the OpenAPI document."""

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from state.errors import (
+from storekeeper.errors import (
     BufferFullError,
     ConfigurationError,
     InvalidArgumentError,
@@ -33,9 +33,9 @@ from state.errors import (
     StoreCorruptedError,
     StoreUnavailableError,
 )
-from state.serdes.integers import Int64Serde
-from state.serdes.json import JsonSerde
-from state.serdes.serde import BytesSerde, Serde, Utf8Serde
+from storekeeper.serdes.integers import Int64Serde
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
 from tests.conformance.backend import Backend
 from tests.conformance.case import decoded, matches, plain
 

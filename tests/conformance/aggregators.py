@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from state.topology.aggregator import Aggregator, count, reduction
+from storekeeper.topology.aggregator import Aggregator, count, reduction
 from tests.conformance.adapter import UnsupportedCaseError
 
 Named = Callable[[dict[str, Any]], Aggregator[Any, Any, Any]]

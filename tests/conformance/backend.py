@@ -15,8 +15,8 @@ from pathlib import Path
 import redis
 
 from harness.waiting import eventually
-from state.stores.rocksdb_sealed import SealedSupplier
-from state.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
+from storekeeper.stores.rocksdb_sealed import SealedSupplier
+from storekeeper.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
 
 _numbers = count()
 

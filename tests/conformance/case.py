@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state.serdes.timestamped import ValueAndTimestamp
+from storekeeper.serdes.timestamped import ValueAndTimestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.broker import start_broker
-from spark_apps.runtime.session import start_session, stop_session
-from spark_apps.settings import AppSettings
-from spark_apps.testkit.spark_driver import SparkDriver
-from spark_apps.topology_app import topology_app
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.engine.runtime.session import start_session, stop_session
+from storekeeper.testkit.spark_driver import SparkDriver
 from tests.conformance.adapter import UnsupportedCaseError
 from tests.conformance.case import Case, plain
 from tests.conformance.topology_adapter import CaseTopology, TopologyCase, refuse_other_choices

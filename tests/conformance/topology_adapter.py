@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from spark_apps.settings import AppSettings
-from state.errors import BufferFullError, ConfigurationError, InvalidWindowError, NotCopartitionedError
-from state.serdes.json import JsonSerde
-from state.topology import (
+from storekeeper.apps.settings import AppSettings
+from storekeeper.errors import BufferFullError, ConfigurationError, InvalidWindowError, NotCopartitionedError
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.topology import (
     EmitStrategy,
     JoinWindows,
     KTable,
@@ -22,8 +22,8 @@ from state.topology import (
     until_window_closes,
     with_key,
 )
-from state.topology.operators.suppress import BufferConfig, BufferFullStrategy
-from state.topology.windows import SessionWindows, SlidingWindows, TimeWindows
+from storekeeper.topology.operators.suppress import BufferConfig, BufferFullStrategy
+from storekeeper.topology.windows import SessionWindows, SlidingWindows, TimeWindows
 from tests.conformance.adapter import MismatchError, UnsupportedCaseError
 from tests.conformance.case import matches, plain
 from tests.conformance.topology_functions import (

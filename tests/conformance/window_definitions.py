@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state.topology.windows import (
+from storekeeper.topology.windows import (
     SessionWindow,
     SessionWindows,
     SlidingWindows,

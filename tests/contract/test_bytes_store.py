@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from state.errors import IteratorClosedError, StoreClosedError
-from state.stores.bytes_store import BytesStore
-from state.stores.caching import CacheBudget, CachingStore
-from state.stores.change_logging import ChangeLoggingStore
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.expiry_index import NEVER_MS, ExpiryIndexStore, stamped
-from state.stores.iterators import OpenIterators, RowIterator
-from state.stores.memory import MemoryStore
-from state.stores.metered import MeteredStore
-from state.stores.record_context import RecordContext
-from state.stores.segmented import SegmentedStore
-from state.stores.transaction import TransactionStore
-from state.stores.upgrading import UpgradingStore
+from storekeeper.errors import IteratorClosedError, StoreClosedError
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.caching import CacheBudget, CachingStore
+from storekeeper.stores.change_logging import ChangeLoggingStore
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.expiry_index import NEVER_MS, ExpiryIndexStore, stamped
+from storekeeper.stores.iterators import OpenIterators, RowIterator
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.metered import MeteredStore
+from storekeeper.stores.record_context import RecordContext
+from storekeeper.stores.segmented import SegmentedStore
+from storekeeper.stores.transaction import TransactionStore
+from storekeeper.stores.upgrading import UpgradingStore
 from tests.conformance.backend import Backend
 
 Wrap = Callable[[BytesStore], BytesStore]

@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 import pytest
 
-from state.errors import (
+from storekeeper.errors import (
     ConfigurationError,
     InvalidTimestampError,
     InvalidWindowError,
     NullKeyError,
     StoreClosedError,
 )
-from state.serdes.json import JsonSerde
-from state.serdes.serde import Utf8Serde
-from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.versioned import NOT_PUT_MS, VersionedKeyValueStore
-from state.stores.windowed import Windowed
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.serde import Utf8Serde
+from storekeeper.serdes.timestamped import ValueAndTimestamp
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.versioned import NOT_PUT_MS, VersionedKeyValueStore
+from storekeeper.stores.windowed import Windowed
 from tests.conformance.backend import Backend
 
 UTF8 = Utf8Serde()

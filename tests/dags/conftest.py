@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from deploy.control.job_files import end_job_processes
-from deploy.dag_export import export_dags
 from harness import adjusted
-from tests.deploy.conftest import supervised  # noqa: F401 (a fixture)
-from tests.deploy.control.supervised import environment
-from tests.deploy.control.toys import ControlProcess
+from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.ops.dag_export import export_dags
+from tests.ops.conftest import supervised  # noqa: F401 (a fixture)
+from tests.ops.control.supervised import environment
+from tests.ops.control.toys import ControlProcess
 
 _PROJECT = Path(__file__).parents[2]
 _RUN_S = 300

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from quality.settings import QualitySettings
+from storekeeper.quality.settings import QualitySettings
 from tests.dags.conftest import RunDag
-from tests.deploy.control.toys import ControlProcess
 from tests.local_tables import local_table
+from tests.ops.control.toys import ControlProcess
 from tests.staged_lines import line, stage
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]

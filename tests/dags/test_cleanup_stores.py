@@ -7,11 +7,11 @@ import pytest
 from confluent_kafka import KafkaException
 
 from harness.broker import Broker
-from state.clock import SystemClock
-from state.maintenance.expiry import DAY_MS
+from storekeeper.cleanup.expiry import DAY_MS
+from storekeeper.clock import SystemClock
 from tests.dags.conftest import RunDag
-from tests.deploy.control.toys import ControlProcess
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
+from tests.ops.control.toys import ControlProcess
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker]
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from deploy.airflow_home import KEPT_DAYS
-from spark_apps.runtime.scale import AppScale
+from storekeeper.engine.runtime.scale import AppScale
+from storekeeper.ops.airflow_home import KEPT_DAYS
 from tests.dags.conftest import DagServer
-from tests.deploy.control.supervised import environment
+from tests.ops.control.supervised import environment
 
 pytestmark = pytest.mark.airflow
 
-FOLDER = Path(__file__).parents[2] / "dags"
+FOLDER = Path(__file__).parents[2] / "storekeeper_provider" / "dags"
 IDS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 _DESCRIBE = """
@@ -62,7 +62,7 @@ dags = {
     }
     for dag in bag.dags.values()
 }
-needless = ("pyspark", "rocksdict", "confluent_kafka", "pyarrow", "state", "spark_apps", "quality", "dags", "deploy")
+needless = ("pyspark", "rocksdict", "confluent_kafka", "pyarrow", "storekeeper")
 needless = [name for name in needless if name in sys.modules]
 print("\\n" + json.dumps({"errors": bag.import_errors, "needless": needless, "asked": asked, "dags": dags}))
 """

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from state.program import ExitCode
+from storekeeper.program import ExitCode
 from tests.dags.conftest import RunDag
-from tests.deploy.control.supervised import Supervised
-from tests.deploy.control.toys import ControlProcess
+from tests.ops.control.supervised import Supervised
+from tests.ops.control.toys import ControlProcess
 
 pytestmark = pytest.mark.airflow
 
@@ -42,7 +42,7 @@ def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
 def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
     def told(**environment: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-m", "deploy.entry", "generation", "status", "pos", "--output", "json"],
+            [sys.executable, "-m", "storekeeper.cli.entry", "generation", "status", "pos", "--output", "json"],
             env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), **environment},  # noqa: TID251 (a child's own)
             cwd=PROJECT,
             capture_output=True,

@@ -6,12 +6,16 @@ import ast
 import re
 from pathlib import Path
 
-from state.program import ExitCode
+from storekeeper.program import ExitCode
 
 PROJECT = Path(__file__).parents[2]
 REFERENCE = (PROJECT / "docs" / "reference" / "dags.md").read_text("utf-8")
 TROUBLESHOOTING = (PROJECT / "docs" / "how-to" / "troubleshoot.md").read_text("utf-8")
-DAGS = {path.stem: path.read_text("utf-8") for path in (PROJECT / "dags").glob("*.py") if path.stem != "__init__"}
+DAGS = {
+    path.stem: path.read_text("utf-8")
+    for path in (PROJECT / "storekeeper_provider" / "dags").glob("*.py")
+    if path.stem != "__init__"
+}
 
 
 def test_every_dag_and_param_is_documented() -> None:
@@ -33,7 +37,7 @@ def literals(source: str) -> str:
 
 
 def test_every_quoted_message_is_one_of_the_product() -> None:
-    folders = ("dags", "deploy", "quality", "spark_apps", "state", "storekeeper_provider")
+    folders = ("storekeeper", "storekeeper_provider")
     sources = "".join(literals(path.read_text("utf-8")) for name in folders for path in (PROJECT / name).rglob("*.py"))
     sources += "".join(code.meaning for code in ExitCode)
     quoted = [part.strip() for text in re.findall(r"\*([a-z][^*]+)\*", TROUBLESHOOTING) for part in text.split("...")]

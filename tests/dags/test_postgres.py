@@ -19,9 +19,9 @@ import pytest
 
 from harness.ports import free_ports
 from harness.waiting import eventually
-from spark_apps.registry import POS_APPS
+from storekeeper.apps.registry import POS_APPS
 from tests.dags.conftest import RunDag
-from tests.deploy.control.supervised import Supervised, environment
+from tests.ops.control.supervised import Supervised, environment
 
 pytestmark = pytest.mark.airflow
 

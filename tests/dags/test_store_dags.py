@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, write
+from tests.cleanup.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
 from tests.dags.conftest import RunDag
-from tests.deploy.control.toys import ControlProcess
-from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
+from tests.ops.control.toys import ControlProcess
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker]
 

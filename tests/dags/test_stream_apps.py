@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from deploy.dag_export import export_dags
-from spark_apps.registry import POS_APPS
-from spark_apps.runtime.heartbeat import AppState, read_heartbeat
-from spark_apps.runtime.scale import AppScale, read_scale
+from storekeeper.apps.registry import POS_APPS
+from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
+from storekeeper.engine.runtime.scale import AppScale, read_scale
+from storekeeper.ops.dag_export import export_dags
 from storekeeper_provider.dag_parts.names import FILE
 from storekeeper_provider.dag_parts.programs import ChooseProgramsOperator
 from storekeeper_provider.hook import StorekeeperHook
 from tests.dags.conftest import DagRun, RunDag
-from tests.deploy.control.supervised import Supervised
+from tests.ops.control.supervised import Supervised
 
 pytestmark = pytest.mark.airflow
 

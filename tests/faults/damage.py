@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from state.errors import StoreCorruptedError
-from state.stores.rocksdb import RocksDBStore, open_rocksdb
-from state.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.errors import StoreCorruptedError
+from storekeeper.stores.rocksdb import RocksDBStore, open_rocksdb
+from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
 
 OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
 

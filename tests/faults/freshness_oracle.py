@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from state.changelog.headers import ChangelogHeaders
-from state.changelog.partitioner import partition_for
-from state.protocol.freshness import END_GOOD_FOR_MS
-from state.protocol.position_token import PositionToken
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.protocol.freshness import END_GOOD_FOR_MS
+from storekeeper.protocol.position_token import PositionToken
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from deploy.demo.systems.events import system_records
 from harness.crashes.careless import CARELESS
 from harness.crashes.careless_oracle import CHANGELOGS, DEAD_LETTERS, CarelessOracle
 from harness.crashes.oracle import Difference
@@ -16,13 +15,14 @@ from harness.crashes.orders import Orders
 from harness.poison import BAD_TEXT_KEYS, POISON, TIMED_POISON, Poison
 from harness.sales import good_sales
 from harness.topics import Record
-from spark_apps.engine.dead_letters import dead_letter
-from spark_apps.registry import APPS
-from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec
-from spark_apps.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
-from state.changelog.partitioner import partition_for
-from state.topology import CrashStep, TopologyTestDriver
+from storekeeper.apps.registry import APPS
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.engine.dead_letters import dead_letter
+from storekeeper.ops.demo.systems.events import system_records
+from storekeeper.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
+from storekeeper.topology import CrashStep, TopologyTestDriver
 
 SOUND = {
     "ticks": {"null", "empty", "number"},  # no price deletes a symbol, and 7 is one

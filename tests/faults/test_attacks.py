@@ -20,10 +20,10 @@ import pytest
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.waiting import eventually
-from state.clock import SystemClock
-from state.security.cluster_secret import load_cluster_secret
-from state.security.hop import ANONYMOUS, HopSigner
-from state.security.no_tls import NO_TLS
+from storekeeper.clock import SystemClock
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.node.security.hop import ANONYMOUS, HopSigner
+from storekeeper.node.security.no_tls import NO_TLS
 from tests.faults.attack_strings import BAD_CURSORS, TRAVERSALS
 from tests.faults.raw_http import RawAnswer, RawConnection
 from tests.refused_node import refused_here
@@ -56,10 +56,10 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         replicas=0,
         max_scans=4,
         constants={
-            "state.query.http.connection:ConnectionLimits.request_s": REST_S + 1,
-            "state.query.protection.guard:GuardLimits.body_timeout_s": 1.0,
-            "state.query.http.connection:ConnectionLimits.idle_s": 2.0,
-            "state.query.forwarding:FORWARD_TIMEOUT_MS": 10_000,  # the attackers may have all of a small machine
+            "storekeeper.node.query.http.connection:ConnectionLimits.request_s": REST_S + 1,
+            "storekeeper.node.query.protection.guard:GuardLimits.body_timeout_s": 1.0,
+            "storekeeper.node.query.http.connection:ConnectionLimits.idle_s": 2.0,
+            "storekeeper.node.query.forwarding:FORWARD_TIMEOUT_MS": 10_000,  # for a small machine under attack
         },
     )
     with started(pair):

@@ -19,7 +19,7 @@ from harness.certificates import make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.tokens import write_callers
 from harness.waiting import eventually
-from state.security.access import Caller, Role, new_token
+from storekeeper.node.security.access import Caller, Role, new_token
 from tests.faults.raw_http import RawConnection
 
 pytestmark = [

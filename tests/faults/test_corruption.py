@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from state.clock import ManualClock
-from state.errors import StateError, StorageError, StoreCorruptedError
-from state.stores.rocksdb import open_rocksdb
-from state.stores.set_aside import set_aside
+from storekeeper.clock import ManualClock
+from storekeeper.errors import StateError, StorageError, StoreCorruptedError
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.set_aside import set_aside
 from tests.faults.damage import OPTIONS, States, build_store, random_damage, wrong_answers
 
 ALL = tuple(b"%d" % position for position in range(6))

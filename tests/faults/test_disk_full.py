@@ -11,13 +11,13 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from state.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
-from state.serdes.serde import BytesSerde
-from state.stores.builder import StoreBuilder
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.rocksdb import RocksDBStore, open_rocksdb
-from state.stores.rocksdb_options import Profile, RocksDBOptions
-from state.stores.suppliers import RocksDBSupplier
+from storekeeper.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
+from storekeeper.serdes.serde import BytesSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.rocksdb import RocksDBStore, open_rocksdb
+from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.suppliers import RocksDBSupplier
 
 OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
 

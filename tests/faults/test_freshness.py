@@ -18,7 +18,7 @@ import pytest
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes
 from harness.sigstop_pause import sigstop_pause
-from state.protocol.position_token import PositionToken
+from storekeeper.protocol.position_token import PositionToken
 from tests.faults.freshness_oracle import Oracle, Seen, Tally
 
 pytestmark = pytest.mark.broker

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from state.stores.rocksdb import open_rocksdb
+from storekeeper.stores.rocksdb import open_rocksdb
 from tests.faults.writer_process import batch
 
 

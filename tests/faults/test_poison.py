@@ -9,7 +9,7 @@ import pytest
 
 from harness.crashes.careless import FAILS
 from harness.poison import BAD_TEXT_KEYS, POISON, TIMED_POISON
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from storekeeper.apps.registry import APPS, ON_DEMAND_APPS
 from tests.faults.poison_runs import PoisonRun, bad_records, careless_run, good_records, strewn
 
 

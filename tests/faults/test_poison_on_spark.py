@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
 from harness.topics import read_topic
-from spark_apps.registry import ON_DEMAND_APPS
+from storekeeper.apps.registry import ON_DEMAND_APPS
 from tests.faults.poison_runs import PoisonRun, ToTopic, bad_records, good_records, sources, strewn
 from tests.integration.small_apps import await_all, create_topics, started
 

@@ -122,7 +122,7 @@ def test_kills_during_restores_lose_and_invent_nothing(
 
 def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
-    node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
+    node = make_node(constants={"storekeeper.node.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
     node.start()
     workers = eventually(lambda: psutil.Process(node.pid).children(), 60, "workers restore")
     node.kill()
@@ -136,7 +136,7 @@ def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, mak
 @pytest.mark.long("test_cold_restore.py has workers that end without a result")
 def test_a_killed_worker_is_made_up_for(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
-    node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
+    node = make_node(constants={"storekeeper.node.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
     node.start()
     for worker in eventually(lambda: psutil.Process(node.pid).children(), 60, "workers restore"):
         worker.kill()
@@ -245,7 +245,7 @@ def _fill(path: Path) -> None:
             return
 
 
-@pytest.mark.long("state/changelog/test_restore.py has logs with gaps")
+@pytest.mark.long("storekeeper/changelog/test_restore.py has logs with gaps")
 def test_a_compacted_log_gives_the_same_rows(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     topic = "faults-compacted"
     settings = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}

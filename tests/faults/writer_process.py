@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from state.stores.rocksdb import open_rocksdb
-from state.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
 
 KEYS = 200
 

@@ -48,4 +48,4 @@ def test_what_is_adjusted_is_there(place: tuple[str, str, str]) -> None:
 
 def test_a_name_that_is_not_there_is_refused() -> None:
     with pytest.raises(AttributeError, match="NOTHING"):
-        adjusted.adjust(["state.run_dir:NOTHING=1"])
+        adjusted.adjust(["storekeeper.run_dir:NOTHING=1"])

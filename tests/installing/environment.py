@@ -25,7 +25,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 _OURS = "storekeeper"
-_PACKAGES = ("state", "spark_apps", "quality", "storekeeper_provider", "dags", "deploy", "client")
+_PACKAGES = ("storekeeper", "storekeeper_provider", "client")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.served_cluster import served_cluster
 from tests.installing.environment import ROOT, Environment, build_wheel, make_environment, metadata, required
-from tests.state.client.served_cluster import served_cluster
 
 CARD = "4836051607"
 
@@ -33,8 +33,10 @@ def python(installed: Environment, code: str, folder: Path) -> subprocess.Comple
 
 def test_it_holds_the_client_and_no_store_or_node(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"state/client/client.py", "state/errors.py", "state/py.typed"} <= set(names)
-    assert [name for name in names if name.startswith(("state/stores/", "state/query/", "state/settings"))] == []
+    assert {"storekeeper/client/client.py", "storekeeper/errors.py", "storekeeper/py.typed"} <= set(names)
+    assert [
+        name for name in names if name.startswith(("storekeeper/stores/", "storekeeper/node/query/", "state/settings"))
+    ] == []
     assert [name for name in names if name.endswith("/licenses/LICENSE")]
 
 
@@ -68,22 +70,22 @@ def test_its_readme_runs(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_both_clients_import_without_an_extra(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from state.client import AsyncStateClient, StateClient", tmp_path)
+    ran = python(alone, "from storekeeper.client import AsyncStateClient, StateClient", tmp_path)
     assert ran.returncode == 0, ran.stderr
 
 
 def test_only_the_online_store_needs_feast(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "import state.client.feast.view", tmp_path)
+    ran = python(alone, "import storekeeper.client.feast.view", tmp_path)
     assert ran.returncode == 0, ran.stderr
-    ran = python(alone, "import state.client.feast.online_store", tmp_path)
+    ran = python(alone, "import storekeeper.client.feast.online_store", tmp_path)
     assert "No module named 'feast'" in ran.stderr
 
 
 def test_a_table_names_the_package_that_it_lacks(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from state.client import Listing, Rank\nListing(Rank).to_arrow()", tmp_path)
+    ran = python(alone, "from storekeeper.client import Listing, Rank\nListing(Rank).to_arrow()", tmp_path)
     assert "a table needs pyarrow: pip install pyarrow" in ran.stderr
 
 
 def test_what_only_the_library_has_is_refused_with_its_name(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from state import StoreBuilder", tmp_path)
+    ran = python(alone, "from storekeeper import StoreBuilder", tmp_path)
     assert "only storekeeper-client is installed" in ran.stderr

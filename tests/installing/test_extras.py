@@ -20,8 +20,8 @@ import pytest
 from harness.broker import Broker
 from harness.ports import free_ports
 from harness.waiting import eventually
-from spark_apps.runtime.heartbeat import AppState, read_heartbeat
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
+from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from tests.installing.conftest import Install
 from tests.installing.environment import ROOT, Environment
 from tests.installing.extras_table import tries
@@ -88,7 +88,7 @@ def test_the_wheel_holds_the_licence_the_poms_and_nothing_of_the_tests(install: 
     installed = install("none")
     site = installed.site
     assert next(site.glob("storekeeper-*.dist-info/licenses/LICENSE")).read_text() == (ROOT / "LICENSE").read_text()
-    assert {path.parent.name for path in site.glob("deploy/jars/*/pom.xml")} == {"broker", "spark"}
+    assert {path.parent.name for path in site.glob("storekeeper/ops/jars/*/pom.xml")} == {"broker", "spark"}
     assert not (site / "tests").exists()
 
 
@@ -101,7 +101,7 @@ def test_the_line_of_an_extra_runs(install: Install, extra: str, tmp_path: Path)
 
 def test_the_bare_package_has_stores_and_clients(install: Install, tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "install.md").read_text().partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "sample.py").write_text("from state import StateClient\n" + guide)
+    (tmp_path / "sample.py").write_text("from storekeeper import StateClient\n" + guide)
     done = call("python sample.py", tmp_path, environment(install("none"), tmp_path))
     assert done.stdout == "[('alice', '139.46')]\n", done.stderr
 
@@ -147,7 +147,9 @@ def test_airflow_parses_every_dag(install: Install, tmp_path: Path) -> None:
     )
     done = call("python parse.py", tmp_path, variables)
     assert done.returncode == 0, done.stderr
-    dags = sorted(path.stem for path in (ROOT / "dags").glob("*.py") if path.stem != "__init__")
+    dags = sorted(
+        path.stem for path in (ROOT / "storekeeper_provider" / "dags").glob("*.py") if path.stem != "__init__"
+    )
     assert done.stdout.splitlines()[-1] == " ".join(["parsed:", *dags])
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from deploy.airflow_client import AirflowClient
-from deploy.airflow_home import AIRFLOW_USER, make_airflow_password
-from deploy.errors import StartError, SupervisorUnreachableError
-from deploy.layout import RunLayout
-from deploy.supervisor import find_orphans
-from deploy.waiting import eventually
 from harness.meanwhile import repeating
+from storekeeper.ops.airflow_client import AirflowClient
+from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password
+from storekeeper.ops.errors import StartError, SupervisorUnreachableError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor import find_orphans
+from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import supervisor_of
 
 ORPHANS_GONE_S = 60
@@ -41,7 +41,7 @@ class AppWatch:
         here: dict[str, dict[int, int]] = {}
         for process in psutil.process_iter(["cmdline", "status", "ppid"]):
             command = process.info["cmdline"] or []
-            if command[-3:-1] != ["deploy.entry", "run"] or command[-1] not in self.apps:
+            if command[-3:-1] != ["storekeeper.cli.entry", "run"] or command[-1] not in self.apps:
                 continue
             if process.info["status"] != psutil.STATUS_ZOMBIE and _is_ours(process, self.run_dir):
                 here.setdefault(command[-1], {})[process.pid] = process.info["ppid"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from state.changelog.log_ends import LogEnds
-from state.kafka.connection import Kafka
+from storekeeper.changelog.log_ends import LogEnds
+from storekeeper.kafka.connection import Kafka
 
 PARTITIONS = 4
 

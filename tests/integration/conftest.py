@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.layout import RunLayout
-from deploy.supervisor import find_orphans, stop_everything
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor import find_orphans, stop_everything
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RunningPlatform
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import orjson
 
-from spark_apps.generations.migration import StoreMigration, StoreRecord
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.keys.windows import window_row_key
-from state.topology import KStream, ProcessorContext, Store, StoreKind, StreamsBuilder, with_key
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.generations.migration import StoreMigration, StoreRecord
+from storekeeper.serdes.keys.windows import window_row_key
+from storekeeper.topology import KStream, ProcessorContext, Store, StoreKind, StreamsBuilder, with_key
 
 EVENTS, NOTES = "counted-events", "counted-notes"
 RESET = 0

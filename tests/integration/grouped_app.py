@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.topology import StreamsBuilder
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.topology import StreamsBuilder
 
 ITEMS, TOTALS = "grouped-items", "grouped-totals"
 GROUPS = 5

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.layout import RunLayout
-from deploy.supervisor_rpc import SupervisorRpc
 from harness.ports import free_ports
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
-from deploy.layout import RunLayout
-from deploy.settings import PlatformSettings
-from deploy.waiting import eventually
 from harness.topics import write_topic
-from state.client import StateClient
-from state.errors import StateError
+from storekeeper.client import StateClient
+from storekeeper.errors import StateError
+from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import PlatformProcess
 from tests.watched_airflow import WatchedAirflow
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx2
 from confluent_kafka.admin import AdminClient
 
-from deploy.layout import RunLayout
-from deploy.supervisor import stop_everything
-from deploy.waiting import eventually
 from harness.topics import write_topic
-from state.client import StateClient
-from state.errors import StateError
+from storekeeper.client import StateClient
+from storekeeper.errors import StateError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor import stop_everything
+from storekeeper.ops.waiting import eventually
 from tests.integration import spending_app
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.spending_app import CUSTOMERS, ORDERS, oracle

@@ -8,21 +8,21 @@ from collections.abc import Iterable
 
 import orjson
 
-from deploy.demo.collect import read_topic
-from deploy.demo.comparison import Difference
-from deploy.demo.invoices import Record
-from deploy.demo.systems.events import system_records
-from deploy.demo.systems.oracle import Expected, compare_systems, expect
-from deploy.demo.systems.part import collect
-from deploy.waiting import eventually
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.node_process import NodeProcess
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
-from spark_apps.registry import ON_DEMAND_APPS
-from spark_apps.settings import AppSettings
-from state.client import StateClient
+from storekeeper.apps.registry import ON_DEMAND_APPS
+from storekeeper.apps.settings import AppSettings
+from storekeeper.client import StateClient
+from storekeeper.ops.demo.collect import read_topic
+from storekeeper.ops.demo.comparison import Difference
+from storekeeper.ops.demo.invoices import Record
+from storekeeper.ops.demo.systems.events import system_records
+from storekeeper.ops.demo.systems.oracle import Expected, compare_systems, expect
+from storekeeper.ops.demo.systems.part import collect
+from storekeeper.ops.waiting import eventually
 
 SETTINGS = AppSettings()
 CHANGELOGS = sorted({store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores})
@@ -54,7 +54,7 @@ def publish(broker: Broker, records: list[Record]) -> None:
 
 def started(apps: AppProcesses, **settings: str) -> list[AppProcess]:
     """Starts the driver; its apps, which are one process."""
-    process = apps._started("shared_driver", ["deploy.entry", "run", *ON_DEMAND_APPS], settings)
+    process = apps._started("shared_driver", ["storekeeper.cli.entry", "run", *ON_DEMAND_APPS], settings)
     for app in ON_DEMAND_APPS:
         log = apps.run_dir / f"{app}.log"  # theirs is the process's
         log.unlink(missing_ok=True)

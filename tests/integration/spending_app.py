@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.topology import Store, StreamsBuilder
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.topology import Store, StreamsBuilder
 
 CUSTOMERS, ORDERS = "customers", "orders"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.layout import RunLayout
-from deploy.supervisor import stop_everything
-from deploy.waiting import eventually
-from spark_apps.registry import POS_APPS
-from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from storekeeper.apps.registry import POS_APPS
+from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor import stop_everything
+from storekeeper.ops.waiting import eventually
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess
 

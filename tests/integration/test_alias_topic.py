@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 
 from harness.broker import Broker
 from harness.waiting import eventually
-from state.changelog.errors import BrokerUnavailableError
-from state.cluster.alias_topic import AliasReader, AliasWatch, publish_alias, read_aliases
-from state.cluster.aliases import Alias
-from state.names import aliases_topic
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.names import aliases_topic
+from storekeeper.node.cluster.alias_topic import AliasReader, AliasWatch, publish_alias, read_aliases
+from storekeeper.node.cluster.aliases import Alias
 
 pytestmark = pytest.mark.broker
 

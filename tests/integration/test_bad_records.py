@@ -12,18 +12,18 @@ import pytest
 from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
-from deploy.entry import app
 from harness.broker import Broker
 from harness.node_process import NodeProcess, make_nodes, started, write
 from harness.topics import end_offsets
 from harness.waiting import eventually
-from spark_apps.generations.comparison import read_changelog
-from spark_apps.registry import store_named
-from state.maintenance.kafka_log import Changelog
-from state.maintenance.verification import Fold
-from state.snapshots.digest import to_hex
+from storekeeper.apps.registry import store_named
+from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.cli.entry import app
+from storekeeper.generations.comparison import read_changelog
+from storekeeper.snapshots.verification import Fold
+from storekeeper.stores.row_digest import to_hex
+from tests.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 from tests.faults.test_restore import everything
-from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 
 pytestmark = pytest.mark.broker
 
@@ -90,7 +90,7 @@ def test_no_kind_of_record_stops_a_partition_or_makes_copies_differ(changelog: B
         tmp_path / "cold",
         f"rewards={TOPIC}:ranked:n",
         names="b",
-        constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1},
+        constants={"storekeeper.node.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1},
     )
     with started([node]):
         node.wait_ready()

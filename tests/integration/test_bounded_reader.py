@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from harness.broker import Broker
-from state.changelog import bounded_reader
-from state.changelog.bounded_reader import committed_bounds, read_range, read_topic
-from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.errors import ChangelogError
+from storekeeper.changelog import bounded_reader
+from storekeeper.changelog.bounded_reader import committed_bounds, read_range, read_topic
+from storekeeper.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from storekeeper.errors import ChangelogError
 
 pytestmark = pytest.mark.broker
 

@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 from harness.broker import Broker
 from harness.node_process import COMPACTED, HEADERS, write
 from harness.waiting import eventually
-from state.changelog.batch import PartitionBatch
-from state.changelog.errors import BrokerUnavailableError
-from state.changelog.partitioner import partition_for
-from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
-from state.errors import ChangelogError
-from state.kafka.connection import Kafka
+from storekeeper.changelog.batch import PartitionBatch
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
+from storekeeper.errors import ChangelogError
+from storekeeper.kafka.connection import Kafka
 
 pytestmark = pytest.mark.broker
 

@@ -14,14 +14,14 @@ from confluent_kafka import Producer
 from harness.broker import Broker
 from harness.meanwhile import running
 from harness.waiting import eventually
-from state.changelog.headers import ChangelogHeaders
-from state.clock import SystemClock
-from state.maintenance.cleanup import Cleanup, CleanupRefusedError
-from state.maintenance.cleanup_folder import CleanupFolder
-from state.maintenance.cleanup_plan import CleanupOptions, CleanupPlan
-from state.maintenance.expiry import DAY_MS
-from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
-from state.maintenance.log_record import CleanupAction, LogRecord
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.cleanup.cleanup import Cleanup, CleanupRefusedError
+from storekeeper.cleanup.cleanup_folder import CleanupFolder
+from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
+from storekeeper.cleanup.expiry import DAY_MS
+from storekeeper.cleanup.kafka_log import Changelog, KafkaTentativeLog
+from storekeeper.cleanup.log_record import CleanupAction, LogRecord
+from storekeeper.clock import SystemClock
 
 pytestmark = pytest.mark.broker
 

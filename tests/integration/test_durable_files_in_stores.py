@@ -14,20 +14,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.demo.oracle import MASKED_FIELDS
 from harness.app_process import AppProcess
 from harness.node_process import make_nodes
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
-from spark_apps.registry import ON_DEMAND_APPS, store_definitions
-from state.locations import Location, entries, location
-from state.program import ExitCode
+from storekeeper.apps.registry import ON_DEMAND_APPS, store_definitions
+from storekeeper.locations import Location, entries, location
+from storekeeper.ops.demo.oracle import MASKED_FIELDS
+from storekeeper.program import ExitCode
 from tests.integration import small_apps
 from tests.integration.lake import Lake, made_store, running_lake, shown
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
-    pytest.mark.long("spark_apps/generations/test_boundary.py and the other tests with `place` have the files in S3"),
+    pytest.mark.long("storekeeper/generations/test_boundary.py and the other tests with `place` have the files in S3"),
     pytest.mark.timeout(2400),  # a broker, a store, and many Spark sessions one after the other
 ]
 
@@ -39,7 +39,7 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(f"durable-{request.param}")
     store = made_store(request.param, folder / "store")
     place = f"{store.uri.removesuffix('/tables')}/shop"
-    quick = {"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    quick = {"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
     with running_lake(store, folder, {"durable_uri": place}, quick) as found:
         yield found
 

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException
 from harness.broker import Broker, start_broker
 from harness.sigstop_pause import sigstop_pause
 from harness.topics import write_topic
-from state.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
-from state.changelog.log_ends import LogEnds
+from storekeeper.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
+from storekeeper.changelog.log_ends import LogEnds
 from tests.integration import asking_loop
 
 pytestmark = pytest.mark.broker
@@ -80,7 +80,7 @@ def hiccups(broker: Broker) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.long("state/changelog/test_log_bounds.py asks once")
+@pytest.mark.long("storekeeper/changelog/test_log_bounds.py asks once")
 def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
     topics = [f"log-{number}" for number in range(6)]
     for topic in topics:

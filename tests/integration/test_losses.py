@@ -20,10 +20,10 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from deltalake import DeltaTable, write_deltalake
 
-from deploy.broker import prepare_broker
-from deploy.settings import PlatformSettings
-from deploy.waiting import eventually
 from harness.broker import start_broker
+from storekeeper.ops.broker import prepare_broker
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import supervisor_of
 from tests.integration.shop import (
     APP,

@@ -11,20 +11,20 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner, Result
 
-from deploy.entry import app
-from deploy.layout import RunLayout
-from deploy.overview.collect import Nodes, collect
-from deploy.overview.model import Placement
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
-from state.changelog.partitioner import partition_for
-from state.client import ClientLimits, StateClient
-from state.clock import SystemClock
-from state.errors import UnknownStoreError
-from state.security.cluster_secret import load_cluster_secret
-from state.security.hop import ANONYMOUS, HopSigner
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.cli.entry import app
+from storekeeper.client import ClientLimits, StateClient
+from storekeeper.clock import SystemClock
+from storekeeper.errors import UnknownStoreError
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.node.security.hop import ANONYMOUS, HopSigner
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.overview.collect import Nodes, collect
+from storekeeper.ops.overview.model import Placement
 from tests.refused_node import refused_here
 
 pytestmark = pytest.mark.broker
@@ -50,7 +50,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 @contextmanager
 def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes, each holding every partition, and 500 rows."""
-    longest_key = {"state.query.reads.pages:QueryLimits.max_key_bytes": 1000}
+    longest_key = {"storekeeper.node.query.reads.pages:QueryLimits.max_key_bytes": 1000}
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(broker, run_dir, f"rewards={topic}", constants=longest_key)
     with started([one, other]):
@@ -62,7 +62,7 @@ def pair_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
 @contextmanager
 def split_of(broker: Broker, topic: str, run_dir: Path) -> Iterator[Two]:
     """Two ready nodes that share the partitions: no standby, so each must ask the other."""
-    short = {"state.query.forwarding:FORWARD_TIMEOUT_MS": 1500}
+    short = {"storekeeper.node.query.forwarding:FORWARD_TIMEOUT_MS": 1500}
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(broker, run_dir, f"rewards={topic}", replicas=0, constants=short)
     with started([one, other]):

@@ -8,7 +8,7 @@ import pytest
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.deploy.observability.scraped import NODES, Scrape, documented, uses_of
+from tests.ops.observability.scraped import NODES, Scrape, documented, uses_of
 
 pytestmark = pytest.mark.broker
 

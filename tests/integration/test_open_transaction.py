@@ -8,7 +8,7 @@ import pytest
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from state.changelog.partitioner import partition_for
+from storekeeper.changelog.partitioner import partition_for
 from tests.open_transactions import begun
 
 pytestmark = pytest.mark.broker

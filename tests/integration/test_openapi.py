@@ -18,10 +18,10 @@ from schemathesis.generation import GenerationMode
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from state.keys.sessions import session_row_key
-from state.keys.versions import version_row_key
-from state.keys.windows import window_row_key
-from state.stores.versioned import version_of
+from storekeeper.serdes.keys.sessions import session_row_key
+from storekeeper.serdes.keys.versions import version_row_key
+from storekeeper.serdes.keys.windows import window_row_key
+from storekeeper.stores.versioned import version_of
 
 pytestmark = pytest.mark.broker
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.airflow_client import AirflowClient
-from deploy.airflow_home import AIRFLOW_USER, read_airflow_password
-from deploy.layout import RunLayout
-from deploy.supervisor import stop_everything
-from deploy.waiting import eventually
 from harness.topics import write_topic
-from spark_apps.new_app.plan import plan_new_app, write_new_app
-from state.client import StateClient
+from storekeeper.client import StateClient
+from storekeeper.ops.airflow_client import AirflowClient
+from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.ops.supervisor import stop_everything
+from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import PlatformProcess
 
 pytestmark = [

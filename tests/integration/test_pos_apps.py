@@ -19,9 +19,9 @@ from harness.broker import Broker, start_broker
 from harness.poison import bad_sales
 from harness.sales import good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic
-from spark_apps.runtime.heartbeat import AppState
-from state.changelog.headers import source_ranges_of
-from state.snapshots.digest import row_hash, to_hex
+from storekeeper.changelog.headers import source_ranges_of
+from storekeeper.engine.runtime.heartbeat import AppState
+from storekeeper.stores.row_digest import row_hash, to_hex
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
@@ -69,7 +69,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
         folder / "run",
         broker.bootstrap,
         {"max_offsets_per_trigger": "120", "trigger_interval_ms": "50"},
-        constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+        constants={"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
     )
     try:
         for topic in TOPICS:
@@ -289,12 +289,12 @@ def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
 
 
 def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
-    from spark_apps.runtime.lease import Lease
-    from state.clock import ManualClock
+    from storekeeper.clock import ManualClock
+    from storekeeper.engine.runtime.lease import Lease
 
     with Lease(day.apps.run_dir / "leases" / "pos.lock", clock=ManualClock(), wait=lambda _: None) as held:
         held.acquire(0)
-        done = replace(day.apps, constants={"spark_apps.runtime.lease:TIMEOUT_S": 0}).run("run", "pos")
+        done = replace(day.apps, constants={"storekeeper.engine.runtime.lease:TIMEOUT_S": 0}).run("run", "pos")
     assert done.returncode == 75
     assert "pos is running already" in done.stderr
 
@@ -309,7 +309,8 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 )
 def test_a_start_that_cannot_work_is_one_sentence(day: Day, source: str, sentence: str) -> None:
     apps = replace(
-        day.apps, constants={"spark_apps.apps.pos:POS_TOPIC": source, "spark_apps.runtime.topics:PATIENCE_S": 1}
+        day.apps,
+        constants={"storekeeper.samples.pos:POS_TOPIC": source, "storekeeper.engine.runtime.topics:PATIENCE_S": 1},
     )
     done = apps.run("run", "pos")
     assert done.returncode == 78, done.stderr

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS
+from storekeeper.apps.priority import JOB_NICENESS, STREAM_NICENESS
 
 _TOLD_AT_THE_END = """
 import atexit, os, sys
 atexit.register(lambda: print("niceness", os.getpriority(os.PRIO_PROCESS, 0)))
-from deploy.entry import main
+from storekeeper.cli.entry import main
 main()
 """
 

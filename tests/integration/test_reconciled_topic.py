@@ -10,9 +10,9 @@ from harness.broker import Broker
 from harness.ports import free_ports
 from harness.sales import good_sales
 from harness.topics import read_topic, write_topic
-from quality.reconciliation import Topic
-from quality.settings import QualitySettings
-from state.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.quality.reconciliation import Topic
+from storekeeper.quality.settings import QualitySettings
 
 pytestmark = pytest.mark.broker
 
@@ -31,7 +31,7 @@ def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path) -> None:
 
 
 def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state.changelog.bounded_reader.PATIENCE_S", 0.2)
+    monkeypatch.setattr("storekeeper.changelog.bounded_reader.PATIENCE_S", 0.2)
     (port,) = free_ports(1)
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=f"127.0.0.1:{port}")  # type: ignore[call-arg]
     with pytest.raises(BrokerUnavailableError, match="can't be read"):

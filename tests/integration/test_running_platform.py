@@ -16,25 +16,25 @@ from typing import Any
 import httpx2
 import pytest
 
-from deploy.demo.report import DemoReport
-from deploy.demo.run import Demo, demo_input
-from deploy.demo.screen import Screen
-from deploy.environment import Instance
-from deploy.errors import StartError
-from deploy.waiting import eventually
 from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile
 from harness.topics import write_topic
-from spark_apps.generations.journal import JournalFile
-from spark_apps.registry import APPS, ON_DEMAND_APPS
-from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
-from state.client import StateClient
-from state.clock import SystemClock
-from state.errors import StateError
-from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, documented, uses_of
+from storekeeper.apps.registry import APPS, ON_DEMAND_APPS
+from storekeeper.client import StateClient
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from storekeeper.errors import StateError
+from storekeeper.generations.journal import JournalFile
+from storekeeper.ops.demo.report import DemoReport
+from storekeeper.ops.demo.run import Demo, demo_input
+from storekeeper.ops.demo.screen import Screen
+from storekeeper.ops.environment import Instance
+from storekeeper.ops.errors import StartError
+from storekeeper.ops.waiting import eventually
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
+from tests.ops.observability.scraped import NODES, PLATFORM, Scrape, documented, uses_of
 from tests.readable import open_to_others
 from tests.watched_airflow import WatchedAirflow
 

@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from typer.testing import CliRunner
 
-from deploy.entry import app
 from harness.schema_registry import RegistryProcess
-from spark_apps.planning import schemas
-from spark_apps.settings import AppSettings
-from spark_apps.topology_app import topology_app
-from state.migration.contract import Description
-from state.schemas.avro import AvroSerde
-from state.schemas.protobuf import ProtobufSerde
-from state.schemas.registry import registry_of
-from state.topology import StreamsBuilder
-from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message, proto
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import topology_app
+from storekeeper.cli.entry import app
+from storekeeper.generations.changes.contract import Description
+from storekeeper.generations.planning import schemas
+from storekeeper.schemas.avro import AvroSerde
+from storekeeper.schemas.protobuf import ProtobufSerde
+from storekeeper.schemas.registry import registry_of
+from storekeeper.topology import StreamsBuilder
+from tests.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message, proto
 
-pytestmark = [pytest.mark.broker, pytest.mark.long("tests/spark_apps/planning/test_schemas.py")]
+pytestmark = [pytest.mark.broker, pytest.mark.long("tests/generations/planning/test_schemas.py")]
 
 
 VERSIONS: dict[str, tuple[Any, Any, Any]] = {

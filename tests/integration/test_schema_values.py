@@ -14,14 +14,14 @@ from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.schema_registry import RegistryProcess
 from harness.waiting import eventually
-from state.schemas.avro import AvroSerde
-from state.schemas.bound import bound_to
-from state.schemas.json_schema import JsonSchemaSerde
-from state.schemas.protobuf import ProtobufSerde
-from state.schemas.registry import SchemaRegistry
-from tests.state.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, Purchase, message
+from storekeeper.schemas.avro import AvroSerde
+from storekeeper.schemas.bound import bound_to
+from storekeeper.schemas.json_schema import JsonSchemaSerde
+from storekeeper.schemas.protobuf import ProtobufSerde
+from storekeeper.schemas.registry import SchemaRegistry
+from tests.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, Purchase, message
 
-pytestmark = [pytest.mark.broker, pytest.mark.long("tests/state/query/reads/test_schema_values.py")]
+pytestmark = [pytest.mark.broker, pytest.mark.long("tests/node/query/reads/test_schema_values.py")]
 
 LOG = "schema-values"
 PURCHASE = Purchase("7", Decimal("1.2500"))

@@ -15,14 +15,22 @@ import httpx2
 import psutil
 import pytest
 
-from deploy.control.node_roll import NodeViews, node_client
-from deploy.control.settings import OperationsSettings
 from harness.broker import Broker
 from harness.certificates import Authority, make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.tokens import write_callers
 from harness.waiting import eventually
-from state.security.access import Caller, Role, TokenRecord, new_token, read_tokens, token_digest, write_tokens
+from storekeeper.node.security.access import (
+    Caller,
+    Role,
+    TokenRecord,
+    new_token,
+    read_tokens,
+    token_digest,
+    write_tokens,
+)
+from storekeeper.ops.control.node_roll import NodeViews, node_client
+from storekeeper.ops.control.settings import OperationsSettings
 
 pytestmark = [
     pytest.mark.broker,
@@ -183,7 +191,15 @@ def test_the_command_line_reads_with_a_token_and_a_certificate(secured: Secured,
         key,
     )
     found = subprocess.run(
-        [sys.executable, "-c", "from deploy.entry import main; main()", "get", "closed", "0007", *map(str, options)],
+        [
+            sys.executable,
+            "-c",
+            "from storekeeper.cli.entry import main; main()",
+            "get",
+            "closed",
+            "0007",
+            *map(str, options),
+        ],
         env={**os.environ, **secured.nodes[0].environment},  # noqa: TID251 - the child needs PATH and the like
         capture_output=True,
         text=True,

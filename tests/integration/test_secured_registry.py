@@ -8,14 +8,14 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from deploy.containers.authority import authority_pems, new_authority
 from harness.schema_registry import RegistryProcess
-from state.errors import ConfigurationError
-from state.schemas.avro import AvroSerde
-from state.schemas.registry import SchemaRegistry
-from tests.state.schemas.samples import AVRO
+from storekeeper.errors import ConfigurationError
+from storekeeper.ops.containers.authority import authority_pems, new_authority
+from storekeeper.schemas.avro import AvroSerde
+from storekeeper.schemas.registry import SchemaRegistry
+from tests.schemas.samples import AVRO
 
-pytestmark = [pytest.mark.broker, pytest.mark.long("tests/state/schemas/test_registry.py")]
+pytestmark = [pytest.mark.broker, pytest.mark.long("tests/schemas/test_registry.py")]
 
 SCHEMA = AvroSerde(AVRO).schema()
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from deploy.demo.collect import read_topic
-from deploy.demo.systems.events import system_records
-from deploy.demo.systems.oracle import Expected, compare_systems, expected_players
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
 from harness.topics import end_offsets
-from spark_apps.registry import ON_DEMAND_APPS, store_definitions
-from spark_apps.runtime.heartbeat import AppState
-from state.changelog.headers import source_ranges_of
-from state.client import StateClient
+from storekeeper.apps.registry import ON_DEMAND_APPS, store_definitions
+from storekeeper.changelog.headers import source_ranges_of
+from storekeeper.client import StateClient
+from storekeeper.engine.runtime.heartbeat import AppState
+from storekeeper.ops.demo.collect import read_topic
+from storekeeper.ops.demo.systems.events import system_records
+from storekeeper.ops.demo.systems.oracle import Expected, compare_systems, expected_players
 from tests.integration.small_apps import (
     CHANGELOGS,
     SETTINGS,

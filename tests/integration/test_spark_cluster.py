@@ -20,18 +20,18 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from deploy.demo.invoices import Record as Sold
-from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
-from deploy.errors import SupervisorUnreachableError
-from deploy.layout import RunLayout
-from deploy.supervisor_rpc import SupervisorRpc
 from harness.broker import Broker
 from harness.sales import good_sales
 from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
-from spark_apps.runtime.scale import AppScale, write_scale
-from spark_apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings
+from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
+from storekeeper.engine.runtime.scale import AppScale, write_scale
+from storekeeper.ops.demo.invoices import Record as Sold
+from storekeeper.ops.demo.oracle import MASKED_FIELDS, Expectation, expect
+from storekeeper.ops.errors import SupervisorUnreachableError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from tests.standalone_spark import PROGRAMS, end, spark_daemon, start
 
 pytestmark = [
@@ -160,7 +160,7 @@ def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def runs_tasks(worker: subprocess.Popen[bytes]) -> bool:
     """Whether a worker has begun with Python code of tasks."""
-    return bool(below(worker, "spark_apps.runtime.worker_daemon"))
+    return bool(below(worker, "storekeeper.engine.runtime.worker_daemon"))
 
 
 def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:
@@ -238,7 +238,7 @@ def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> 
     answer = cluster.folder / "snapshot.json"
     with answer.open("wb") as output, (cluster.folder / "snapshot.log").open("wb") as log:
         job = subprocess.Popen(
-            cluster.command("deploy.entry", "snapshot", "create", "rewards", "--output", "json"),
+            cluster.command("storekeeper.cli.entry", "snapshot", "create", "rewards", "--output", "json"),
             stdout=output,
             stderr=log,
         )
@@ -254,7 +254,7 @@ def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> 
     assert (taken["row_count"], len(rows)) == (len(rewards), len(rewards))
     assert taken["source_offsets"] == end_offsets(cluster.bootstrap, "pos")
     verified = subprocess.run(
-        cluster.command("deploy.entry", "verify", "rewards", "--output", "json"),
+        cluster.command("storekeeper.cli.entry", "verify", "rewards", "--output", "json"),
         capture_output=True,
         text=True,
         check=False,

@@ -14,18 +14,18 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from deploy.demo.oracle import MASKED_FIELDS
 from harness.app_process import AppProcess
 from harness.sales import good_sales
 from harness.storage.place import frozen, is_asked
 from harness.topics import end_offsets, write_topic
 from harness.waiting import eventually
-from state.program import ExitCode
+from storekeeper.ops.demo.oracle import MASKED_FIELDS
+from storekeeper.program import ExitCode
 from tests.integration.lake import PATIENCE_S, Lake, made_store, running_lake, shown
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
-    pytest.mark.long("state/snapshots/test_tables_in_a_store.py has the tables in S3, without Spark"),
+    pytest.mark.long("storekeeper/snapshots/test_tables_in_a_store.py has the tables in S3, without Spark"),
     pytest.mark.timeout(2400),  # a broker, a store, and eight Spark sessions one after the other
 ]
 
@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(scope="module", params=["hdfs", "s3"])
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp(f"lake-{request.param}")
-    quick = {"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    quick = {"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
     with running_lake(made_store(request.param, folder / "store"), folder, {}, quick) as found:
         yield found
 
@@ -109,7 +109,7 @@ def test_a_store_that_freezes_holds_up_the_export_and_jobs_and_loses_nothing(lak
     assert export.terminate() == 0, export.log_tail()
     for number, command in enumerate(JOBS):
         with frozen(lake.store):
-            job = lake.apps.start_module(f"held-up-{number}", "deploy.entry", *command)
+            job = lake.apps.start_module(f"held-up-{number}", "storekeeper.cli.entry", *command)
             await_connection(lake, job)
         assert job.await_exit() == 0, job.log_tail()
     check_exact(lake)
@@ -121,7 +121,7 @@ def test_a_store_that_goes_away_under_a_job_is_named_and_the_job_is_repeated(lak
     export.await_caught_up(end_offsets(lake.broker.bootstrap, "hadoop-sink"))
     assert export.terminate() == 0, export.log_tail()
     for number, command in enumerate(JOBS):
-        job = lake.apps.start_module(f"left-{number}", "deploy.entry", *command)
+        job = lake.apps.start_module(f"left-{number}", "storekeeper.cli.entry", *command)
         await_connection(lake, job, of_jvm=True)
         lake.store.go_away()
         try:

@@ -12,20 +12,20 @@ from typing import Any
 import httpx2
 import pytest
 
-from deploy.demo.report import DemoReport
-from deploy.demo.run import Demo, demo_input
-from deploy.demo.screen import Screen
-from deploy.environment import Instance
-from deploy.layout import RunLayout
-from deploy.supervisor import find_orphans, stop_everything
-from deploy.waiting import eventually
 from harness.acls import bindings, with_prefix
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
-from spark_apps.new_app.plan import plan_new_app, write_new_app
-from state.changelog.bounded_reader import read_topic
-from state.client import StateClient
-from state.kafka.clients import new_producer
-from state.program import ExitCode
+from storekeeper.changelog.bounded_reader import read_topic
+from storekeeper.client import StateClient
+from storekeeper.kafka.clients import new_producer
+from storekeeper.ops.demo.report import DemoReport
+from storekeeper.ops.demo.run import Demo, demo_input
+from storekeeper.ops.demo.screen import Screen
+from storekeeper.ops.environment import Instance
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.ops.supervisor import find_orphans, stop_everything
+from storekeeper.ops.waiting import eventually
+from storekeeper.program import ExitCode
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
 

@@ -23,13 +23,13 @@ import pytest
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.waiting import eventually
-from state.changelog.listener import logging_listener
-from state.changelog.reader import ReaderSettings
-from state.clock import SystemClock
-from state.errors import StateError
-from state.replicas.replica_set import ReplicaSet, ReplicaSpec
-from state.replicas.replica_storage import RocksDBStorage
-from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
+from storekeeper.changelog.listener import logging_listener
+from storekeeper.changelog.reader import ReaderSettings
+from storekeeper.clock import SystemClock
+from storekeeper.errors import StateError
+from storekeeper.node.replicas.replica_set import ReplicaSet, ReplicaSpec
+from storekeeper.node.replicas.replica_storage import RocksDBStorage
+from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState
 
 pytestmark = pytest.mark.broker
 
@@ -146,7 +146,7 @@ def make_anew_after(broker: Broker, topic: str) -> None:
     write(broker, topic, rows(100, b"new"))
 
 
-ACCEPT = [sys.executable, "-m", "deploy.entry", "accept-topic"]
+ACCEPT = [sys.executable, "-m", "storekeeper.cli.entry", "accept-topic"]
 
 
 def accept(node: NodeProcess, store: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.state.test_trace_context import TRACE
+from tests.test_trace_context import TRACE
 
 pytestmark = pytest.mark.broker
 

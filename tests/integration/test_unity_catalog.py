@@ -13,12 +13,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from harness.app_process import AppProcesses
 from harness.unity_catalog import CATALOGUE, SCHEMA, UnityProcess, is_built
-from spark_apps.apps.pos import POS
-from state.program import ExitCode
-from state.snapshots.columns import PLACE_MEANINGS
+from storekeeper.program import ExitCode
+from storekeeper.samples.pos import POS
+from storekeeper.snapshots.columns import PLACE_MEANINGS
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
-pytestmark = [pytest.mark.long("spark_apps/catalogue/test_unity.py has the entries"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.long("storekeeper/snapshots/catalogue/test_unity.py has the entries"),
+    pytest.mark.timeout(900),
+]
 
 REWARDS = POS.stores[0]
 VALUE = b'{"CustomerCardNo":"C%d","TotalLoyaltyPoints":1.5000,"InvoiceCount":%d,"LastInvoiceTime":1000}'

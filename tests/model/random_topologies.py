@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from state.changelog.partitioner import partition_for
-from state.topology import (
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.topology import (
     EmitStrategy,
     JoinWindows,
     KStream,

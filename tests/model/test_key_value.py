@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from state.serdes.serde import BytesSerde
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.key_value import KeyValueStore
-from state.stores.suppliers import MemorySupplier, RocksDBSupplier, StoreSupplier
+from storekeeper.serdes.serde import BytesSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.suppliers import MemorySupplier, RocksDBSupplier, StoreSupplier
 
 KEYS = st.lists(st.sampled_from(b"\x00\x01a\xff"), max_size=3).map(bytes)
 VALUES = st.binary(min_size=0, max_size=3)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.topology import CrashStep, StreamsBuilder, TopologyTestDriver
+from storekeeper.topology import CrashStep, StreamsBuilder, TopologyTestDriver
 from tests.model.random_topologies import (
     BEGIN_MS,
     STREAMS,

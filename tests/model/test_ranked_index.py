@@ -9,14 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from state.changelog.restore import LogState
-from state.clock import ManualClock
-from state.replicas.ranked_index import IndexBudget, RankedIndex, RankedView, Score, negated
-from state.replicas.replica import Replica
-from state.replicas.states import ReplicaId
-from tests.state.changelog.messages import Record
-from tests.state.replicas.keeping_storage import KeepingStorage
-from tests.state.replicas.recording import DAY_MS, RecordingListener, batch
+from storekeeper.changelog.restore import LogState
+from storekeeper.clock import ManualClock
+from storekeeper.node.replicas.ranked_index import IndexBudget, RankedIndex, RankedView, Score, negated
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.protocol.replica_states import ReplicaId
+from tests.changelog.messages import Record
+from tests.node.replicas.keeping_storage import KeepingStorage
+from tests.node.replicas.recording import DAY_MS, RecordingListener, batch
 
 ID = ReplicaId("players", 0)
 

@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from state.serdes.serde import BytesSerde
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.suppliers import MemorySupplier, RocksDBSupplier
+from storekeeper.serdes.serde import BytesSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.suppliers import MemorySupplier, RocksDBSupplier
 
 RETENTION_MS = 100_000
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"aa", b"\xff"])

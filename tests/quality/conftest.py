@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.settings import QualitySettings
+from storekeeper.quality.settings import QualitySettings
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.apps.hadoop_export.spec import EXPORT
+from storekeeper.samples.hadoop_export.spec import EXPORT
 
 TIME = EXPORT.column("CreatedTime")
 

@@ -10,9 +10,9 @@ import great_expectations.expectations as gxe
 import pandas as pd
 import pytest
 
-from quality.checkpoint import Afterwards, run_checkpoint
-from quality.errors import ValidationError
-from quality.verdict import Outcome, Status, Verdict
+from storekeeper.quality.checkpoint import Afterwards, run_checkpoint
+from storekeeper.quality.errors import ValidationError
+from storekeeper.quality.verdict import Outcome, Status, Verdict
 
 CITIES = pd.DataFrame({"City": ["Pune", "Pune", None, "Ulhasnagar"]})
 

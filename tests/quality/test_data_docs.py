@@ -10,7 +10,7 @@ import great_expectations.expectations as gxe
 import pandas as pd
 import pytest
 
-from quality.checkpoint import Afterwards, run_checkpoint
+from storekeeper.quality.checkpoint import Afterwards, run_checkpoint
 from tests.architecture.test_tree import ROOT
 
 
@@ -53,7 +53,7 @@ def test_readers_have_the_old_pages_until_the_new_ones_are_whole(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("quality.data_docs.shutil.copyfile", full)
+        patched.setattr("storekeeper.quality.data_docs.shutil.copyfile", full)
         with pytest.raises(OSError, match="full"):
             run_checkpoint(frame, suite, Afterwards(lambda _: None, folder))
     assert {path: path.read_text() for path in folder.rglob("*.html")} == before
@@ -89,7 +89,7 @@ def test_met_and_failed_expectations_look_different(docs: Path) -> None:
 
 def test_data_docs_look_as_the_page_stores_does() -> None:
     """The provider is a wheel of its own, so each has a copy of what both share: colours, page and heading."""
-    ours = (ROOT / "quality" / "docs_templates" / "data_docs.css").read_text()
+    ours = (ROOT / "storekeeper" / "quality" / "docs_templates" / "data_docs.css").read_text()
     theirs = (ROOT / "storekeeper_provider" / "stores_page" / "static" / "stores.css").read_text()
     shared, differs, _ = ours.partition("h4, h5, h6 ")
     assert differs

@@ -11,13 +11,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from quality.settings import QualitySettings
-from quality.table_gate import TableGate
-from spark_apps.apps.pos import POS
-from spark_apps.checked_table import CheckedTable
-from spark_apps.new_app.plan import plan_new_app, write_new_app
-from spark_apps.spec import AppSpec, misfit
-from state.clock import ManualClock
+from storekeeper.apps.checked_table import CheckedTable
+from storekeeper.apps.spec import AppSpec, misfit
+from storekeeper.clock import ManualClock
+from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.table_gate import TableGate
+from storekeeper.samples.pos import POS
 from tests.local_tables import local_table
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/gate-your-table.md").read_text("utf-8")

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.measured_rows import measured
-from quality.measures import COPIES
-from spark_apps.apps.hadoop_export.spec import EXPORT
-from spark_apps.apps.hadoop_export.table import COLUMNS
+from storekeeper.quality.measured_rows import measured
+from storekeeper.quality.measures import COPIES
+from storekeeper.samples.hadoop_export.spec import EXPORT
+from storekeeper.samples.hadoop_export.table import COLUMNS
 from tests.staged_lines import SCHEMA, line
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from quality.measures import DUCKDB_QUOTE, bucket_sql, condition_sql
-from spark_apps.checked_table import CheckedColumn, Condition
+from storekeeper.apps.checked_table import CheckedColumn, Condition
+from storekeeper.quality.measures import DUCKDB_QUOTE, bucket_sql, condition_sql
 
 
 def asked(sql: str, **values: str) -> Any:

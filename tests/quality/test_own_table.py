@@ -12,14 +12,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from quality.errors import ReleaseRefusedError, ValidationError
-from quality.gate import Batch
-from quality.quarantine import Decision, Quarantine
-from quality.settings import QualitySettings
-from quality.table_gate import TableGate
-from quality.verdict import Status, Verdict
-from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
-from state.clock import ManualClock
+from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
+from storekeeper.clock import ManualClock
+from storekeeper.quality.errors import ReleaseRefusedError, ValidationError
+from storekeeper.quality.gate import Batch
+from storekeeper.quality.quarantine import Decision, Quarantine
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.table_gate import TableGate
+from storekeeper.quality.verdict import Status, Verdict
 from tests.local_tables import local_table
 
 pytestmark = pytest.mark.spark

@@ -5,9 +5,9 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.profile import buckets_of, counted, drift, merged, stability_index
-from spark_apps.apps.hadoop_export.spec import EXPORT
-from spark_apps.apps.hadoop_export.table import COLUMNS
+from storekeeper.quality.profile import buckets_of, counted, drift, merged, stability_index
+from storekeeper.samples.hadoop_export.spec import EXPORT
+from storekeeper.samples.hadoop_export.table import COLUMNS
 from tests.staged_lines import SCHEMA, line
 
 

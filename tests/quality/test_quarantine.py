@@ -7,15 +7,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from quality.errors import ReleaseRefusedError
-from quality.gate import no_session
-from quality.quarantine import Decision, Quarantine
-from quality.resolution import Action, Resolution, ResolutionArchive
-from quality.settings import QualitySettings
-from quality.table_gate import TableGate
-from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.apps.hadoop_export.spec import EXPORT
-from state.clock import ManualClock
+from storekeeper.clock import ManualClock
+from storekeeper.quality.errors import ReleaseRefusedError
+from storekeeper.quality.gate import no_session
+from storekeeper.quality.quarantine import Decision, Quarantine
+from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.table_gate import TableGate
+from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
+from storekeeper.samples.hadoop_export.spec import EXPORT
 from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 
@@ -92,7 +92,7 @@ def test_rules_of_now_decide_and_masking_is_never_let_off(
         quarantine.release("0-0", Decision("meera", "why not", ("masking",)))
     with pytest.raises(ReleaseRefusedError, match=r"\[masking\] InvoiceNumber"):
         quarantine.release("0-0", Decision("meera", "why not", ("conditions", "presence", "values")))
-    monkeypatch.setattr("quality.suite.CODE_DIGITS", 10)
+    monkeypatch.setattr("storekeeper.quality.suite.CODE_DIGITS", 10)
     longer = quarantine_of(settings, spark)
     assert all(outcome.passed for outcome in longer.check_again("0-0"))
     assert longer.release("0-0", Decision("meera", "our numbers are longer")).accepted == ()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quality.resolution import Action, Resolution, ResolutionArchive
-from quality.verdict import Outcome
+from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
+from storekeeper.quality.verdict import Outcome
 
 RELEASED = Resolution(
     table="hadoop_export",

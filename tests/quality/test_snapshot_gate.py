@@ -10,24 +10,24 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from quality.errors import ReleaseRefusedError, StagedTableError, ValidationError
-from quality.gate import Batch
-from quality.quarantine import Decision, Quarantine
-from quality.resolution import last_good_version
-from quality.settings import QualitySettings
-from quality.snapshot_gate import SnapshotGate
-from quality.store_table import table_of
-from quality.verdict import Status, Verdict
-from spark_apps.apps.pos import POS
-from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
-from spark_apps.generations.catalog import first_journal
-from spark_apps.generations.journal import GenerationState, JournalFile
-from spark_apps.generations.steps import planned
-from spark_apps.registry import store_named, stores
-from state.changelog.position import Position
-from state.clock import ManualClock
-from state.errors import InvalidArgumentError, SnapshotDamagedError
-from state.snapshots.manifest import SnapshotManifest
+from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
+from storekeeper.apps.registry import store_named, stores
+from storekeeper.changelog.position import Position
+from storekeeper.clock import ManualClock
+from storekeeper.errors import InvalidArgumentError, SnapshotDamagedError
+from storekeeper.generations.catalog import first_journal
+from storekeeper.generations.journal import GenerationState, JournalFile
+from storekeeper.generations.steps import planned
+from storekeeper.quality.errors import ReleaseRefusedError, StagedTableError, ValidationError
+from storekeeper.quality.gate import Batch
+from storekeeper.quality.quarantine import Decision, Quarantine
+from storekeeper.quality.resolution import last_good_version
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.snapshot_gate import SnapshotGate
+from storekeeper.quality.store_table import table_of
+from storekeeper.quality.verdict import Status, Verdict
+from storekeeper.samples.pos import POS
+from storekeeper.snapshots.manifest import SnapshotManifest
 from tests.local_tables import local_table
 
 (REWARDS,) = POS.stores
@@ -97,7 +97,7 @@ def decide(gate: SnapshotGate) -> Verdict:
 def declare(monkeypatch: pytest.MonkeyPatch, *columns: CheckedColumn, **rules: Any) -> None:
     """Declares more about the snapshots of `rewards`."""
     declared = replace(POS, tables=(CheckedTable("rewards", columns, **rules),))
-    monkeypatch.setattr("quality.store_table.APPS", {"pos": declared})
+    monkeypatch.setattr("storekeeper.quality.store_table.APPS", {"pos": declared})
 
 
 def test_a_good_snapshot_passes_and_has_data_docs(gate: SnapshotGate, path: Path, settings: QualitySettings) -> None:

@@ -14,18 +14,18 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from harness.sales import sale, sale_bytes
-from quality.errors import StagedTableError
-from quality.gate import Batch, no_session
-from quality.settings import QualitySettings
-from quality.table_gate import PUBLISHER, TableGate
-from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.apps.hadoop_export.spec import EXPORT
-from spark_apps.apps.records.invoice import parse_invoice
-from spark_apps.apps.records.masked import masked_values
-from spark_apps.spark_properties import SparkProperties
-from spark_apps.table_progress import encode_progress
-from state.changelog.position import Position
-from state.clock import ManualClock
+from storekeeper.apps.spark_properties import SparkProperties
+from storekeeper.apps.table_progress import encode_progress
+from storekeeper.changelog.position import Position
+from storekeeper.clock import ManualClock
+from storekeeper.quality.errors import StagedTableError
+from storekeeper.quality.gate import Batch, no_session
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.table_gate import PUBLISHER, TableGate
+from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
+from storekeeper.samples.hadoop_export.spec import EXPORT
+from storekeeper.samples.records.invoice import parse_invoice
+from storekeeper.samples.records.masked import masked_values
 from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 
@@ -225,7 +225,7 @@ def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = OneStore()
-    monkeypatch.setattr("quality.table_gate.Topic", lambda *_: topic)
+    monkeypatch.setattr("storekeeper.quality.table_gate.Topic", lambda *_: topic)
     settings = settings.model_copy(update={"quality_reconcile": True})
     gate = TableGate(EXPORT, settings, CLOCK, lambda: spark)
     stage(settings, line(0), line(1), metadata=reached(2))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from quality import verdict as verdict_module
-from quality.verdict import Outcome, Status, Verdict, VerdictArchive
+from storekeeper.quality import verdict as verdict_module
+from storekeeper.quality.verdict import Outcome, Status, Verdict, VerdictArchive
 
 
 def _verdict(first: int, last: int, status: Status = Status.PUBLISHED) -> Verdict:

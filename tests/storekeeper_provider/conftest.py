@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.control.job_files import end_job_processes
+from storekeeper.ops.control.job_files import end_job_processes
 from storekeeper_provider import triggers
 from tests.dags.conftest import connection_to
-from tests.deploy.control.toys import ControlProcess
+from tests.ops.control.toys import ControlProcess
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ import httpx2
 
 from harness.ports import free_ports
 from harness.waiting import eventually
-from state.security.no_tls import NO_TLS
-from tests.deploy.control.supervised import environment
+from storekeeper.node.security.no_tls import NO_TLS
+from tests.ops.control.supervised import environment
 
 _PROJECT = Path(__file__).parents[2]
 _MIGRATE_S = 300
@@ -106,7 +106,7 @@ def _options(home: Path, port: int) -> dict[str, str]:
         "CORE__EXECUTOR": "LocalExecutor",
         "CORE__PARALLELISM": "2",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "CORE__HOSTNAME_CALLABLE": "deploy.airflow_home.loopback_host",
+        "CORE__HOSTNAME_CALLABLE": "storekeeper.ops.airflow_home.loopback_host",
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "API__HOST": "127.0.0.1",
         "API__PORT": str(port),

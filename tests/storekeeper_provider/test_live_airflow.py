@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from deploy.control.job_files import end_job_processes
 from harness.waiting import eventually
-from quality.settings import QualitySettings
-from quality.verdict import Status, Verdict, VerdictArchive
+from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
 from tests.dags.conftest import connection_to
-from tests.deploy.control.toys import ControlProcess
+from tests.ops.control.toys import ControlProcess
 from tests.staged_lines import line, stage
 from tests.storekeeper_provider.live_airflow import WAIT_S, LiveAirflow
 

@@ -13,16 +13,16 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
-from deploy.airflow_home import airflow_options
-from deploy.control.job_files import end_job_processes
-from deploy.layout import RunLayout
-from deploy.settings import OwnPlatformSettings
 from harness.waiting import eventually
+from storekeeper.ops.airflow_home import airflow_options
+from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.settings import OwnPlatformSettings
 from storekeeper_provider import triggers
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator, job_id, reasons_in
 from storekeeper_provider.triggers import FIRST_PAUSE_S, JobTrigger, progress_of
-from tests.deploy.control.toys import ControlProcess, await_begin, await_end, began, let_end
+from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("connection")]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
-from quality.settings import QualitySettings
-from quality.verdict import Status, Verdict, VerdictArchive
+from storekeeper.quality.settings import QualitySettings
+from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.staged_rows import StagedRowsTrigger, is_due, staged_table
-from tests.deploy.control.toys import ControlProcess
+from tests.ops.control.toys import ControlProcess
 from tests.staged_lines import line, stage
 
 pytestmark = pytest.mark.airflow

@@ -15,10 +15,10 @@ import httpx2
 import psutil
 import pytest
 
-from deploy.control.job_files import end_job_processes
 from harness.waiting import eventually
-from tests.deploy.control.supervised import start_supervised
-from tests.deploy.control.toys import ControlProcess
+from storekeeper.ops.control.job_files import end_job_processes
+from tests.ops.control.supervised import start_supervised
+from tests.ops.control.toys import ControlProcess
 from tests.storekeeper_provider.their_airflow import TheirAirflow, make_environment, running_airflow
 from tests.storekeeper_provider.wheel import build_wheel
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.long("tests/dags/test_dag_files.py and test_operators.py, in the environment of the product"),
 ]
 PROJECT = Path(__file__).parents[2]
-DAGS = {path.stem for path in (PROJECT / "dags").glob("*.py") if path.stem != "__init__"}
+DAGS = {path.stem for path in (PROJECT / "storekeeper_provider" / "dags").glob("*.py") if path.stem != "__init__"}
 _RUN_S = 600
 
 
@@ -65,7 +65,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     control.start()
     home = folder / "airflow"
     subprocess.run(
-        [sys.executable, "-m", "deploy.entry", "export-dags", str(home / "dags" / "storekeeper")],
+        [sys.executable, "-m", "storekeeper.cli.entry", "export-dags", str(home / "dags" / "storekeeper")],
         env={**os.environ, "STOREKEEPER_RUN_DIR": str(folder / "run")},  # noqa: TID251 (handed on to a child)
         cwd=PROJECT, check=True, capture_output=True,
     )  # fmt: skip
@@ -80,7 +80,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 
 def test_all_dags_parse_without_the_product(both: Both) -> None:
-    code = "import importlib.util as u; print([n for n in ('state', 'spark_apps', 'deploy', 'dags') if u.find_spec(n)])"
+    code = "import importlib.util as u; print([n for n in ('storekeeper',) if u.find_spec(n)])"
     python = str(both.airflow.environment / "bin" / "python")
     found = subprocess.run([python, "-c", code], cwd="/", env={}, check=True, capture_output=True, text=True).stdout
     assert found.strip() == "[]"

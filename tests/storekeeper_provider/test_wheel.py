@@ -20,7 +20,7 @@ for module in pkgutil.walk_packages(storekeeper_provider.__path__, "storekeeper_
 from airflow.providers_manager import ProvidersManager
 found = ProvidersManager().hooks["storekeeper"]
 assert found.hook_class_name == "storekeeper_provider.hook.StorekeeperHook", found
-product = {"state", "spark_apps", "quality", "dags", "deploy", "pyspark", "confluent_kafka"} & sys.modules.keys()
+product = {"storekeeper", "pyspark", "confluent_kafka"} & sys.modules.keys()
 assert not product, product
 print("loaded", storekeeper_provider.__file__)
 """

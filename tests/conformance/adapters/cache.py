@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget, CachingStore
-from state.stores.key_value import KeyValueStore
-from state.stores.record_context import POSITION_KEY, decode_position
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget, CachingStore
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.record_context import POSITION_KEY, decode_position
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.backend import Backend
 

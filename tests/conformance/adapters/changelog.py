@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.stores.builder import StoreBuilder
-from state.stores.key_value import KeyValueStore, KeyValueTransaction
-from state.stores.session import SessionStore
-from state.stores.window import WindowStore
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.key_value import KeyValueStore, KeyValueTransaction
+from storekeeper.stores.session import SessionStore
+from storekeeper.stores.window import WindowStore
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.adapters.session import SessionAdapter
 from tests.conformance.adapters.window import WindowAdapter

@@ -8,8 +8,8 @@ import decimal
 import uuid
 from typing import Any, ClassVar
 
-from state.errors import SerializationError
-from state.serdes.json import JsonSerde
+from storekeeper.errors import SerializationError
+from storekeeper.serdes.json import JsonSerde
 from tests.conformance.adapter import MismatchError, UnsupportedCaseError
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.backend import Backend

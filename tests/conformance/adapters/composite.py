@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from state.errors import StoreUnavailableError
-from state.stores.composite import composite
+from storekeeper.errors import StoreUnavailableError
+from storekeeper.stores.composite import composite
 from tests.conformance.adapter import Adapter
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.adapters.session import SessionAdapter

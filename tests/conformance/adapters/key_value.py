@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from state.errors import DiskFullError
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
-from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.key_value import KeyValueStore
+from storekeeper.errors import DiskFullError
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
+from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.key_value import KeyValueStore
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.backend import Backend
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.stores.builder import StoreBuilder
-from state.stores.lru import LruStore
-from state.stores.suppliers import LruSupplier
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.lru import LruStore
+from storekeeper.stores.suppliers import LruSupplier
 from tests.conformance.adapters.key_value import KeyValueAdapter
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.serdes.serde import Utf8Serde
-from state.serdes.timestamped import UNKNOWN_TIMESTAMP_MS, ValueAndTimestamp
-from state.stores.builder import StoreBuilder
-from state.stores.bytes_store import BytesStore
-from state.stores.memory import MemoryStore
-from state.stores.suppliers import StoreSupplier
-from state.stores.upgrading import UpgradingStore
+from storekeeper.serdes.serde import Utf8Serde
+from storekeeper.serdes.timestamped import UNKNOWN_TIMESTAMP_MS, ValueAndTimestamp
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.suppliers import StoreSupplier
+from storekeeper.stores.upgrading import UpgradingStore
 from tests.conformance.adapter import Adapter
 from tests.conformance.backend import Backend
 

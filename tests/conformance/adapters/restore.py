@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.changelog.batch import PartitionBatch
-from state.changelog.checkpoint import METADATA_KEY, Checkpoint
-from state.changelog.headers import STORE, schema_version_of
-from state.changelog.listener import logging_listener
-from state.changelog.position import Position
-from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
-from state.clock import ManualClock
-from state.errors import ChangelogError
-from state.replicas.replica import Replica
-from state.replicas.states import ReplicaId
-from state.stores.bytes_store import BytesStore
+from storekeeper.changelog.batch import PartitionBatch
+from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
+from storekeeper.changelog.headers import STORE, schema_version_of
+from storekeeper.changelog.listener import logging_listener
+from storekeeper.changelog.position import Position
+from storekeeper.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
+from storekeeper.clock import ManualClock
+from storekeeper.errors import ChangelogError
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.stores.bytes_store import BytesStore
+from tests.changelog.messages import Record
 from tests.conformance.adapter import ERRORS, Adapter, MismatchError
 from tests.conformance.backend import Backend
-from tests.state.changelog.messages import Record
 
 _DAY_MS = 86_400_000
 _ID = ReplicaId("rewards", 0)

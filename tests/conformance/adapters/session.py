@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.keys.sessions import decode_session_row_key, session_row_key
-from state.stores.session import SessionStore
+from storekeeper.serdes.keys.sessions import decode_session_row_key, session_row_key
+from storekeeper.stores.session import SessionStore
 from tests.conformance.adapters.window import WindowAdapter
 
 

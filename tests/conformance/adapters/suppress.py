@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from state.serdes.json import JsonSerde
-from state.stores.windowed import Windowed
-from state.topology.operators.suppress import (
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.operators.suppress import (
     BufferConfig,
     BufferFullStrategy,
     Suppressed,
     until_limit,
     until_window_closes,
 )
-from state.topology.windows import TimeWindows, WindowedSerde
+from storekeeper.topology.windows import TimeWindows, WindowedSerde
 from tests.conformance.adapter import Adapter
 from tests.conformance.backend import Backend
 from tests.conformance.window_definitions import window_definition
-from tests.state.topology.operators.built import source_table, suppressed_table
-from tests.state.topology.operators.observed import Observed
+from tests.topology.operators.built import source_table, suppressed_table
+from tests.topology.operators.observed import Observed
 
 
 def _suppressed(config: dict[str, Any]) -> Suppressed[Any]:

@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from state.serdes.json import JsonSerde
-from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.builder import StoreBuilder
-from state.stores.key_value import KeyValueStore
-from state.stores.record_context import RecordContext
-from state.topology.change import Change
-from state.topology.operators.derived_table import FilteredTable, MappedTable
-from state.topology.operators.grouped_table import TableAggregation
-from state.topology.table import Table
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.timestamped import ValueAndTimestamp
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.record_context import RecordContext
+from storekeeper.topology.change import Change
+from storekeeper.topology.operators.derived_table import FilteredTable, MappedTable
+from storekeeper.topology.operators.grouped_table import TableAggregation
+from storekeeper.topology.table import Table
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.aggregators import named_aggregator
 from tests.conformance.backend import Backend
-from tests.state.topology.operators.built import grouped, source_table
-from tests.state.topology.operators.observed import Observed
+from tests.topology.operators.built import grouped, source_table
+from tests.topology.operators.observed import Observed
 
 PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
     "even": lambda _key, value: value % 2 == 0,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.errors import InvalidWindowError
-from state.keys.windows import MAX_TIMESTAMP_MS
-from state.serdes.json import JsonSerde
-from state.stores.builder import StoreBuilder
-from state.stores.caching import CacheBudget
+from storekeeper.errors import InvalidWindowError
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.caching import CacheBudget
 from tests.conformance.adapter import SERDES, Adapter
 from tests.conformance.backend import Backend
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from state.errors import IteratorClosedError
-from state.keys.windows import decode_window_row_key, window_row_key
-from state.stores.window import WindowStore
-from state.stores.windowed import Windowed
+from storekeeper.errors import IteratorClosedError
+from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
+from storekeeper.stores.window import WindowStore
+from storekeeper.stores.windowed import Windowed
 from tests.conformance.adapters.key_value import KeyValueAdapter
 
 

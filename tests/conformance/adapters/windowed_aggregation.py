@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from state.serdes.json import JsonSerde
-from state.serdes.timestamped import TimestampedSerde
-from state.stores.builder import StoreBuilder
-from state.stores.record_context import RecordContext
-from state.stores.session import SessionStore
-from state.stores.window import WindowStore
-from state.topology.operators.session_aggregation import SessionAggregation
-from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
-from state.topology.operators.suppress import until_window_closes
-from state.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
-from state.topology.table import Table
-from state.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, WindowedSerde
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.timestamped import TimestampedSerde
+from storekeeper.stores.builder import StoreBuilder
+from storekeeper.stores.record_context import RecordContext
+from storekeeper.stores.session import SessionStore
+from storekeeper.stores.window import WindowStore
+from storekeeper.topology.operators.session_aggregation import SessionAggregation
+from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
+from storekeeper.topology.operators.suppress import until_window_closes
+from storekeeper.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
+from storekeeper.topology.table import Table
+from storekeeper.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, WindowedSerde
 from tests.conformance.adapter import SERDES, Adapter
 from tests.conformance.aggregators import named_aggregator
 from tests.conformance.backend import Backend
@@ -27,8 +27,8 @@ from tests.conformance.window_definitions import (
     retention_ms,
     window_definition,
 )
-from tests.state.topology.operators.built import over, suppressed_table
-from tests.state.topology.operators.observed import Observed
+from tests.topology.operators.built import over, suppressed_table
+from tests.topology.operators.observed import Observed
 
 WINDOW_NAMES = {"window": {"type": "tumbling", "size": 1}}
 

@@ -13,7 +13,7 @@ from harness.crashes import armed as armed_kills
 from harness.crashes.armed import Armed, Place
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.points import POINTS, Kill, Life, Point, Victim, lives
-from state.stores.rocksdb import open_rocksdb
+from storekeeper.stores.rocksdb import open_rocksdb
 
 
 def planned(app: str, kills: int) -> list[Life]:

@@ -9,7 +9,7 @@ import orjson
 
 from harness.app_process import AppProcesses
 from harness.broker import Broker
-from spark_apps.generations.comparison import read_changelog
+from storekeeper.generations.comparison import read_changelog
 
 
 @dataclass

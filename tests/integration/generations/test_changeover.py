@@ -17,11 +17,11 @@ from harness.changelog_writer import KafkaChangelogWriter
 from harness.meanwhile import running
 from harness.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
 from harness.waiting import eventually
-from state.client import StateClient
-from state.cluster.alias_topic import publish_alias
-from state.cluster.aliases import Alias
-from state.protocol.position_token import PositionToken
-from state.security.cluster_secret import load_cluster_secret
+from storekeeper.client import StateClient
+from storekeeper.node.cluster.alias_topic import publish_alias
+from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.protocol.position_token import PositionToken
 
 pytestmark = pytest.mark.broker
 
@@ -116,8 +116,8 @@ def nodes(broker: Broker, store: Store, tmp_path: Path) -> Iterator[list[NodePro
         served,
         replicas=0,
         constants={
-            "state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5,
-            "state.query.forwarding:FORWARD_TIMEOUT_MS": patience_ms,
+            "storekeeper.node.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5,
+            "storekeeper.node.query.forwarding:FORWARD_TIMEOUT_MS": patience_ms,
         },
     )
     with started(made):

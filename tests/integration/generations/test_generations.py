@@ -16,15 +16,15 @@ from harness.broker import start_broker
 from harness.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
-from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER
-from spark_apps.apps.records.rewards import Rewards
-from spark_apps.generations.comparison import read_changelog
-from spark_apps.generations.migration import Chain
-from spark_apps.runtime.heartbeat import AppState, Heartbeat
-from spark_apps.runtime.topics import Topics
-from state.cluster.alias_topic import read_aliases
-from state.security.cluster_secret import load_cluster_secret
-from state.serdes.struct import StructSerde
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.generations.comparison import read_changelog
+from storekeeper.generations.migration import Chain
+from storekeeper.node.cluster.alias_topic import read_aliases
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.samples.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER
+from storekeeper.samples.records.rewards import Rewards
+from storekeeper.serdes.struct import StructSerde
 from tests.integration.generations.generation_steps import GenerationSteps
 
 pytestmark = [

@@ -19,9 +19,9 @@ from harness.broker import start_broker
 from harness.node_process import NodeProcess, make_nodes, started
 from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.runtime.heartbeat import AppState, Heartbeat
-from state.changelog.partitioner import partition_for
-from state.keys.windows import decode_window_row_key
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
+from storekeeper.serdes.keys.windows import decode_window_row_key
 from tests.integration.counted_app import (
     COUNTED,
     EVENTS,
@@ -183,7 +183,7 @@ def node(place: Place) -> Iterator[NodeProcess]:
         place.apps.run_dir,
         stores,
         names=("alpha",),
-        constants={"state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5},
+        constants={"storekeeper.node.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5},
     )
     with started([made]):
         yield made
@@ -216,13 +216,13 @@ def running(generation: int, batch: int) -> Any:
 
 @pytest.mark.long("test_handover.py has it with played apps, test_generations.py with real ones of the tills")
 def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: Place, node: NodeProcess) -> None:
-    live = place.apps.start_module("counted", "deploy.entry", "run", APP)
+    live = place.apps.start_module("counted", "storekeeper.cli.entry", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
     seed = place.step("seed", APP, *MIGRATIONS)["generations"][1]
     assert seed["seed_rows"] == place.expected().row_count
 
     # Nothing is written meanwhile: it runs, and has only the seed.
-    beside = place.apps.start_module("counted-next", "deploy.entry", "generation", "run", APP)
+    beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "generation", "run", APP)
     beside.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.generation == 2, "runs")
     place.events.begin()
     beside.await_beat(running(2, 2), "runs more batches")
@@ -243,11 +243,11 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
 
 @pytest.mark.long("test_boundary_on_spark.py and test_handover.py have it in parts")
 def test_a_generation_that_began_with_a_seed_seeds_another_with_other_partitions(place: Place) -> None:
-    live = place.apps.start_module("counted", "deploy.entry", "run", APP)
+    live = place.apps.start_module("counted", "storekeeper.cli.entry", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
     for number, change in ((2, MIGRATIONS), (3, ("--partitions", "7"))):
         place.step("seed", APP, *change)
-        beside = place.apps.start_module("counted-next", "deploy.entry", "generation", "run", APP)
+        beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "generation", "run", APP)
         beside.await_beat(lambda beat: beat.state is AppState.RUNNING, "runs")
         place.events.some(300)
         assert place.step("handover", APP)["comparison"]["same"] > 0

@@ -14,8 +14,8 @@ from harness.app_process import AppProcesses
 from harness.broker import start_broker
 from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.runtime.heartbeat import AppState
-from spark_apps.runtime.topics import Topics
+from storekeeper.engine.runtime.heartbeat import AppState
+from storekeeper.engine.runtime.topics import Topics
 from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.grouped_app import GROUPED, GROUPS, ITEMS, TOTALS
 
@@ -77,13 +77,13 @@ def own_topics(place: GenerationSteps) -> list[str]:
 def test_a_generation_takes_over_and_back_with_nothing_on_its_way(place: GenerationSteps) -> None:
     rng = random.Random(5)
     write_items(place, rng, 1000)
-    live = place.apps.start_module("grouped", "deploy.entry", "run", APP)
+    live = place.apps.start_module("grouped", "storekeeper.cli.entry", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, ITEMS))
     code, answer = place.tried("seed", APP)
     assert (code, "seed --from beginning" in answer["error"]) == (5, True), answer
     place.step("retire", APP, "--delete")
     place.step("seed", APP, "--from", "beginning")
-    beside = place.apps.start_module("grouped-next", "deploy.entry", "generation", "run", APP)
+    beside = place.apps.start_module("grouped-next", "storekeeper.cli.entry", "generation", "run", APP)
     beside.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.generation == 3, "runs")
     assert len(own_topics(place)) == 2
 

@@ -29,7 +29,7 @@ def test_a_dag_that_is_new_waits_for_its_next_time() -> None:
 def test_every_dag_that_runs_seldom_has_such_a_schedule() -> None:
     crons = [
         (path.stem, line)
-        for path in (ROOT / "dags").glob("*.py")
+        for path in (ROOT / "storekeeper_provider" / "dags").glob("*.py")
         for line in path.read_text().splitlines()
         if re.search(r'"[\d*/]+ [\d*/]+ \* \* \*"', line)
     ]

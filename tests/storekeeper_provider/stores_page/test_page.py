@@ -19,18 +19,18 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
-from deploy.control.access import Callers, Gate, own_token
-from deploy.control.app import make_app
-from deploy.control.jobs import Jobs
-from deploy.control.views import PlatformViews
-from deploy.overview.model import Overview
-from quality.settings import QualitySettings
-from state.clock import SystemClock
-from state.security.access import Authenticator
-from state.security.no_tls import NO_TLS
+from storekeeper.clock import SystemClock
+from storekeeper.node.security.access import Authenticator
+from storekeeper.node.security.no_tls import NO_TLS
+from storekeeper.ops.control.access import Callers, Gate, own_token
+from storekeeper.ops.control.app import make_app
+from storekeeper.ops.control.jobs import Jobs
+from storekeeper.ops.control.views import PlatformViews
+from storekeeper.ops.overview.model import Overview
+from storekeeper.quality.settings import QualitySettings
 from storekeeper_provider.stores_page.page import page_app
-from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
-from tests.deploy.overview.situations import SITUATIONS, seen
+from tests.ops.overview.made_up import EVIL, RESTORING, SEEN
+from tests.ops.overview.situations import SITUATIONS, seen
 
 CHROMIUM = shutil.which("chromium")
 AWAY = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})
@@ -168,11 +168,11 @@ def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> No
         export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False, verify=NO_TLS)
         evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False, verify=NO_TLS)
         module = httpx2.get(
-            f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
+            f"{address}/topology/{quote('storekeeper.samples.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
         )
     assert "hadoop_export is not a topology" in export.text
     assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
-    assert "there is no app &#x27;spark_apps.apps.pos:POS" in module.text
+    assert "there is no app &#x27;storekeeper.samples.pos:POS" in module.text
     assert {export.status_code, evil.status_code, module.status_code} == {404}
 
 

@@ -1,1 +1,0 @@
-"""Looking after the apps' stores, without Spark: clean-ups, verification, and the upkeep of Delta tables."""

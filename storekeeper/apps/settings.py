@@ -1,0 +1,139 @@
+"""The settings of a Spark app or job. Free of Spark, for processes that only watch apps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+from pydantic import Field, field_validator
+
+from storekeeper.apps.records import MAX_RECORD_BYTES
+from storekeeper.apps.spark_properties import PropertiesField, SparkProperties
+from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.locations import Location
+
+_PROJECT = Path(__file__).resolve().parents[2]
+
+
+def default_jars_dir() -> Path:
+    """The default folder of the jars: in the checkout, or in the user's data folder for a wheel."""
+    in_checkout = (_PROJECT / "pyproject.toml").is_file()
+    return _PROJECT / ".jars" if in_checkout else platformdirs.user_data_path("storekeeper") / "jars"
+
+
+class AppSettings(KafkaSettings):
+    """All settings of an app."""
+
+    change = "restart of the apps"
+
+    jars_dir: Path = Field(
+        default=default_jars_dir(),
+        description="Folder of the jars; `make setup` or `storekeeper jars` puts them into its subfolder `spark`.",
+    )
+
+    spark_master: str = Field(
+        default="local[2]", min_length=1, description="Spark master URL: local, standalone, YARN or k8s."
+    )
+    spark: PropertiesField = Field(
+        default=SparkProperties(),
+        description="Spark's properties: a table, whose names begin after `spark.`. In the environment: JSON.",
+    )
+    state_memory_mb: int = Field(
+        default=128,
+        ge=8,
+        description="Memory for the local stores of each worker process; each core has one such process.",
+    )
+    executor_state_dir: Path | None = Field(
+        default=None,
+        description="Folder of the tasks' local stores; by default in the run directory. "
+        "On a cluster, set it where the workers start: each machine has its own.",
+    )
+
+    generation: int = Field(
+        default=1,
+        ge=1,
+        description="Generation of the app's state: each has a checkpoint and changelogs of its own.",
+        json_schema_extra={"unit": "number"},
+    )
+    trigger_interval_ms: int = Field(default=500, ge=0, description="Shortest time from one micro-batch to the next.")
+    max_offsets_per_trigger: int = Field(
+        default=100_000,
+        ge=1,
+        description="Most input records in one micro-batch.",
+        json_schema_extra={"unit": "records"},
+    )
+
+    transaction_timeout_ms: int = Field(
+        default=120_000,
+        ge=1000,
+        le=900_000,
+        description="Longest transaction of a task. A crashed app blocks its consumers for this time.",
+    )
+    max_dead_letter_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="An app stops for good if a larger share of its input can't be processed.",
+        json_schema_extra={"unit": "0 to 1"},
+    )
+
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record becomes a dead letter.")
+
+    @field_validator("jars_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().resolve()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether Spark runs all tasks in the driver's JVM."""
+        return self.spark_master == "local" or self.spark_master.startswith("local[")
+
+    def with_spark(self, properties: Mapping[str, str]) -> Self:
+        """These settings, with some of Spark's properties changed."""
+        return self.model_copy(update={"spark": SparkProperties({**self.spark, **properties})})
+
+    @property
+    def checkpoints(self) -> Location:
+        """The folder of all apps' checkpoints, one folder for each app."""
+        return self.durable / "checkpoints"
+
+    def checkpoint_dir(self, app: str) -> Location:
+        """Where Spark keeps the progress of this generation of an app."""
+        return self.checkpoints / app / f"gen-{self.generation}"
+
+    def generation_dir(self, app: str) -> Path:
+        """Where tasks of this generation of an app report what they restore."""
+        return self.run_dir / "generations" / app / f"gen-{self.generation}"
+
+    @property
+    def state_dir(self) -> Path:
+        """Where tasks keep their local stores."""
+        return self.executor_state_dir or self.run_dir / "tasks"
+
+    @property
+    def cluster_secret_file(self) -> Path:
+        """The secret that signs messages to nodes, in the nodes' default file."""
+        return self.run_dir / "secrets" / "cluster.key"
+
+    def delta_table(self, name: str) -> Location:
+        """Where a Delta table lives."""
+        return self.tables / name
+
+    def heartbeat_file(self, app: str) -> Path:
+        """The file where an app reports that it is alive."""
+        return self.run_dir / "heartbeats" / f"{app}.json"
+
+    def scale_file(self, app: str) -> Path:
+        """The file with an app's size, if one was set."""
+        return self.run_dir / "scale" / f"{app}.json"
+
+    def lease_file(self, name: str) -> Path:
+        """The lock that only one copy of an app or job holds."""
+        return self.run_dir / "leases" / f"{name}.lock"
+
+    def scratch_dir(self, name: str) -> Path:
+        """Where an app's Spark spills and unpacks; emptied at each start."""
+        return self.run_dir / "spark" / name

@@ -1,0 +1,208 @@
+"""Reads a topic's partitions from one offset to another: records that exist already.
+
+Three things make that harder than it looks:
+
+- Not every offset has a record: transactions end with a marker, and compaction removes records. So the end is detected
+  by the consumer's position or the end-of-partition event, never by a record's offset alone.
+- After a new assignment a consumer reports its old position for a while. So each range has its own consumer.
+- An empty fetch doesn't prove the end: the broker may just be slow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from storekeeper.changelog.committed_ends import committed_ends
+from storekeeper.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from storekeeper.changelog.log_bounds import FIRST, kept_offset_client, log_bounds, log_offsets
+from storekeeper.errors import ChangelogError
+from storekeeper.kafka.access import denial
+from storekeeper.kafka.clients import CONNECT_AT_ONCE, new_consumer
+from storekeeper.kafka.connection import Kafka
+
+PATIENCE_S = 30.0
+"""A request or a read without any answer or progress fails after this time."""
+
+_CLIENT = "range"
+_POLL_S = 0.2
+_PAUSE_S = 0.2
+_BATCH_RECORDS = 5000
+# librdkafka's own codes are public in spite of their underscore.
+_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
+_OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
+
+_Answer = TypeVar("_Answer")
+
+
+def read_range(
+    kafka: Kafka, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
+) -> Iterator[Message]:
+    """The records of a partition with `start <= offset < end`, in their order.
+
+    Args:
+        kafka: the Kafka.
+        topic: an existing topic.
+        partition: one of its partitions.
+        start: an offset that the log still has, unless the range is empty.
+        end: at most the partition's stable end; exclusive.
+        isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
+
+    Raises:
+        BrokerUnavailableError: the broker sends nothing for half a minute, or the partition ends before `end`.
+        ConfigurationError: ACLs don't allow it.
+        ChangelogMovedError: the log begins behind `start`.
+    """
+    if start >= end:
+        return
+    where = TopicPartition(topic, partition, start)
+    with closing(_consumer(kafka, isolation)) as consumer:
+        consumer.assign([where])
+        reached, deadline_s = start - 1, 0.0
+        while (position := consumer.position([where])[0].offset) < end:
+            if position > reached or not deadline_s:
+                reached, deadline_s = position, time.monotonic() + PATIENCE_S
+            elif time.monotonic() > deadline_s:
+                msg = f"{topic}-{partition} can't be read up to {end} within {PATIENCE_S:.0f} s: is the broker up?"
+                raise BrokerUnavailableError(msg)
+            first = consumer.poll(_POLL_S)
+            for message in [] if first is None else [first, *consumer.consume(_BATCH_RECORDS, timeout=0)]:
+                if _ends(kafka, message, end):
+                    return
+                if message.error() is None:
+                    yield message
+
+
+def read_topic(kafka: Kafka, topic: str) -> Iterator[Message]:
+    """The committed records that a topic holds now, partition by partition, each in the order of offsets.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        OpenTransactionError: an open transaction hides some of them.
+        ChangelogError: there is no such topic.
+        ConfigurationError: ACLs don't allow it.
+    """
+    bounds = {partition: committed_bounds(kafka, topic, partition) for partition in partitions_of(kafka, topic)}
+    for partition, (start, end) in bounds.items():
+        yield from read_range(kafka, topic, partition, start, end)
+
+
+def partitions_of(kafka: Kafka, topic: str) -> list[int]:
+    """The partitions of a topic, ascending.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ChangelogError: there is no such topic.
+        ConfigurationError: ACLs don't allow it.
+    """
+    client = kept_offset_client(kafka)
+    found = _answer(kafka, topic, lambda: client.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+    refused = None if found.error is None else denial(kafka, found.error, topic, "Describe")
+    if refused is not None:
+        raise refused
+    if not found.partitions:
+        msg = f"there is no topic {topic}: start the app that writes it, or create it"
+        raise ChangelogError(msg)
+    return sorted(found.partitions)
+
+
+def first_offset(kafka: Kafka, topic: str, partition: int) -> int:
+    """The first offset that a partition still has.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: ACLs don't allow it.
+    """
+    where = (topic, partition)
+
+    def ask(client: Consumer) -> int:
+        return log_offsets(client, {where: FIRST}, PATIENCE_S)[where]
+
+    return _answer(kafka, topic, lambda: _described(topic, ask, kept_offset_client(kafka)))
+
+
+def committed_bounds(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and the end of what is committed in it; see `committed_ends`.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        OpenTransactionError: a transaction stays open.
+        ConfigurationError: ACLs don't allow it.
+    """
+    return first_offset(kafka, topic, partition), committed_ends(kafka, [(topic, partition)])[topic, partition]
+
+
+def stable_bounds(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and its last stable offset: committed records may lie behind it.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: ACLs don't allow it.
+    """
+
+    def ask(client: Consumer) -> tuple[int, int]:
+        return log_bounds(client, topic, partition, PATIENCE_S)
+
+    return _answer(kafka, topic, lambda: _described(topic, ask, kept_offset_client(kafka)))
+
+
+def _described(topic: str, ask: Callable[[Consumer], _Answer], client: Consumer) -> _Answer:
+    try:
+        return ask(client)
+    except KafkaException as error:
+        # Of a topic that ACLs hide, it says that it does not know the partition.
+        cause = client.list_topics(topic, timeout=PATIENCE_S).topics[topic].error
+        raise KafkaException(cause or error.args[0]) from error
+
+
+def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
+    return new_consumer(
+        kafka,
+        _CLIENT,
+        {
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            # The end-of-partition event comes with an empty fetch, which must not wait.
+            "fetch.wait.max.ms": 10,
+            **CONNECT_AT_ONCE,
+        },
+    )
+
+
+def _ends(kafka: Kafka, message: Message, end: int) -> bool:
+    """Whether a message shows that the range is complete."""
+    error = message.error()
+    if error is not None and error.code() == _OUT_OF_RANGE:
+        raise ChangelogMovedError(message.topic(), message.partition(), error.str())
+    if error is not None and error.code() != _END_OF_PARTITION:
+        msg = f"the broker sends no records of {message.topic()} ({error.str()}): is it up?"
+        # An error about the group names no topic.
+        refused = denial(kafka, error, message.topic() or f"{kafka.cluster}-{_CLIENT}", "Read")
+        raise refused or BrokerUnavailableError(msg)
+    # For an end-of-partition event, the offset is the log's end offset.
+    return (message.offset() or 0) >= end
+
+
+def _answer(kafka: Kafka, topic: str, request: Callable[[], _Answer | None]) -> _Answer:
+    """Asks until there is an answer: the broker reports no leaders of a new topic for a while."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        reason = "no answer"
+        try:
+            answer = request()
+            if answer is not None:
+                return answer
+        except KafkaException as error:
+            refused = denial(kafka, error.args[0], topic, "Describe")
+            if refused is not None:
+                raise refused from error
+            reason = error.args[0].str()
+        if time.monotonic() > deadline_s:
+            msg = f"the broker does not describe {topic} ({reason}): is it up?"
+            raise BrokerUnavailableError(msg)
+        time.sleep(_PAUSE_S)

@@ -1,0 +1,191 @@
+"""`storekeeper app`: start, stop and change the processes of apps. Repeating a command is harmless.
+
+`storekeeper upgrade-nodes` restarts the query nodes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from storekeeper.apps.priority import begin_job
+from storekeeper.apps.registry import APPS, app_named, apps_of
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
+from storekeeper.clock import SystemClock
+from storekeeper.errors import ConfigurationError, RetriableError
+from storekeeper.generations.aliases import publish_lost_aliases
+from storekeeper.ops.control.app_changes import AppChanges
+from storekeeper.ops.control.app_control import AppControl, app_control
+from storekeeper.ops.control.keeper import keeper_of, watched_programs
+from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
+from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.control.watch import AppWatcher, forget_history
+from storekeeper.program import ExitCode
+
+app_commands = command_group("Start, stop and change the processes of apps.")
+_PAUSE_S = 0.5
+_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for the smaller apps.")]
+
+
+@app_commands.command()
+def ensure(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Start an app that has ended, restart a stuck one.
+
+    A running app is left alone.
+
+    Example: storekeeper app ensure pos
+    """
+    _acted(name, "ensure", AppControl.ensure, output)
+
+
+@app_commands.command()
+def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Start an app unless it runs, and wait until it does.
+
+    Example: storekeeper app start pos
+    """
+    _acted(name, "start", AppControl.start, output)
+
+
+@app_commands.command()
+def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Drain an app: it finishes its batch, then ends.
+
+    The watcher leaves it stopped.
+
+    Example: storekeeper app stop pos
+    """
+    _acted(name, "stop", lambda control: _stopped(name, control), output)
+
+
+@app_commands.command()
+def restart(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Drain an app, then start it.
+
+    Example: storekeeper app restart pos
+    """
+    _acted(name, "restart", AppControl.restart, output)
+
+
+@app_commands.command()
+def scale(
+    name: _Name,
+    cores: Annotated[int | None, typer.Option(min=0, help="Spark's cores.")] = None,
+    memory_mb: Annotated[int | None, typer.Option(min=0, help="Heap of the driver, or of each executor.")] = None,
+    max_offsets_per_trigger: Annotated[int | None, typer.Option(min=0, help="Most input records in a batch.")] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Set the size of an app, and restart it.
+
+    0 unsets a value: the platform's setting then applies again. If the app doesn't come up, its old size is restored.
+
+    Example: storekeeper app scale pos --cores 4
+    """
+    wanted = {"cores": cores, "memory_mb": memory_mb, "max_offsets_per_trigger": max_offsets_per_trigger}
+    _acted(name, "scale", lambda control: _changes(name, control).scale(wanted), output)
+
+
+@app_commands.command()
+def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Check the installed code, drain the app, start it.
+
+    The check runs while the app does. It succeeds when the app reads on from where it was drained.
+
+    Example: storekeeper app upgrade pos
+    """
+    _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
+
+
+@app_commands.command()
+def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Check all apps that must run, once.
+
+    It restarts unhealthy apps where that may help, and tells nodes again which generation answers if Kafka has lost
+    that. Exit code 4: one needs a person.
+
+    Example: storekeeper app watch
+    """
+    begin_job()
+    settings = OperationsSettings.load()
+    keeper = keeper_of(settings)
+    programs = watched_programs(keeper.names(), settings)
+    found = AppWatcher(keeper, settings, SystemClock()).look(programs)
+    with suppress(RetriableError):  # without Kafka the next look does it
+        publish_lost_aliases(APPS.values(), settings)
+    write_answer({"programs": found.actions, "reasons": found.alerts}, output)
+    if found.alerts:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def upgrade_nodes(
+    since: Annotated[
+        float | None, typer.Option(help="Leave nodes alone that were started after this time, in epoch seconds.")
+    ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Restart the query nodes one after the other.
+
+    Reads have no gap: a node is stopped only while others can answer for all of its partitions.
+
+    Example: storekeeper upgrade-nodes
+    """
+    begin_job()
+    settings = OperationsSettings.load()
+    addresses = settings.node_addresses
+    with node_client(settings) as http:
+        views = NodeViews(addresses, http)
+        roll = NodeRoll(tuple(addresses), keeper_of(settings), views, int(time.time() if since is None else since))
+        before = None
+        while (waits := roll.step()) is not None:
+            if waits != before:
+                say(waits)
+            before = waits
+            threading.Event().wait(_PAUSE_S)
+    write_answer({"nodes": ",".join(addresses)}, output)
+
+
+def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
+    begin_job(streams_wait=True)
+    settings = OperationsSettings.load()
+    keeper = keeper_of(settings)
+    known = keeper.names()
+    if name not in known:
+        msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
+        raise ConfigurationError(msg)
+    control = app_control(name, settings, keeper)
+    changed = act(control)
+    beat = control.heartbeat()
+    answer = {
+        "app": name,
+        "action": action,
+        "changed": changed,
+        "pid": None if beat is None else beat.pid,
+        "state": None if beat is None else str(beat.state),
+    }
+    write_answer(answer, output)
+
+
+def _stopped(name: str, control: AppControl) -> bool:
+    forget_history(OperationsSettings.load().watch_history_file(name))
+    return control.stop()
+
+
+def _changes(name: str, control: AppControl) -> AppChanges:
+    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: _check_code(name))
+
+
+def _check_code(name: str) -> None:
+    from storekeeper.engine.runtime.code_digest import change_notice, changed_code  # noqa: PLC0415
+    from storekeeper.generations.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
+
+    for app in apps_of(name):
+        spec = app_named(app)
+        check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
+        for changed in changed_code([spec], AppSettings.of_platform()):
+            say(change_notice(changed))

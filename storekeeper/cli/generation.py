@@ -1,0 +1,411 @@
+"""`storekeeper generation`: the steps in an app's change of generation, for people and for Airflow.
+
+Repeating a step is harmless: it resumes, or shows what was done before.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from storekeeper.apps.priority import begin_job, begin_stream
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
+from storekeeper.cli.stream_apps import run_settings, stop_on_signals
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.app_health import heartbeat_problem
+from storekeeper.engine.runtime.checkpoint_owner import owner_file
+from storekeeper.engine.runtime.heartbeat import read_heartbeat
+from storekeeper.engine.runtime.scale import scaled
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.generations import steps
+from storekeeper.generations.catalog import (
+    check_changeable,
+    check_fitting,
+    check_not_fixed,
+    check_since,
+    settings_of,
+)
+from storekeeper.generations.changes.compare import ComparisonVerdict
+from storekeeper.generations.changes.explain import explain_plan
+from storekeeper.generations.changes.plan import Verdict
+from storekeeper.generations.comparison import behind, compare_generations
+from storekeeper.generations.desired_state import Role
+from storekeeper.generations.errors import GenerationRefusedError
+from storekeeper.generations.handover import GenerationController
+from storekeeper.generations.journal import Generation, GenerationState, Journal
+from storekeeper.generations.running_code import check_known
+from storekeeper.node.cluster.alias_topic import publish_alias
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.program import ExitCode
+
+_OWN_TOPICS = ("-markers", "-repartition")
+"""Suffixes of a generation's own topics, other than its changelogs."""
+_REMOVALS = 50
+_REMOVAL_PAUSE_S = 0.2
+
+generation_commands = typer.Typer(
+    help="Migrate the state of an app to a new generation.", no_args_is_help=True, rich_markup_mode=None
+)
+
+_App = Annotated[str, typer.Argument(help="The app's name.")]
+_Migrations = Annotated[list[str] | None, typer.Option(help="A migration, by name; repeat it for the next one.")]
+_Timeout = Annotated[float, typer.Option(help="How long to wait for the app's processes, in seconds.")]
+
+
+@generation_commands.command()
+def plan(
+    app: _App,
+    migration: _Migrations = None,
+    partitions: Annotated[int, typer.Option(min=0, help="Partitions of the new changelogs; 0 keeps the number.")] = 0,
+    *,
+    copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing changes.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--from", help="As of `seed`: it starts empty, and reads the input from there.")
+    ] = None,
+    accept_differences: Annotated[
+        bool, typer.Option("--accept-differences", help="As of `handover`: rows may differ from the live ones.")
+    ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Plan a new generation of an app.
+
+    Exit code 5: there is nothing to do, or the change is refused.
+
+    Example: storekeeper generation plan pos --migration rewards-tier
+    """
+    begin_job()
+    from storekeeper.generations.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
+
+    found = planned_change(
+        app, migration or [], partitions, copy=copy, since=since, accept_differences=accept_differences
+    )
+    if output is AnswerOutput.JSON:
+        write_answer(plan_answer(app, found), output)
+    else:
+        write_markdown(explain_plan(found))
+    if found.verdict is not Verdict.MIGRATE:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+@generation_commands.command()
+def run(app: _App) -> None:
+    """Run the generation that is not live, until TERM.
+
+    That is the one under way or on standby. If there is none, the process ends.
+
+    Example: storekeeper generation run pos
+    """
+    begin_stream()
+    spec = app_named(app)
+    settings = scaled(spec.settings(run_settings()), spec.name)
+    from storekeeper.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
+
+    GenerationRun(spec, settings, SystemClock(), stop_on_signals(), Role.NEXT)()
+
+
+@generation_commands.command()
+def seed(
+    app: _App,
+    migration: _Migrations = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="Partitions of the new changelogs; by default as before.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="Start empty, and read the input from its `beginning` or from a time (ISO 8601)."),
+    ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Make a generation, ready to run beside the live one.
+
+    It starts with the live one's rows, or with the input (--from). Without --migration it is a copy.
+
+    Example: storekeeper generation seed pos
+    """
+    begin_job()
+    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since), output)
+
+
+@generation_commands.command()
+def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Show the generations of an app and their progress.
+
+    Example: storekeeper generation status pos
+    """
+    begin_job()
+    described = generation_status(app)
+    write_answer(described, output, _brief(described))
+
+
+def generation_status(app: str) -> dict[str, Any]:
+    """The generations of an app and how far they are.
+
+    Raises:
+        ConfigurationError: there is no such app, or it can't have generations.
+    """
+    taken = _steps(app, 0, 0, accepts_differences=False)
+    return _described(taken, taken.read())
+
+
+@generation_commands.command()
+def handover(
+    app: _App,
+    generation: Annotated[
+        int | None, typer.Option(min=1, help="The generation to hand over to; by default the newest.")
+    ] = None,
+    timeout_s: _Timeout = 120,
+    max_behind: Annotated[int, typer.Option(min=0, help="Input records that it may be behind at most.")] = 100_000,
+    *,
+    accept_differences: Annotated[
+        bool, typer.Option("--accept-differences", help="Hand over to a backfill even if its rows differ.")
+    ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Let the generation beside the live one take over.
+
+    Every key is compared. Exit code 5: the two differ, and the live one goes on.
+
+    Example: storekeeper generation handover pos
+    """
+    begin_job(streams_wait=True)
+
+    def taken(all_steps: GenerationController) -> tuple[Journal, dict[str, Any]]:
+        candidate = all_steps.read().candidate
+        if candidate is not None:
+            check_known(all_steps.spec.name, candidate.migrations, all_steps.settings)
+        journal, comparison = all_steps.hand_over(generation)
+        return journal, {} if comparison is None else {"comparison": asdict(comparison)}
+
+    _answered(app, taken, output, timeout_s=timeout_s, max_behind=max_behind, accepts_differences=accept_differences)
+
+
+@generation_commands.command()
+def rollback(app: _App, timeout_s: _Timeout = 120, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Go back to the generation that was live before.
+
+    A hand-over under way is cancelled.
+
+    Example: storekeeper generation rollback pos
+    """
+    begin_job(streams_wait=True)
+    _answered(app, lambda taken: taken.roll_back(), output, timeout_s=timeout_s)
+
+
+@generation_commands.command()
+def retire(
+    app: _App,
+    generation: Annotated[
+        int | None, typer.Option(min=1, help="Its number; by default the one that is not live.")
+    ] = None,
+    delete: Annotated[bool, typer.Option(help="Delete its changelogs, checkpoint and local stores, too.")] = False,
+    timeout_s: _Timeout = 120,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """End the generation that is not live.
+
+    Without --delete, its topics and files stay.
+
+    Example: storekeeper generation retire pos --delete
+    """
+    begin_job()
+    _answered(app, lambda taken: _retired(taken, generation, delete=delete), output, timeout_s=timeout_s)
+
+
+def _seeded(
+    taken: GenerationController, migrations: tuple[str, ...], partitions: int | None, since: str | None
+) -> Journal:
+    spec, settings, file = taken.spec, taken.settings, taken.journal_file
+    check_since(since)
+    with file.locked(settings.run_dir):
+        before = taken.read()
+        check_fitting(spec, before.live_generation.migrations, migrations, partitions)
+        journal = steps.planned(before, spec, migrations, partitions, since)
+        candidate = journal.candidate
+        assert candidate is not None  # noqa: S101 (planned a line above)
+        check_known(spec.name, candidate.migrations, settings)
+        file.write(journal)
+        if candidate.state is GenerationState.PLANNED:
+            # Imported here because it loads Spark.
+            from storekeeper.generations.seeding import make_seed  # noqa: PLC0415
+
+            made = make_seed(spec, settings, journal, candidate.number, taken.clock)
+            journal = steps.seeded(journal, candidate.number, made.start, made.rows)
+            file.write(journal)
+        if journal.generation(candidate.number).state is GenerationState.SEEDED:
+            taken.prepare(journal, candidate.number)
+            journal = steps.started(journal, candidate.number)
+            file.write(journal)
+    return journal
+
+
+def _retired(taken: GenerationController, number: int | None, *, delete: bool) -> Journal:
+    journal = taken.read()
+    chosen = number
+    if chosen is None:
+        if journal.other is None:
+            raise GenerationRefusedError("there is no generation but the live one and those that are retired")
+        chosen = journal.other.number
+    journal = taken.retire(chosen)
+    if delete:
+        delete_generation(taken, journal.generation(chosen))
+    return journal
+
+
+def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) -> None:
+    """Removes a folder to which a JVM that is ending, or is busy with other work, may still write files.
+
+    Raises:
+        OSError: it can't be removed, or files keep appearing in it.
+    """
+    for _ in range(_REMOVALS):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:  # the JVM removed a file first, or there is no folder
+            if not folder.exists():
+                return
+        except OSError as error:
+            # Spark may write there briefly after the query has ended.
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        else:
+            return
+        wait(_REMOVAL_PAUSE_S)
+    shutil.rmtree(folder)
+
+
+def delete_generation(taken: GenerationController, generation: Generation) -> None:
+    """Deletes the topics, the checkpoint and the local stores of a generation, even if its seed is incomplete."""
+    settings = settings_of(taken.settings, generation)
+    checkpoint = settings.checkpoint_dir(taken.spec.name)
+    prefix = f"{taken.spec.name}-gen-{generation.number}-"
+    topics = Topics(settings.kafka)
+    own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
+    # The first generation's repartition topics have no number in their names: its checkpoint lists them.
+    topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
+    for folder in (
+        settings.generation_dir(taken.spec.name),
+        settings.state_dir / taken.spec.name / f"gen-{generation.number}",
+    ):
+        remove_folder(folder)
+    if isinstance(checkpoint, Path):
+        remove_folder(checkpoint)
+    else:
+        checkpoint.delete_files()
+    owner_file(checkpoint).unlink(missing_ok=True)
+
+
+def _answered(
+    app: str,
+    step: Callable[[GenerationController], Journal | tuple[Journal, dict[str, Any]]],
+    output: AnswerOutput,
+    *,
+    timeout_s: float = 120,
+    max_behind: int = 100_000,
+    accepts_differences: bool = False,
+) -> None:
+    """Takes a step and shows the result."""
+    taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
+    made = step(taken)
+    journal, more = made if isinstance(made, tuple) else (made, {})
+    described = _described(taken, journal)
+    write_answer({**described, **more}, output, {**_brief(described), **more})
+
+
+def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> GenerationController:
+    spec = app_named(app)
+    check_changeable(spec)
+    settings = AppSettings.of_platform()
+    check_not_fixed(settings)
+    secret = load_cluster_secret(settings.cluster_secret_file)
+    return GenerationController(
+        spec,
+        spec.settings(settings),
+        SystemClock(),
+        time.sleep,
+        partial(publish_alias, settings.kafka, secret),
+        partial(_compared, settings),
+        Topics(settings.kafka).committed_end,
+        timeout_s=timeout_s,
+        max_behind=max_behind,
+        accepts_differences=accepts_differences,
+    )
+
+
+def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
+    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)
+
+
+def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:
+    transfer = journal.transfer
+    return {
+        "app": journal.app,
+        "stores": [store.name for store in taken.spec.stores],
+        "live": journal.live,
+        "candidate": None if journal.candidate is None else journal.candidate.number,
+        "standby": None if journal.standby is None else journal.standby.number,
+        "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
+        "generations": [_generation(taken, journal, item) for _, item in sorted(journal.generations.items())],
+        "processes": {role.program(journal.app): process_status(taken, role) for role in Role},
+    }
+
+
+def _brief(described: dict[str, Any]) -> dict[str, Any]:
+    """The generations for people: what is live, what runs beside it, and how far it is."""
+    shown = ("generation", "state", "schema", "origin", "seed_rows", "last_batch", "records_behind_live")
+    processes = {name: process for name, process in described["processes"].items() if process is not None}
+    return {
+        **described,
+        "generations": [{field: item[field] for field in shown} for item in described["generations"]],
+        "processes": [
+            {"process": name, **{field: process[field] for field in ("state", "generation", "problem", "error")}}
+            for name, process in processes.items()
+        ],
+    }
+
+
+def _generation(taken: GenerationController, journal: Journal, generation: Generation) -> dict[str, Any]:
+    checkpoint = taken.checkpoint(generation)
+    live = taken.checkpoint(journal.live_generation).committed_position()
+    position = checkpoint.committed_position()
+    return {
+        "generation": generation.number,
+        "state": generation.state,
+        "topics": dict(generation.topics),
+        "migrations": list(generation.migrations),
+        "schema": " -> ".join(generation.migrations) or "no migration",
+        "origin": generation.origin,
+        "seed_rows": generation.seed_rows,
+        "since": generation.since,
+        "start": orjson.loads(generation.start.to_json()),
+        "outputs": [list(span) for span in generation.outputs],
+        "last_batch": checkpoint.last_committed_batch(),
+        "position": orjson.loads(position.to_json()),
+        "records_behind_live": behind(taken.input_of(live), position),
+    }
+
+
+def process_status(taken: GenerationController, role: Role) -> dict[str, Any] | None:
+    """A process of the app by its last heartbeat, and what is wrong with it; None if it has left none."""
+    beat = read_heartbeat(taken.settings.heartbeat_file(role.program(taken.spec.name)))
+    if beat is None:
+        return None
+    now_ms = taken.clock.now_ms()
+    return {
+        "state": beat.state,
+        "generation": beat.generation,
+        "pid": beat.pid,
+        "age_ms": beat.age_ms(now_ms),
+        "error": beat.error,
+        "problem": heartbeat_problem(beat, beat.pid, now_ms),
+    }

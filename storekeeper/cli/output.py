@@ -1,0 +1,230 @@
+"""Output of commands: tables for people, JSON or CSV for programs.
+
+Data goes to standard output, messages to standard error. In JSON a list is one object a line, any
+other answer one object.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Column, Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from storekeeper.client import Reading
+
+_PIPE_WIDTH = 200
+_MOST_FIELDS = 8
+
+Fields = Mapping[str, Any]
+
+
+class ListOutput(StrEnum):
+    """The forms of a list."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+class AnswerOutput(StrEnum):
+    """The forms of an answer that is not a list."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ListOption = Annotated[
+    ListOutput, typer.Option("--output", "-o", help="A table for people, or JSON (an object a line) or CSV.")
+]
+AnswerOption = Annotated[AnswerOutput, typer.Option("--output", "-o", help="A table for people, or a JSON object.")]
+
+
+def command_group(help: str) -> typer.Typer:  # noqa: A002 (typer's name)
+    """A command that has subcommands, and shows its help without one."""
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
+def say(message: str) -> None:
+    """Writes a message for a person, separate from the data."""
+    Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)
+
+
+def write_json(found: object) -> None:
+    """One line."""
+    typer.echo(json.dumps(found, default=_plain, ensure_ascii=False))
+
+
+def write_value(value: object) -> None:
+    """A value for a person or a pipe: indented on a terminal, one line elsewhere."""
+    indent = 2 if Console().is_terminal else None
+    typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=indent))
+
+
+def write_markdown(text: str) -> None:
+    """A text in Markdown, rendered on a terminal."""
+    if Console().is_terminal:
+        show(Markdown(text))
+    else:
+        typer.echo(text)
+
+
+def write_rows(rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None) -> int:
+    """Rows as lines of JSON as they arrive, as one table, or as CSV. Returns how many there were.
+
+    Args:
+        rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV.
+        output: JSON and CSV have all fields.
+        columns: the fields that a table shows, in this order; None shows those that the rows have.
+    """
+    if output is ListOutput.JSON:
+        count = 0
+        for row in rows:
+            write_json(row)
+            count += 1
+        return count
+    shown = [_spread(row) for row in rows]
+    names = list(dict.fromkeys(name for row in shown for name in row))
+    if output is ListOutput.CSV:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerows([names, *([_cell(name, row.get(name)) for name in names] for row in shown)] if shown else [])
+    elif shown:
+        show(table(names if columns is None else columns, shown))
+    return len(shown)
+
+
+def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = None) -> None:
+    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects.
+
+    Args:
+        answer: what programs get.
+        output: for whom.
+        brief: what people get, if all of `answer` is too much to read.
+    """
+    if output is AnswerOutput.JSON:
+        write_json(answer)
+        return
+    answer = answer if brief is None else brief
+    lists = {name: value for name, value in answer.items() if _is_list_of_objects(value)}
+    fields = Table(Column(style="bold", no_wrap=True), Column(overflow="fold"), box=None, show_header=False)
+    for name, value in answer.items():
+        if name not in lists:
+            fields.add_row(_label(name), Text(_words(name, value)))
+    show(fields)
+    for name, value in lists.items():
+        show(Text(f"\n{_label(name)}", style="bold"))
+        show(table(list(dict.fromkeys(field for row in value for field in row)), value))
+
+
+def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
+    """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line."""
+    rows = list(rows)
+    found = Table(
+        *(Column(_label(name), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
+    )
+    for row in rows:
+        found.add_row(*(Text(_cell(name, row.get(name))) for name in columns))
+    return found
+
+
+def show(what: object) -> None:
+    """Prints for a person; as wide as needed if there is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+    console.print(what)
+
+
+def origin(reading: Reading[Any]) -> dict[str, Any]:
+    """Where an answer comes from, without its value."""
+    found = asdict(reading)
+    del found["value"]
+    return found
+
+
+def origin_sentence(reading: Reading[Any]) -> str:
+    """The same in words."""
+    parts = [f"from {reading.served_by or 'a node'}"]
+    if reading.role:
+        parts[0] += f" ({reading.role})"
+    if reading.partition is not None:
+        parts.append(f"partition {reading.partition}")
+    parts.append(f"{reading.offset_lag} records behind")
+    if reading.staleness_ms is not None:
+        parts.append(f"at most {reading.staleness_ms} ms old")
+    if not reading.complete:
+        parts.append("some partitions are missing")
+    return ", ".join(parts)
+
+
+def iso(at_ms: int) -> str:
+    """A time as people read it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _spread(row: Fields) -> Fields:
+    value = row.get("value")
+    if not isinstance(value, dict) or not 1 <= len(value) <= _MOST_FIELDS:
+        return row
+    rest = {name: field for name, field in row.items() if name != "value"}
+    return {**rest, **{name: field for name, field in value.items() if name not in rest}}
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _justify(name: str, rows: Sequence[Fields]) -> Any:
+    numbers = not _is_time(name) and all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
+    return "right" if rows and numbers else "left"
+
+
+def _words(name: str, value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "\n".join(str(item) for item in value) or "none"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_cell('', item)}" for key, item in value.items()) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _cell(name, value)
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if _is_time(name) and isinstance(value, int):
+        return iso(value)
+    if isinstance(value, str | Decimal):
+        return str(value)
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _is_time(name: str) -> bool:
+    return name in {"start_ms", "end_ms"} or name.endswith("_at_ms")
+
+
+def _label(name: str) -> str:
+    """A field's name for people: the unit of a time goes, because its value is a date then."""
+    return (name.removesuffix("_ms") if _is_time(name) else name).replace("_", " ")
+
+
+def _plain(value: object) -> float | str:
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode()
+    return str(value)

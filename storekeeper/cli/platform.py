@@ -1,0 +1,444 @@
+"""Commands of the platform as a whole. Each imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from storekeeper.cli.node import listen_address
+from storekeeper.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
+from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
+from storekeeper.program import ExitCode
+
+
+def up(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
+    apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
+    ] = False,
+) -> None:
+    """Start the platform and leave it running.
+
+    On a running platform it starts the processes that have ended.
+
+    Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why. If Kafka has lost topics
+    that an app began with, neither they nor the app are started. If it has lost all of them, nothing is.
+
+    Example: storekeeper up
+    """
+    _require_platform()
+    from storekeeper.ops.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
+    from storekeeper.ops.environment import Instance  # noqa: PLC0415
+    from storekeeper.ops.up import check_no_other  # noqa: PLC0415
+    from storekeeper.ops.up import up as bring_up  # noqa: PLC0415
+    from storekeeper.run_dir import remember_started  # noqa: PLC0415
+
+    settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
+    check_no_other(settings)
+    with _step_report(quiet=quiet) as report:
+        outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss)
+        try:
+            remember_started(settings.run_dir)
+        except OSError as error:
+            report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
+    for trouble in outcome.troubles:
+        say(str(trouble))
+    out = Console(highlight=False, soft_wrap=True)
+    if not quiet:
+        without = ", ".join(trouble.name for trouble in outcome.troubles)
+        out.print(f"The platform in {settings.run_dir} is up{f', but not {without}' * bool(without)}.", markup=False)
+        out.print(f"  Airflow      {settings.airflow_url}")
+        out.print(f"  Kafka        {settings.kafka_bootstrap}")
+        out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
+        out.print("  more         storekeeper status, storekeeper down")
+    if outcome.password is not None:
+        out.print(f"  Airflow user {AIRFLOW_USER}, password {outcome.password} (shown this once)", markup=False)
+    if outcome.troubles:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
+    """Stop the platform and leave no process behind.
+
+    Example: storekeeper down
+    """
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.supervisor import down as stop  # noqa: PLC0415
+
+    settings = PlatformSettings.of_platform()
+    with _step_report(quiet=quiet) as report:
+        report("stopping the platform")
+        stopped = stop(RunLayout(settings.run_dir))
+    if not quiet:
+        said = (
+            f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
+        )
+        Console(highlight=False, soft_wrap=True).print(said, markup=False)
+
+
+@contextmanager
+def _step_report(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows each step as a line on standard error, the current one with a spinner; just lines without a terminal."""
+    if quiet:
+        yield lambda step: None
+        return
+    console = Console(stderr=True)
+    with console.status("") as spinner:
+
+        def report(step: str) -> None:
+            console.print(f"  {step}", markup=False, highlight=False)
+            spinner.update(step)
+
+        yield report
+
+
+def _require_platform() -> None:
+    """Checks that the packages that only the whole platform needs are installed. The program explains the error."""
+    if find_spec("supervisor") is None:
+        raise ModuleNotFoundError(name="supervisor")
+
+
+def supervise(
+    control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
+) -> None:
+    """Supervise the stream apps alone, in the foreground.
+
+    It also runs the control API. Use it in a container or on a host where neither broker, Airflow nor nodes run.
+
+    Example: storekeeper supervise
+    """
+    _require_platform()
+    from storekeeper.ops.supervisor import supervise_apps  # noqa: PLC0415
+
+    supervise_apps(PlatformSettings.load(), control)
+
+
+def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Show every process and its health.
+
+    Exit code 4: not all of them are healthy.
+
+    Example: storekeeper status --output json
+    """
+    from storekeeper.ops.overview.collect import collect_status  # noqa: PLC0415
+    from storekeeper.ops.overview.status import status_json, status_table  # noqa: PLC0415
+
+    platform = PlatformSettings.of_platform()
+    found = collect_status(platform)
+    if output is AnswerOutput.JSON:
+        write_json(status_json(found, platform))
+    else:
+        console = Console()
+        console.print(status_table(found, platform, console.width))
+    if not found.healthy:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def sql(
+    statement: Annotated[str, typer.Argument(help="One statement that reads, in DuckDB's dialect.")],
+    output: ListOption = ListOutput.TABLE,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Read a table as it was, <table>=<version>; or its last good version, <table>=good."),
+    ] = None,
+) -> None:
+    """Run SQL over the Delta tables, without a JVM.
+
+    Example: storekeeper sql "SELECT count(*) FROM rewards"
+    """
+    from storekeeper.cli.sql_output import parse_versions, run_sql  # noqa: PLC0415
+
+    try:
+        versions = parse_versions(at or [], _last_good_version)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from error
+    root = PlatformSettings.of_platform().tables
+    run_sql(root, statement, output=output, console=Console(), at_version=versions)
+
+
+def _last_good_version(table: str) -> int | None:
+    from storekeeper.quality.resolution import last_good_version  # noqa: PLC0415 (for the few that ask)
+
+    return last_good_version(PlatformSettings.of_platform().run_dir, table)
+
+
+def jars() -> None:
+    """Fetch the jars of Spark and the broker with Maven.
+
+    Example: storekeeper jars
+    """
+    from storekeeper.ops.environment import inherited_environment  # noqa: PLC0415
+    from storekeeper.ops.errors import NotSetUpError  # noqa: PLC0415
+    from storekeeper.ops.jars.fetch import POMS, fetch_jars  # noqa: PLC0415
+    from storekeeper.ops.preflight import java_problem, maven_problem  # noqa: PLC0415
+
+    folder, environment = PlatformSettings.load().jars_dir, inherited_environment()
+    problem = java_problem(environment) or maven_problem(environment)  # type: ignore[no-untyped-call]
+    if problem is not None:
+        raise NotSetUpError(problem)
+    for pom in POMS:
+        try:
+            fetch_jars(pom, folder)
+        except subprocess.CalledProcessError as error:
+            msg = f"Maven could not fetch the {pom} jars: see its message above, and run `storekeeper jars` again."
+            raise NotSetUpError(msg) from error
+    typer.echo(folder)
+
+
+def settings(
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Show each value, its source, and where a running platform differs.")
+    ] = False,
+) -> None:
+    """Show every setting and its default, as Markdown.
+
+    Example: storekeeper settings --effective
+    """
+    from storekeeper.ops.effective import effective_lines  # noqa: PLC0415
+    from storekeeper.ops.settings_reference import settings_markdown  # noqa: PLC0415
+
+    typer.echo("\n".join(effective_lines(PlatformSettings.load())) if effective else settings_markdown().rstrip())
+
+
+def new_app(
+    name: Annotated[str, typer.Argument(help="The app's name, such as page_views or till-team.page_views.")],
+    into: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
+) -> None:
+    """Write a new app and its tests.
+
+    Example: storekeeper new-app page_views
+    """
+    from storekeeper.ops.new_app.plan import package_of, plan_new_app, write_new_app  # noqa: PLC0415
+
+    for path in write_new_app(plan_new_app(name), into):
+        typer.echo(path)
+    package = package_of(name)
+    say(f"Test it: python -m pytest tests/test_{package}.py -m 'not spark'")
+    own = f"{package}.app:{package.upper()}"
+    variables = f"STOREKEEPER_OWN_APPS={own} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
+    say(f"Run it: export {variables}; storekeeper up --apps own")
+
+
+def topology(
+    name: Annotated[str, typer.Argument(help="The app's name, or <module>:<variable> of its spec.")],
+    output: Annotated[
+        Literal["text", "svg", "mermaid"],
+        typer.Option("--output", "-o", help="Text, an SVG picture, or a Mermaid flow chart."),
+    ] = "text",
+) -> None:
+    """Show an app's sub-topologies, topics and stores.
+
+    Example: storekeeper topology pos --output svg > pos.svg
+    """
+    from storekeeper.apps.registry import app_named  # noqa: PLC0415
+    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
+    from storekeeper.generations.live import live_topology, topology_text  # noqa: PLC0415
+
+    spec = app_named(name)
+    found = live_topology(spec, AppSettings())
+    show = {"text": lambda: topology_text(spec, found), "svg": found.svg, "mermaid": found.mermaid}[output]
+    typer.echo(show())
+
+
+def plan(
+    export: Annotated[
+        Path | None, typer.Option(help="Write the running state into this file, for `--against`; plan nothing.")
+    ] = None,
+    against: Annotated[Path | None, typer.Option(help="Compare with such a file instead of the platform.")] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option(help="Another number of partitions: <store>=<number>.")
+    ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Compare this code with the running state.
+
+    Exit code 4: it would break something.
+
+    Example: storekeeper plan
+    """
+    from storekeeper.engine.runtime.code_digest import change_notice  # noqa: PLC0415
+    from storekeeper.generations.changes.explain import explain_plan  # noqa: PLC0415
+    from storekeeper.ops.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
+
+    wanted = parse_partitions(partitions or [])
+    description = described_now() if against is None else read_description(against)
+    if export is not None:
+        export.write_bytes(description.encode())
+        say(f"{len(description.stores)} stores described in {export}")
+        return
+    found = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
+    changed = _changed_code() if against is None else []
+    if output is AnswerOutput.JSON:
+        write_json({**found.as_dict(), "changed_code": changed})
+    else:
+        write_markdown(explain_plan(found))
+        for app in changed:
+            say(change_notice(app))
+    if found.breaks:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def _changed_code() -> list[str]:
+    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
+    from storekeeper.engine.runtime.code_digest import changed_code  # noqa: PLC0415
+    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
+
+    return changed_code(wanted_apps(PlatformSettings.load()).values(), AppSettings.of_platform())
+
+
+def export_dags(
+    folder: Annotated[Path, typer.Argument(help="A folder in the DAG folder of your Airflow.")],
+) -> None:
+    """Write our DAG files for your Airflow.
+
+    It also writes a file of this platform's names (apps, stores, tables, migrations), which the DAGs' forms offer. Run
+    it again after an upgrade, or when apps have changed.
+
+    Example: storekeeper export-dags ~/airflow/dags/storekeeper
+    """
+    from storekeeper.ops.dag_export import export_dags as export  # noqa: PLC0415
+
+    for path in export(folder):
+        typer.echo(path)
+
+
+def create_topics(
+    apps: Annotated[
+        list[str] | None,
+        typer.Argument(help="Apps, by name or as <module>:<variable> from this folder; by default the platform's."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make nothing; print the topics and ACLs for an administrator.")
+    ] = False,
+    form: Annotated[
+        Literal["commands", "strimzi"],
+        typer.Option("--as", help="Format of --dry-run: commands of Kafka's tools, or Strimzi's YAML."),
+    ] = "commands",
+) -> None:
+    """Make the missing topics of apps.
+
+    Example: storekeeper create-topics page_views.app:PAGE_VIEWS
+    """
+    from storekeeper.apps.registry import app_named  # noqa: PLC0415
+    from storekeeper.ops.kafka.requests import printed  # noqa: PLC0415
+    from storekeeper.ops.topics import make_topics  # noqa: PLC0415
+    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
+
+    settings = PlatformSettings.load()
+    specs = [app_named(name) for name in apps] if apps else list(wanted_apps(settings).values())
+    if dry_run:
+        typer.echo("\n".join(printed(settings, specs, form)))
+        return
+    for topic in make_topics(settings, specs):
+        typer.echo(topic)
+
+
+def demo(
+    purchases: Annotated[int | None, typer.Option(min=1, help="Number of purchases to replay; by default all.")] = None,
+    poison: Annotated[int, typer.Option(min=0, help="Number of bad records to mix in.")] = 0,
+    report: Annotated[Path, typer.Option(help="File of the report.")] = Path("demo-report.json"),
+    apps: Annotated[Literal["all", "pos"], typer.Option(help="`all` apps, or only those of the tills: `pos`.")] = "all",
+    rate: Annotated[int, typer.Option(min=0, help="Invoices to publish a second; 0 is unlimited.")] = 0,
+) -> None:
+    """Run the platform on real purchases, check it, stop it.
+
+    Exit code 4: an output differs from what the input gives.
+
+    Example: storekeeper demo --poison 1000
+    """
+    _require_platform()
+    from storekeeper.ops.demo.run import run_demo  # noqa: PLC0415
+
+    own = OwnPlatformSettings.load()
+    if not run_demo(own, purchases=purchases, poison=poison, report_path=report, apps=apps, rate=rate).is_green:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def archive_classes() -> None:
+    """Archive Spark's classes for faster starts.
+
+    Sessions then start in half the time.
+
+    Example: storekeeper archive-classes
+    """
+    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
+    from storekeeper.engine.runtime.class_archive import make_archive  # noqa: PLC0415
+
+    made = make_archive(AppSettings())
+    typer.echo(made)
+    say(f"{made.stat().st_size >> 20} MiB")
+
+
+def metrics(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")],
+    host: Annotated[str, typer.Option(help="The IP address; one beyond loopback needs TLS and tokens.")] = "127.0.0.1",
+) -> None:
+    """Serve the metrics of apps, snapshots and checks.
+
+    Prometheus scrapes them. It runs in the foreground until TERM.
+
+    Example: storekeeper metrics --port 18090
+    """
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+
+    from storekeeper.apps.app_log import configure_logging  # noqa: PLC0415
+    from storekeeper.clock import SystemClock  # noqa: PLC0415
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.metrics.server import serve_metrics  # noqa: PLC0415
+    from storekeeper.ops.overview.prometheus import PlatformCollector  # noqa: PLC0415
+
+    configure_logging()
+    registry = CollectorRegistry()
+    registry.register(PlatformCollector(RunLayout(PlatformSettings.of_platform().run_dir), SystemClock()))
+    serve_metrics(registry, host, port, SystemClock())
+
+
+def control(
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: 127.0.0.1 and the port after the metrics'.")
+    ] = None,
+) -> None:
+    """Run the control API in the foreground until TERM.
+
+    It runs jobs and shows the state of the platform. Callers need a token, even on loopback. Jobs go on when it ends.
+
+    Example: storekeeper control
+    """
+    from storekeeper.clock import SystemClock  # noqa: PLC0415
+    from storekeeper.ops.control.server import run_control  # noqa: PLC0415
+
+    platform = PlatformSettings.load()
+    platform.make_run_dir()
+    host, port = listen_address(listen or f"127.0.0.1:{platform.control_port}")
+    run_control(platform, host, port, SystemClock())
+
+
+airflow_commands = typer.Typer(rich_markup_mode=None)
+
+
+@airflow_commands.command(context_settings={"ignore_unknown_options": True})
+def airflow(
+    arguments: Annotated[list[str], typer.Argument(help="The component and its options, as of Airflow's own command.")],
+) -> None:
+    """Run a component of Airflow whose children end with it.
+
+    Example: storekeeper airflow scheduler
+    """
+    from storekeeper.ops.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
+
+    have_forks_end_with_parent()
+    from airflow.__main__ import main  # noqa: PLC0415 (it reads its configuration when it is imported)
+
+    sys.argv = ["airflow", *arguments]
+    main()

@@ -1,0 +1,204 @@
+"""Commands that run apps, take snapshots and check stores. Spark and Delta are loaded when a command needs them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from storekeeper.apps.priority import begin_job, begin_stream
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cleanup.check_verdict import CheckVerdict, put_verdict, together
+from storekeeper.cleanup.settings import MaintenanceSettings
+from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
+from storekeeper.client.credentials import Credentials
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.health_server import health_served
+from storekeeper.errors import ConfigurationError
+from storekeeper.generations.live import live_store
+from storekeeper.program import ExitCode
+
+snapshot_commands = typer.Typer(
+    help="Write and maintain the Delta tables of stores.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Store = Annotated[str, typer.Argument(help="The store's name.")]
+Stores = Annotated[list[str], typer.Argument(help="The stores' names.")]
+
+
+def run(
+    apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
+    health_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; by default none.")
+    ] = None,
+) -> None:
+    """Run an app in the foreground until TERM.
+
+    TERM lets the running batch finish. If one of several apps fails, all stop.
+
+    Example: storekeeper run ticks
+    """
+    begin_stream()
+    specs = [app_named(app) for app in apps]
+    settings, stop = run_settings(), stop_on_signals()
+    beats = [settings.heartbeat_file(spec.name) for spec in specs]
+    with health_served(health_port, beats, SystemClock()):
+        from storekeeper.engine.runtime.driver import run_apps  # noqa: PLC0415 (loads Spark)
+
+        run_apps(specs, settings, SystemClock(), stop)
+
+
+def check_upgrade(
+    app: Annotated[str, typer.Argument(help="The app's name.")], output: AnswerOption = AnswerOutput.TABLE
+) -> None:
+    """Check whether the installed code can take over.
+
+    Example: storekeeper check upgrade pos
+    """
+    begin_job()
+    spec = app_named(app)
+    from storekeeper.generations.planning import upgrade_check  # noqa: PLC0415 (imports what the app runs, and so Spark)
+
+    stores = upgrade_check.check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
+    write_answer({"app": spec.name, "stores": stores}, output)
+
+
+_SHOWN_OF_SNAPSHOT = ("store", "generation", "delta_version", "committed", "row_count", "changed_keys", "duration_ms")
+
+
+@snapshot_commands.command()
+def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Bring tables up to their app's last committed batch.
+
+    Several stores must be of one app. Their tables end at the same batch.
+
+    Example: storekeeper snapshot create rewards
+    """
+    begin_job()
+    base = AppSettings.of_platform()
+    found = [live_store(store, base) for store in stores]
+    specs, settings = [spec for spec, _ in found], found[0][1]
+    if len({spec.app for spec in specs}) > 1:
+        msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"
+        raise ConfigurationError(msg)
+    from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Spark)
+
+    summaries = take_snapshots(specs, settings, SystemClock())
+    taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
+    write_answer(
+        taken[stores[0]] if len(taken) == 1 else {"store": ",".join(stores), "stores": taken},
+        output,
+        {"snapshots": [{field: summary[field] for field in _SHOWN_OF_SNAPSHOT} for summary in taken.values()]},
+    )
+
+
+@snapshot_commands.command()
+def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Restore a table to its last snapshot.
+
+    For a table that another program has written to. It is Delta's RESTORE: the versions since stay readable. A table
+    that is sound is left alone.
+
+    Example: storekeeper snapshot restore rewards
+    """
+    begin_job()
+    from storekeeper.snapshots.tables import restored  # noqa: PLC0415 (loads Delta)
+
+    write_answer(restored(store, AppSettings.of_platform()), output)
+
+
+@snapshot_commands.command()
+def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Join small files of a table and remove old ones.
+
+    Every promised version stays readable.
+
+    Example: storekeeper snapshot optimize rewards
+    """
+    begin_job()
+    from storekeeper.snapshots.tables import optimized  # noqa: PLC0415 (loads Delta)
+
+    write_answer(optimized(store, MaintenanceSettings.of_platform()), output)
+
+
+def register(
+    schema: Annotated[
+        str | None, typer.Option(help="Schema of the entries; in Spark's catalogue by default its default one.")
+    ] = None,
+    unity: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Unity Catalog, http(s)://host:port, not Spark's catalogue."),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token for Unity Catalog.")] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Enter all tables in a catalogue, with comments.
+
+    Your own programs then find them by name. No data is moved. It is Spark's catalogue, which the properties of
+    [spark] name, or Unity Catalog.
+
+    Example: storekeeper register --schema shop
+    """
+    begin_job()
+    settings = AppSettings.of_platform()
+    if unity is not None:
+        from storekeeper.snapshots.catalogue.unity import register_in_unity  # noqa: PLC0415 (loads Delta)
+
+        credentials = Credentials(token_file=token_file)
+        write_answer(register_in_unity(settings, unity, schema, credentials, SystemClock()), output)
+        return
+    from storekeeper.snapshots.catalogue.job import register_tables  # noqa: PLC0415 (loads Spark)
+
+    write_answer(register_tables(settings, schema, SystemClock()), output)
+
+
+def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Compare changelog, SQL and nodes.
+
+    Every column of the newest snapshot, and every query node, must equal the changelog. Exit code 4: they
+    differ; the answer has the first differing keys, masked.
+
+    Example: storekeeper verify rewards
+    """
+    begin_job()
+    from storekeeper.snapshots.verify import verified  # noqa: PLC0415 (loads Delta)
+
+    _checked(stores, verified, output)
+
+
+def _checked(
+    stores: Sequence[str], check: Callable[[str, MaintenanceSettings], CheckVerdict], output: AnswerOutput
+) -> None:
+    """Saves the verdict on each store, and shows them as one.
+
+    Raises:
+        typer.Exit: one doesn't pass. And what `check` raises.
+    """
+    settings = MaintenanceSettings.of_platform()
+    verdicts = [check(store, settings) for store in stores]
+    for each in verdicts:
+        put_verdict(settings.run_dir, each)
+    verdict = together(",".join(stores), verdicts)
+    write_answer(verdict.as_dict(), output)
+    if not verdict.passed:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def run_settings() -> AppSettings:
+    """The settings of a stream, whose run directory is made."""
+    settings = AppSettings()
+    settings.make_run_dir()
+    return settings
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that TERM and INT set."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop

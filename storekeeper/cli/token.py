@@ -1,0 +1,114 @@
+"""`token`: who may ask nodes. A token is shown once, when it is made; only its hash is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from storekeeper.cli.output import ListOption, ListOutput, command_group, say, write_rows
+from storekeeper.errors import ConfigurationError
+from storekeeper.names import checked_name
+from storekeeper.node.security.access import (
+    Caller,
+    Role,
+    TokenRecord,
+    new_token,
+    read_tokens,
+    token_digest,
+    write_tokens,
+)
+
+FileOption = Annotated[
+    Path | None, typer.Option("--file", help="File of the tokens. Default: STOREKEEPER_TOKENS_FILE, or one in run_dir.")
+]
+
+token_commands = command_group("Make, list and remove the tokens of callers.")
+
+
+@token_commands.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="A name for the caller that will use it.")],
+    role: Annotated[
+        Role, typer.Option(help="reader: everything; monitor: health, metrics, lists; operator: the control API.")
+    ] = Role.READER,
+    store: Annotated[list[str] | None, typer.Option(help="Only this store; may be repeated.")] = None,
+    file: FileOption = None,
+) -> None:
+    """Make a token and write it to standard output, once.
+
+    Nodes accept it within a second.
+
+    Example: storekeeper token add grafana --role monitor
+    """
+    path = _path(file)
+    stores = None if not store else frozenset(checked_name(one) for one in store)
+    caller = Caller(checked_name(name), frozenset({role}), stores)
+    records = _present(path)
+    if any(record.caller.name == name for record in records):
+        msg = f"there is a token of the name {name!r}: remove it, or give the new one another name"
+        raise ConfigurationError(msg)
+    token = new_token()
+    write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
+    say(f"added to {path}; the token is shown only now:")
+    typer.echo(token)
+
+
+@token_commands.command("list")
+def list_tokens(file: FileOption = None, output: ListOption = ListOutput.TABLE) -> None:
+    """List names and rights.
+
+    Example: storekeeper token list
+    """
+    path = _path(file)
+    callers = [record.caller for record in _present(path)]
+    if not callers:
+        say(f"there are no tokens in {path}: `storekeeper token add NAME` makes one")
+    rows = (
+        {
+            "name": caller.name,
+            "roles": sorted(caller.roles),
+            "stores": None if caller.stores is None else sorted(caller.stores),
+        }
+        for caller in callers
+    )
+    write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, str]:
+    stores = "all" if row["stores"] is None else " ".join(row["stores"])
+    return {"name": row["name"], "roles": " ".join(row["roles"]), "stores": stores}
+
+
+@token_commands.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file: FileOption = None) -> None:
+    """Remove a token.
+
+    Nodes refuse it within a second.
+
+    Example: storekeeper token remove grafana
+    """
+    path = _path(file)
+    records = read_tokens(path)
+    left = [record for record in records if record.caller.name != name]
+    if len(left) == len(records):
+        msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
+        raise ConfigurationError(msg)
+    write_tokens(path, left)
+
+
+def _path(file: Path | None) -> Path:
+    from storekeeper.node.settings import load_node_settings  # noqa: PLC0415 - keeps the command line quick to start
+
+    if file is not None:
+        return file
+    settings = load_node_settings()
+    if settings.tokens_file is not None:
+        return settings.tokens_file
+    settings.make_run_dir()
+    return settings.run_dir / "secrets" / "tokens"
+
+
+def _present(path: Path) -> tuple[TokenRecord, ...]:
+    return read_tokens(path) if path.exists() else ()

@@ -1,0 +1,97 @@
+"""Passes errors of tasks to the driver.
+
+Spark reports a task's error to the driver only as text. So the text contains the name and the arguments of a
+`StateError` as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import storekeeper.changelog.errors
+import storekeeper.errors
+import storekeeper.schemas.errors
+from storekeeper.apps import errors
+from storekeeper.apps.errors import UnreadableTimeError
+from storekeeper.apps.records import PoisonRecordError
+from storekeeper.engine.task_input import TruncatedInputError
+from storekeeper.errors import StateError
+from storekeeper.generations.errors import UnconvertibleRowsError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_TOLD = re.compile(r"storekeeper-task-error (\{.*\})")
+_UNREADABLE = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
+)
+"""What Spark's Kafka source says of a time of the year 294247 or later, or of that long ago."""
+_KINDS = {
+    name: kind
+    for module in (storekeeper.errors, storekeeper.changelog.errors, storekeeper.schemas.errors, errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, StateError)
+} | {kind.__name__: kind for kind in (UnconvertibleRowsError, TruncatedInputError, PoisonRecordError)}
+
+
+class TaskError(Exception):
+    """The error of a task, as text that Spark passes on."""
+
+
+def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """Wraps a stage so that its `StateError`s reach the driver."""
+
+    @wraps(stage)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        try:
+            yield from stage(*args, **kwargs)
+        except StateError as error:
+            fields = json.dumps({"kind": type(error).__name__, "arguments": error.args}, default=str)
+            msg = f"storekeeper-task-error {fields}"
+            raise TaskError(msg) from error
+
+    return run
+
+
+@contextmanager
+def errors_of_tasks() -> Iterator[None]:
+    """In the driver: raises the `StateError` that a task failed with, instead of Spark's exception.
+
+    Raises:
+        StateError: a task failed with it.
+        Exception: Spark's own, as no task failed with a `StateError`.
+    """
+    try:
+        yield
+    except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
+        told = _told_error(str(error))
+        if told is None:
+            raise
+        raise told from error
+
+
+def _told_error(text: str) -> StateError | None:
+    """The `StateError` in the text of Spark's exception; None if there is none."""
+    found = _TOLD.search(text)
+    if found is None:
+        return _unreadable(text)
+    fields = json.loads(found.group(1))
+    return _KINDS.get(fields["kind"], StateError)(*fields["arguments"])
+
+
+def _unreadable(text: str) -> UnreadableTimeError | None:
+    found = _UNREADABLE.search(text)
+    if found is None:
+        return None
+    topic, partition, offset, time = found.groups()
+    msg = (
+        f"{topic}[{partition}]@{offset} has the time {time}, which Spark can't read: let its producer write "
+        "milliseconds, and limit message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic, so "
+        "that the broker refuses such records. The app can't read past this one: start it anew behind it"
+    )
+    return UnreadableTimeError(msg)

@@ -1,0 +1,184 @@
+"""A task's local stores: replicas of their changelogs that the task itself writes.
+
+A store's metadata hold its offset in the changelog, in the same write as its rows. Each commit adds the batch's changes
+and Kafka's commit marker to the changelog, so the least possible end offset is known. If the actual end lies behind it,
+there was another writer: a clean-up, an abandoned attempt, or this task on another machine. Then the store reads on
+from its offset. If the actual end lies in front of it, the changelog has lost records.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import structlog
+from confluent_kafka import Message
+
+from storekeeper.apps.errors import LostChangelogError
+from storekeeper.changelog.bounded_reader import first_offset, read_range
+from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
+from storekeeper.changelog.reader import TopicFacts
+from storekeeper.changelog.restore import LogState, RestoreAction, plan_restore
+from storekeeper.changelog.skipped import headers_of, skip_reason
+from storekeeper.clock import Clock
+from storekeeper.engine.restores import Restoring
+from storekeeper.errors import StorageError, StoreCorruptedError
+from storekeeper.kafka.connection import Kafka
+from storekeeper.stores.bytes_store import BytesStore, is_empty
+from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.rocksdb_sealed import open_sealed
+from storekeeper.stores.set_aside import set_aside
+from storekeeper.topology.node import TopologyStore
+from storekeeper.topology.records import StoreChange
+from storekeeper.topology.task_stores import restore
+
+_OWN_END = b"changelog-own-end"
+_RESTORE_RECORDS = 20_000
+_LOCK_PATIENCE_S = 20.0
+_LOCK_PAUSE_S = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+class LocalStore:
+    """One store of one task, open and equal to its changelog. Not thread-safe.
+
+    Attributes:
+        backend: its rows.
+    """
+
+    def __init__(self, spec: TopologyStore, folder: Path, changelog: TopicFacts, partition: int, clock: Clock) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._changelog = changelog
+        self._partition = partition
+        self._clock = clock
+        self.backend = _opened(spec, folder)
+        self._position = 0
+        self._whole_at_ms = 0
+
+    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None]) -> None:
+        """Restores the changelog records below `end` that the store doesn't have.
+
+        Args:
+            kafka: the Kafka.
+            end: the end of what is committed in the changelog; see `committed_ends`.
+            report: called with the progress.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer.
+            LostChangelogError: the changelog has lost records that the store holds or needs.
+        """
+        log, now_ms = self._changelog, self._clock.now_ms()
+        checkpoint, own_end = self._held()
+        if checkpoint is not None and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition):
+            if own_end > end:
+                raise self._lost("ends", end, f"the store had followed it to {own_end}")
+            if own_end == end:
+                self._position, self._whole_at_ms = end, now_ms
+                return
+        start = first_offset(kafka, log.topic, self._partition)
+        state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
+        behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
+        plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
+        if start > 0 and plan.action is not RestoreAction.RESUME:  # compaction doesn't move the first offset
+            raise self._lost("begins", start, "the store has to be restored from 0")
+        if plan.action is RestoreAction.WIPE:
+            _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
+            self._empty()
+        resumed = checkpoint if plan.action is RestoreAction.RESUME else None
+        self._whole_at_ms = now_ms if resumed is None else resumed.whole_at_ms
+        self._read(kafka, plan.offset, end, now_ms, report)
+        self._position = end
+
+    def written(self, changes: int) -> Mapping[bytes, bytes | None]:
+        """The metadata to write with a batch's rows, for `changes` changelog records in the committed transaction."""
+        end = self._position + changes + 1 if changes else self._position
+        return self._marks(self._position, end)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self.backend.close()
+
+    def _read(self, kafka: Kafka, start: int, end: int, now_ms: int, report: Callable[[Restoring], None]) -> None:
+        messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
+        while part := list(islice(messages, _RESTORE_RECORDS)):
+            reached = (part[-1].offset() or 0) + 1
+            restore(self._spec, self.backend, _changes(self._spec.name, part), self._marks(reached, reached))
+            report(Restoring(self._spec.name, self._partition, reached - start, end - start))
+        self._whole_at_ms = now_ms
+        self.backend.write((), self._marks(end, end))
+
+    def _marks(self, offset: int, own_end: int) -> Mapping[bytes, bytes]:
+        log = self._changelog
+        checkpoint = Checkpoint(log.topic, log.topic_id, self._partition, offset, self._whole_at_ms)
+        return {METADATA_KEY: checkpoint.encode(), _OWN_END: b"%d" % own_end}
+
+    def _held(self) -> tuple[Checkpoint | None, int]:
+        """The store's checkpoint, and the least offset at which its changelog can end."""
+        try:
+            found = position_of(self.backend)
+        except StoreCorruptedError as error:
+            self.backend.close()
+            _log.warning(
+                "local_store_damaged", store=self._spec.name, aside=str(set_aside(self._folder)), why=str(error)
+            )
+            self.backend = _opened(self._spec, self._folder)
+            return None, 0
+        return (None, 0) if found is None else found
+
+    def _lost(self, how: str, offset: int, why: str) -> LostChangelogError:
+        return LostChangelogError(
+            f"changelog {self._changelog.topic} {how} at {offset} in partition {self._partition}, and {why}: it has "
+            "lost records. Start a new generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
+        )
+
+    def _empty(self) -> None:
+        self.backend.close()
+        shutil.rmtree(self._folder)
+        self.backend = _opened(self._spec, self._folder)
+
+
+def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:
+    """A local store's checkpoint, and the least offset at which its changelog can end; None if it has none yet.
+
+    Raises:
+        StoreCorruptedError: they can't be read.
+    """
+    stored, own_end = backend.metadata(METADATA_KEY), backend.metadata(_OWN_END)
+    if stored is None:
+        return None
+    checkpoint = Checkpoint.decode(stored)
+    return checkpoint, max(checkpoint.offset, int(own_end or 0))
+
+
+def _opened(spec: TopologyStore, folder: Path) -> BytesStore:
+    """Opens the store in a folder. A damaged store is set aside, and an empty one takes its place.
+
+    Waits if the store is locked: an abandoned attempt may still have it open for a moment.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    options = RocksDBOptions(profile=Profile(spec.options.profile))
+    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            return open_sealed(folder, spec.name, options)
+        except StoreCorruptedError as error:
+            _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder)), why=str(error))
+        except StorageError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_LOCK_PAUSE_S)
+
+
+def _changes(store: str, messages: list[Message]) -> Iterator[StoreChange]:
+    """The rows and tombstones in changelog records. An invalid row deletes its key, as for any reader."""
+    for message in messages:
+        key, value, (_, timestamp_ms) = message.key(), message.value(), message.timestamp()
+        if key is None:
+            continue
+        is_row = value is not None and skip_reason(key, value, timestamp_ms, headers_of(message)) is None
+        yield StoreChange(store, key, value if is_row else None, timestamp_ms)

@@ -1,0 +1,155 @@
+"""Rows between the stages of a batch: records for tasks, and outcomes of tasks.
+
+| column         | of a record                                                     | of an outcome |
+|----------------|-----------------------------------------------------------------|---------------|
+| `task`         | its task's place in the stage that it goes to                   | null          |
+| `stage`        | that stage                                                      | null          |
+| `topic`        | the source topic, or the one that the shuffle stands for        | null          |
+| `partition`    | its partition; behind a shuffle that of the task before it      | null          |
+| `offset`       | its offset; behind a shuffle its index in that task's output    | null          |
+| `timestamp_ms` | its timestamp                                                   | null          |
+| `key`, `value` | its key and value                                               | null          |
+| `headers`      | its headers, as Spark's `to_json` gives them; null for none     | null          |
+| `outcome`      | null                                                            | it, packed    |
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import xxhash
+
+from storekeeper.engine.markers import Passed
+from storekeeper.stores.record_context import Header
+from storekeeper.topology.records import Output, RecordFields
+
+SCHEMA = pa.schema(
+    [
+        ("task", pa.int32()),
+        ("stage", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.string()),
+        ("outcome", pa.binary()),
+    ]
+)
+DDL = (
+    "task int, stage int, topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
+    "headers string, outcome binary"
+)
+RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
+"""The columns of a record, in the order of `Record`'s fields."""
+MOST_BYTES = 64 << 20
+"""An Arrow column of bytes can't hold more than 2 GiB, nor can the JVM take a larger batch."""
+
+
+def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
+    """The records in rows with the columns `RECORD_COLUMNS`: as Spark reads them from Kafka, or between stages."""
+    columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        headers: Iterable[Any] = [()] * len(column)
+    else:
+        headers = [() if text is None else decoded_headers(text) for text in column.to_pylist()]
+    return zip(*columns, headers, strict=True)
+
+
+def encoded_headers(headers: Sequence[Header]) -> str | None:
+    """Headers in the format of Spark's `to_json`; None if there are none. A value of None becomes empty."""
+    if not headers:
+        return None
+    return orjson.dumps([{"key": name, "value": b64encode(value or b"").decode()} for name, value in headers]).decode()
+
+
+def decoded_headers(text: str) -> list[Header]:
+    """The headers in a text of that format."""
+    return [(header["key"], b64decode(header.get("value", ""))) for header in orjson.loads(text)]
+
+
+def forwarded_rows(
+    stage: int,
+    tasks: Sequence[int] | npt.NDArray[np.int32],
+    partition: int,
+    topic: str,
+    outputs: Sequence[Output],
+    *,
+    most_bytes: int = MOST_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of records that go to a shuffle, in batches of bounded size.
+
+    Args:
+        stage: the stage that they go to.
+        tasks: for each record, its task's place in that stage.
+        partition: of the task that they come from.
+        topic: the topic that the shuffle stands for.
+        outputs: the records.
+        most_bytes: the most bytes of keys and values in a batch of several records.
+    """
+    waiting = [(0, len(outputs))]
+    while waiting:
+        begin, end = waiting.pop()
+        keys, values, times, headers = zip(*outputs[begin:end], strict=True)
+        data = [pa.array(column, pa.binary()) for column in (keys, values)]
+        middle = (begin + end) // 2
+        if middle > begin and sum(column.nbytes for column in data) > most_bytes:
+            waiting += [(middle, end), (begin, middle)]
+            continue
+        count = end - begin
+        columns = [
+            pa.array(tasks[begin:end], pa.int32()),
+            pa.array(np.full(count, stage, np.int32)),
+            pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [topic]).cast(pa.string()),
+            pa.array(np.full(count, partition, np.int32)),
+            pa.array(np.arange(begin, end)),
+            pa.array(times, pa.int64()),
+            *data,
+            pa.array(list(map(encoded_headers, headers)), pa.string()),
+            pa.nulls(count, pa.binary()),
+        ]
+        yield pa.record_batch(columns, schema=SCHEMA)
+
+
+def passed(rows: Sequence[pa.RecordBatch]) -> Passed:
+    """What a marker says of the rows that go to one shuffle."""
+    digest = xxhash.xxh3_64()
+    for batch in rows:
+        for name in ("task", "timestamp_ms", "key", "value"):
+            for buffer in batch.column(name).buffers():
+                digest.update(b"" if buffer is None else buffer)
+    return sum(batch.num_rows for batch in rows), digest.hexdigest()
+
+
+def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:
+    """Rows as Spark reads them from Kafka, addressed to tasks of a later stage."""
+    count = batch.num_rows
+    columns = [
+        pa.array(tasks, pa.int32()),
+        pa.array(np.full(count, stage, np.int32)),
+        *(batch.column(name).cast(SCHEMA.field(name).type) for name in RECORD_COLUMNS),
+        pa.nulls(count, pa.binary()),
+    ]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def outcome_row(outcome: bytes) -> pa.RecordBatch:
+    """The row of an outcome."""
+    columns = [pa.nulls(1, field.type) for field in SCHEMA][:-1]
+    return pa.record_batch([*columns, pa.array([outcome], pa.binary())], schema=SCHEMA)
+
+
+def cells(column: pa.Array) -> list[Any]:
+    """A column's values as Python objects, None for null. Four times as fast as `to_pylist` for texts and bytes."""
+    if pa.types.is_binary(column.type) or pa.types.is_string(column.type) or not column.null_count:
+        listed: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return listed
+    return column.to_pylist()

@@ -1,0 +1,134 @@
+"""The owner of a checkpoint folder: a file beside the folder, written before the first start.
+
+`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
+"repartitions", "slots", "code"}. It is beside the folder and not in it, because Spark requires an empty folder at the
+first start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Self
+
+import orjson
+
+from storekeeper.apps.errors import UnusableCheckpointError
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.locations import Location, write_in_one_step
+from storekeeper.topology.slots import Slots
+
+CLAIM_SUFFIX = ".claim.json"
+"""Behind the name of a checkpoint folder: the name of the claim on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOwner:
+    """The owner of a checkpoint, and the topics that it was started on.
+
+    Attributes:
+        app: The app's name.
+        generation: The app's generation.
+        query_id: The query's id; None until the query has started for the first time.
+        topic_ids: The broker's ids of the source topics and of the app's own topics.
+        partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
+        stores: By name, the kind of each store that the app keeps for itself, as of its last start.
+        repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
+        slots: The names of its tasks, with what they read and store as of its last start. See
+            `storekeeper.topology.slots`.
+        code: A digest of the app's own source files, as of its last start. See `code_digest`.
+    """
+
+    app: str
+    generation: int
+    query_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    repartitions: Mapping[str, str] = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)
+    code: str | None = None
+
+    @classmethod
+    def read(cls, checkpoint_dir: Location) -> Self | None:
+        """The claim on a checkpoint folder; None if there is none.
+
+        Raises:
+            UnusableCheckpointError: the file is damaged.
+        """
+        file = owner_file(checkpoint_dir)
+        try:
+            return cls(**orjson.loads(file.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+            raise UnusableCheckpointError(msg) from error
+
+    def write(self, checkpoint_dir: Location) -> None:
+        """Replaces the claim in one step."""
+        write_in_one_step(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
+
+    def check_own_topics(self, ids: Mapping[str, str], own: Collection[str]) -> None:
+        """Checks that the app's own topics are those that it began with.
+
+        Args:
+            ids: the ids of the existing topics.
+            own: the topics that hold the app's state.
+
+        Raises:
+            UnusableCheckpointError: one was deleted since.
+        """
+        for topic, topic_id in self.topic_ids.items():
+            if topic in own and ids.get(topic) != topic_id:
+                msg = (
+                    f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it "
+                    "the app's state: start a new generation, which reads the input again "
+                    "(docs/how-to/back-up-and-recover.md)"
+                )
+                raise UnusableCheckpointError(msg)
+
+
+def owner_file(checkpoint_dir: Location) -> Location:
+    """The file of the claim on a checkpoint folder."""
+    return checkpoint_dir.with_name(checkpoint_dir.name + CLAIM_SUFFIX)
+
+
+def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:
+    """The claim to continue with: `mine`, completed from the claim of an earlier start.
+
+    Args:
+        checkpoint: the folder.
+        mine: the claim of this start, with the ids of the existing topics.
+        own: the topics that hold the app's state.
+
+    Raises:
+        UnusableCheckpointError: the folder has another owner, or its topics were deleted since.
+    """
+    query_id = checkpoint.query_id()
+    earlier = CheckpointOwner.read(checkpoint.path)
+    if earlier is None:
+        if query_id is not None:
+            raise _foreign(checkpoint, mine, "it has no claim")
+        return mine
+    if (earlier.app, earlier.generation) != (mine.app, mine.generation):
+        raise _foreign(checkpoint, mine, f"it is claimed by {earlier.app} generation {earlier.generation}")
+    if earlier.query_id is not None and query_id != earlier.query_id:
+        raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
+    earlier.check_own_topics(mine.topic_ids, own)
+    for topic, topic_id in earlier.topic_ids.items():
+        if mine.topic_ids.get(topic, topic_id) != topic_id:
+            msg = (
+                f"topic {topic} was deleted and recreated since generation {mine.generation} of {mine.app} began, "
+                "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+    return replace(mine, query_id=query_id, partitions={**mine.partitions, **earlier.partitions})
+
+
+def _foreign(checkpoint: SparkCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
+    msg = (
+        f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
+        "move it away and put the right one back, or start a new generation (STOREKEEPER_GENERATION)"
+    )
+    return UnusableCheckpointError(msg)

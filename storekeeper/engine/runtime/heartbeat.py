@@ -1,0 +1,109 @@
+"""The file in which a running app reports that it is alive, and its progress. Free of Spark.
+
+One JSON object, replaced as a whole, so that a reader never sees half of it. Its keys are the fields of `Heartbeat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from storekeeper.whole_files import write_whole
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""By topic and partition: the offset of the next record."""
+
+
+class AppState(StrEnum):
+    """The state of an app. STOPPED and FAILED are final; any other state may be left over from a dead process."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    """It waits between two batches, until a hand-over to another generation continues."""
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.PAUSED, AppState.STOPPING})
+"""States in which heartbeats must keep coming; a watcher treats an app with a stale heartbeat as dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One beat. Times are epoch milliseconds, None while unknown.
+
+    `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
+    them last: the app has processed everything when both are equal. Totals count from the start of the process, except
+    those of dead letters and of records left out, which count from the app's first start.
+    `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
+    `input_rows_per_second` the rate of the last seconds.
+    `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is the total.
+    `watermark_ms` is the newest timestamp that was seen. `starts` counts the starts of the app in this run directory.
+    `migrations` are the names of its stores' migrations that its code has registered; None if unknown. `dropped_total`
+    records came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and
+    in total, the seconds that are left, and the changelog whose open transaction it awaits. `exit_code` is that of the
+    process of an app that has FAILED; None if it is
+    unknown.
+    """
+
+    app: str
+    generation: int
+    pid: int
+    state: AppState
+    started_at_ms: int
+    updated_at_ms: int
+    jvm_pid: int | None = None
+    last_progress_ms: int | None = None
+    last_batch_ms: int | None = None
+    batch_id: int | None = None
+    input_rows: int = 0
+    input_rows_total: int = 0
+    input_rows_per_second: float = 0.0
+    batch_duration_ms: int | None = None
+    dead_letters_total: int = 0
+    dropped_total: int = 0
+    restoring: tuple[Mapping[str, Any], ...] = ()
+    watermark_ms: int | None = None
+    batches_total: int = 0
+    phases_ms_total: Mapping[str, int] = field(default_factory=dict)
+    starts: int = 1
+    offsets: Offsets = field(default_factory=dict)
+    latest_offsets: Offsets = field(default_factory=dict)
+    error: str | None = None
+    exit_code: int | None = None
+    migrations: Sequence[str] | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the app had processed all that its sources held at the time of this beat."""
+        return bool(self.offsets) and self.offsets == self.latest_offsets
+
+    @property
+    def restore_remaining(self) -> int:
+        """How many offsets of changelogs its tasks have still to restore."""
+        return sum(one["total"] - one["done"] for one in self.restoring)
+
+    def age_ms(self, now_ms: int) -> int:
+        """Time since this beat."""
+        return now_ms - self.updated_at_ms
+
+
+def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
+    """Replaces the file at `path` in one step; makes its folder if need be. One writer at a time."""
+    write_whole(path, orjson.dumps(asdict(heartbeat)))
+
+
+def read_heartbeat(path: Path) -> Heartbeat | None:
+    """The last beat in the file at `path`; None if there is no file, or none that this version understands."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Heartbeat)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None

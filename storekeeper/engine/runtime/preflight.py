@@ -1,0 +1,130 @@
+"""The checks of an app's start, made before a JVM is started."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from storekeeper.apps.errors import UnusableCheckpointError
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec
+from storekeeper.apps.topology_app import described, kept_inside, own_topics, read_topics, slots_after
+from storekeeper.changelog.position import Position
+from storekeeper.clock import Clock
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
+from storekeeper.engine.runtime.code_digest import code_digest
+from storekeeper.engine.runtime.partitions import check_partitions, state_topics
+from storekeeper.engine.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
+from storekeeper.errors import ConfigurationError
+from storekeeper.kafka.access import check_login
+from storekeeper.topology.slots import NO_SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The result: the app's claim on its checkpoint, its committed position, and the end of its sources."""
+
+    claim: CheckpointOwner
+    position: Position
+    end: Position
+
+
+def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
+    """Checks broker, topics and checkpoint, and claims the checkpoint for the app.
+
+    Args:
+        spec: The app.
+        settings: Its settings.
+        topics: The broker.
+        clock: The clock that measures time-outs.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: topics are missing, or Kafka refuses this app.
+        UnusableCheckpointError: the checkpoint is another's, points outside the topics, or is lost with its claim.
+        PartitionsChangedError: a topic has another number of partitions than the state was made with.
+    """
+    names = spec.topics(settings)
+    if settings.kafka_properties is not None:
+        check_login(settings.kafka, PATIENCE_S)
+    await_topics(topics, names, clock=clock, wait=time.sleep)
+    sources = spec.sources(settings)
+    checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
+    found = topics.partition_counts(state_topics(spec, settings))
+    slots = _slots(spec, settings, checkpoint)
+    own = own_topics(spec, settings, slots)
+    missing = topics.missing(own)  # the app makes them at its first start
+    ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
+    generation, code = settings.generation, code_digest(spec)
+    mine = CheckpointOwner(spec.name, generation, None, ids, found, *_inside(spec, settings), slots, code)
+    claim = confirmed_owner(checkpoint, mine, own)
+    if claim.query_id is None:
+        _check_never_ran(mine, checkpoint, topics.committed_end(topic for topic in own if topic not in missing))
+    check_partitions(spec.name, claim.partitions, found)
+    read = dict.fromkeys([*sources, *read_topics(spec, settings)])
+    bounds = topics.bounds(topic for topic in read if topic not in missing)
+    position = checkpoint.committed_position()
+    check_bounds(spec, settings, position, bounds)
+    planned = checkpoint.last_planned_batch()
+    if planned is not None:
+        check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
+    claim.write(checkpoint.path)
+    return Preflight(claim, bounds.start.merged(position), bounds.end)
+
+
+def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[str, str]]:
+    if spec.describe is None:
+        return {}, {}
+    return kept_inside(described(spec.name, spec.describe, settings))
+
+
+def _slots(spec: AppSpec, settings: AppSettings, checkpoint: SparkCheckpoint) -> dict[str, list[str]]:
+    """The slots of the app's tasks: those of its last start, if a query of it has run."""
+    earlier = CheckpointOwner.read(checkpoint.path)
+    ran = earlier is not None and (earlier.app, earlier.generation) == (spec.name, settings.generation)
+    before = earlier.slots if ran and earlier is not None and checkpoint.query_id() is not None else NO_SLOTS
+    try:
+        return slots_after(spec, settings, before)
+    except ConfigurationError as error:
+        msg = f"{spec.name} generation {settings.generation} can't go on with this topology: {error}"
+        raise UnusableCheckpointError(msg) from error
+
+
+def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: Position) -> None:
+    """Checks that an app without checkpoint and claim has no state: it would count its input on top of it."""
+    if CheckpointOwner.read(checkpoint.path) is not None:
+        return
+    for topic, partition, end in ends:
+        if end > 0:
+            msg = (
+                f"{mine.app} generation {mine.generation} has no checkpoint and no claim, but partition {partition} of "
+                f"its topic {topic} has records: it would count its input twice. Put {checkpoint.path} and "
+                f"{owner_file(checkpoint.path).name} back from a copy, or start a new generation, which reads the "
+                "input again (docs/how-to/back-up-and-recover.md)"
+            )
+            raise UnusableCheckpointError(msg)
+
+
+def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:
+    """Checks that reading can go on from `position`.
+
+    Raises:
+        UnusableCheckpointError: it names a topic that the app doesn't read, or an offset that the topic doesn't hold.
+    """
+    sources = read_topics(spec, settings)
+    for topic, partition, offset in position:
+        if topic not in sources:
+            msg = (
+                f"the checkpoint of {spec.name} generation {settings.generation} is of topic {topic}, not of "
+                f"{', '.join(sources)}: correct the topic's setting, or start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+        start, end = bounds.start.offset(topic, partition), bounds.end.offset(topic, partition)
+        if start is None or end is None or not start <= offset <= end:
+            held = "nothing" if start is None else f"offsets {start} to {end}"
+            msg = (
+                f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
+                "records are lost or the topic was recreated: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)

@@ -1,0 +1,288 @@
+"""Running an app: one copy, checked before it starts, watched while it runs, stopped between two batches."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+from pyspark.errors import PySparkException
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec
+from storekeeper.apps.topology_app import own_topics, read_topics
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.clock import Clock
+from storekeeper.engine.restores import restore_dir, restores
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
+from storekeeper.engine.runtime.drain_barrier import DrainBarrier
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
+from storekeeper.engine.runtime.lease import Lease
+from storekeeper.engine.runtime.partitions import check_partitions, counts_in
+from storekeeper.engine.runtime.preflight import Preflight, preflight
+from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
+from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
+from storekeeper.engine.runtime.stream import OpenStream, ProcessBatch, Stream, StreamContext
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.stream import open_topology_stream
+from storekeeper.errors import StateError
+from storekeeper.generations.catalog import known_migrations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from storekeeper.generations.journal import Generation
+
+DRAIN_TIMEOUT_S = 45.0
+"""How long a stopping app lets its batch run before it cuts it: shorter than supervisor waits before it kills."""
+_BREAKER_WINDOW_S = 60.0
+_BREAKER_MIN_RECORDS = 1000
+"""Fewer records in that time say nothing about the share of dead letters."""
+_POLL_S = 1.0
+"""A query that failed waits this long for its end. Each look is a call into the JVM, also of an idle app."""
+_DRAIN_POLL_S = 0.05
+_WATCH_TIMEOUT_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class StreamFailedError(StateError):
+    """The stream ended by itself. The log has the cause; a restart goes on at the last finished batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """One run of an app.
+
+    `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is the journal's entry
+    of the generation that is run. `shared` is the session of a driver that runs several apps; without it the app starts
+    a session of its own.
+    """
+
+    spec: AppSpec
+    settings: AppSettings
+    clock: Clock
+    stop: threading.Event
+    around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
+    generation: Generation | None = None
+    shared: SparkSession | None = None
+
+    def __call__(self) -> None:
+        """Runs the app until `stop` is set, then lets the running batch finish.
+
+        Raises:
+            ConfigurationError: it can't start as things are; nothing was started.
+            BrokerUnavailableError, AppRunningError: it can't start now.
+            StreamFailedError: it started and then failed.
+        """
+        spec, settings = self.spec, self.settings
+        with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
+            lease.acquire()
+            path = settings.heartbeat_file(spec.name)
+            first = first_heartbeat(path, spec, settings.generation, self.clock)
+            with HeartbeatWriter(path, first, clock=self.clock).running() as heartbeats:
+                self.run(lease, heartbeats)
+
+    def run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+        """The same under a lease that is held, with heartbeats that are written. The lease then names the JVM."""
+        found = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
+        if self.stop.is_set():
+            return
+        spark = self.shared or start_session(self.spec.name, self.settings)
+        try:
+            pid = jvm_pid(spark)
+            lease.record_jvm(pid)
+            heartbeats.enter(AppState.STARTING, jvm_pid=pid)
+            self._query(spark, heartbeats, found)
+        finally:
+            if self.shared is None:
+                stop_session(spark)
+
+    def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
+        made_with = found.claim.partitions
+        context = StreamContext(
+            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with,
+            slots=found.claim.slots,
+        )  # fmt: skip
+        stream = opened(context)
+        process = self._with_partitions(stream.process, checkpoint, made_with)
+        barrier = DrainBarrier(self.around_batch(process))
+        query = self.begin(stream, barrier, checkpoint)
+        try:
+            # By now the app has made its own topics.
+            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings, found.claim.slots))
+            claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
+            claim.write(checkpoint.path)
+        except BaseException:
+            query.stop()  # nobody else does while another app has the session, and the lease ends here
+            raise
+        watch = Watch(self, query, context, found)
+        heartbeats.refresh_with(watch)
+        heartbeats.enter(AppState.RUNNING)
+        _log.info("running", app=self.spec.name, generation=self.settings.generation)
+        while _is_active(query) and watch.tripped is None and not self.stop.wait(_POLL_S):
+            pass
+        if self.stop.is_set() or watch.tripped is not None:
+            heartbeats.enter(AppState.STOPPING)
+            self._drain(query, barrier)
+            if watch.tripped is not None:
+                raise watch.tripped
+        else:
+            failure = barrier.failure or StreamFailedError(_failure(query))
+            _log.error("stream_failed", app=self.spec.name, error=described(failure))
+            raise failure
+
+    def _with_partitions(
+        self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
+    ) -> ProcessBatch:
+        """Wraps `process`: refuses a batch whose numbers of partitions differ from those the state was made with.
+
+        Spark finds new partitions when it plans a batch. Until `process` runs nothing of the batch is executed.
+        """
+
+        def checked(batch: DataFrame, batch_id: int) -> None:
+            check_partitions(self.spec.name, made_with, counts_in(checkpoint.end_position(batch_id)))
+            process(batch, batch_id)
+
+        return checked
+
+    def begin(self, stream: Stream, barrier: DrainBarrier, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        """Starts the query."""
+        interval_ms = stream.trigger_interval_ms
+        if interval_ms is None:
+            interval_ms = self.settings.trigger_interval_ms
+        return (
+            stream.frame.writeStream.queryName(self.spec.name)
+            .foreachBatch(barrier)
+            .option("checkpointLocation", str(checkpoint.path))
+            .trigger(processingTime=f"{interval_ms} milliseconds")
+            .start()
+        )
+
+    def _drain(self, query: StreamingQuery, barrier: DrainBarrier) -> None:
+        """Waits until the running batch is committed, at most `DRAIN_TIMEOUT_S`, then ends the query.
+
+        While the barrier is closed, a further batch fails before it writes anything, which ends the query.
+        """
+        barrier.close()
+        deadline = self.clock.monotonic_s() + DRAIN_TIMEOUT_S
+        while _is_active(query) and (barrier.busy or query.status["isTriggerActive"]):
+            if self.clock.monotonic_s() >= deadline:
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=DRAIN_TIMEOUT_S)
+                break
+            time.sleep(_DRAIN_POLL_S)
+        query.stop()
+
+
+def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) -> Heartbeat:
+    """The first beat of a process that runs an app, for the file at `path`: it counts on from the one before."""
+    now_ms, before = clock.now_ms(), read_heartbeat(path)
+    return Heartbeat(
+        app=spec.name,
+        generation=generation,
+        pid=os.getpid(),
+        state=AppState.STARTING,
+        started_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        starts=1 if before is None else before.starts + 1,
+        dead_letters_total=0 if before is None else before.dead_letters_total,
+        dropped_total=0 if before is None else before.dropped_total,
+        migrations=known_migrations(spec),
+    )
+
+
+def opened(context: StreamContext) -> Stream:
+    """An app's stream: that of its topology, or its module's own.
+
+    Raises:
+        ConfigurationError: it can't run on the existing topics.
+    """
+    spec = context.spec
+    if spec.describe is not None:
+        return open_topology_stream(context, spec.describe)
+    open_stream: OpenStream = importlib.import_module(str(spec.module)).open_stream
+    return open_stream(context)
+
+
+class Watch:
+    """Brings a running app's heartbeat up to date. Called by the heartbeat writer's thread alone."""
+
+    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, found: Preflight) -> None:
+        settings = run.settings
+        self._run = run
+        self._query = query
+        self._checkpoint = context.checkpoint
+        self._metrics = context.metrics
+        self._restore_dir = restore_dir(settings, run.spec.name)
+        self._breaker = DeadLetterBreaker(settings.max_dead_letter_share, _BREAKER_WINDOW_S, _BREAKER_MIN_RECORDS)
+        self.tripped: DeadLetterLimitError | None = None
+        self._topics = Topics(run.settings.kafka, timeout_s=_WATCH_TIMEOUT_S)
+        self._start = found.position
+        self._end = found.end
+        self._progress = Progress()
+        self._counted_before: tuple[int, int] | None = None
+
+    def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
+        """The updated heartbeat. Dead letters and records left out are counted on from its first one."""
+        if self._counted_before is None:
+            self._counted_before = heartbeat.dead_letters_total, heartbeat.dropped_total
+        dead_letters_before, dropped_before = self._counted_before
+        before, now_ms = self._progress, self._run.clock.now_ms()
+        self._progress = advanced(before, self._query.recentProgress)
+        position = self._start.merged(self._checkpoint.committed_position())
+        idle = not self._query.status["isDataAvailable"]
+        restoring = tuple(map(asdict, restores(self._restore_dir)))
+        moved = idle or self._progress is not before or restoring != heartbeat.restoring
+        written = self._metrics.sum
+        self._check_dead_letters()
+        beat = with_progress(heartbeat, self._progress, now_ms)
+        beat = replace(
+            beat,
+            watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
+            dead_letters_total=dead_letters_before + written.dead_letters,
+            dropped_total=dropped_before + written.dropped,
+            restoring=restoring,
+            offsets=offsets_of(position),
+            last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
+        )
+        # While the broker is unavailable, the last known ends are kept.
+        with contextlib.suppress(BrokerUnavailableError):
+            self._end = self._topics.end(read_topics(self._run.spec, self._run.settings))
+        return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
+
+    def _check_dead_letters(self) -> None:
+        progress = self._progress
+        dead_letters = self._metrics.dead_letters_until(progress.batch_id)
+        try:
+            self._breaker.check(self._run.clock.monotonic_s(), progress.input_rows_total, dead_letters)
+        except DeadLetterLimitError as tripped:
+            self.tripped = tripped
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.isActive)
+    except Exception:  # py4j fails in many ways once the JVM is gone
+        return False
+
+
+def _failure(query: StreamingQuery) -> str:
+    try:
+        error = query.exception()
+    except Exception as lost:  # py4j fails in many ways once the JVM is gone
+        return f"the JVM is gone ({type(lost).__name__}): see the log; a restart goes on at the last finished batch"
+    if error is None:
+        return "the query ended without an error"
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return f"the query failed ({condition or type(error).__name__}): see the log for the cause"

@@ -1,0 +1,230 @@
+"""The Spark session of an app or job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spark_properties import (
+    DEFAULT_JAVA_OPTIONS,
+    JAVA_OPTIONS,
+    combined,
+    has_own_log_levels,
+    site_properties,
+)
+from storekeeper.clock import Clock
+from storekeeper.engine.runtime.lease import Lease
+from storekeeper.engine.runtime.table_store import close_to_others, reaching_by_spark, store_properties
+from storekeeper.errors import ConfigurationError
+
+ARCHIVE = "spark-classes.jsa"
+"""The file that `storekeeper.engine.runtime.class_archive` makes in the folder of jars."""
+
+ARROW_BATCH_ROWS = 20_000
+ARROW_BATCH_BYTES = 64 << 20
+"""The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
+_JVM_END_S = 15.0
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_LOG_LEVELS = Path(__file__).with_name("log4j2.properties")
+_SHUFFLE_PARTITIONS = 4
+"""Of batch jobs; a topology names its own numbers."""
+
+
+def start_session(name: str, settings: AppSettings) -> SparkSession:
+    """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+
+    Raises:
+        ConfigurationError: the connector jars are not there; Spark's own folder can't be used (`site_properties`); or
+            the folder of durable files is open to others (`close_to_others`).
+        TablesUnreachableError: the store of durable files does not answer.
+    """
+    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+    if not jars:
+        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`"
+        raise ConfigurationError(msg)
+    scratch = settings.scratch_dir(name)
+    # A killed driver leaves its temporary files behind; the lease ensures that no other driver uses them.
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    site = site_properties()
+    own = _own_options(settings, scratch, jars)
+    given = {**site, **settings.spark}
+    if JAVA_OPTIONS not in given:
+        own[JAVA_OPTIONS] += f" {DEFAULT_JAVA_OPTIONS}"
+    _set_variables({**own, **given})
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in combined(own, settings.spark, site).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        close_to_others(spark, settings.durable)
+    except BaseException:
+        stop_session(spark)
+        raise
+    return spark
+
+
+@contextmanager
+def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
+    """A session of a job that holds some leases: no other job with one of them runs meanwhile.
+
+    Args:
+        names: the leases'. The first is the session's name, too.
+        settings: those of the session.
+        clock: measures time-outs.
+
+    Raises:
+        AppRunningError: another job holds a lease.
+        ConfigurationError, TablesUnreachableError: as `running_session`.
+    """
+    with ExitStack() as stack:
+        leases = [stack.enter_context(Lease(settings.lease_file(name), clock=clock, wait=time.sleep)) for name in names]
+        for lease in leases:
+            lease.acquire()
+        yield stack.enter_context(running_session(names[0], settings, leases))
+
+
+@contextmanager
+def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -> Iterator[SparkSession]:
+    """A session of a job that holds these leases, which then name its JVM.
+
+    Raises:
+        ConfigurationError: the connector jars are not there.
+        TablesUnreachableError: Spark could not reach the store of the tables while the block ran.
+    """
+    spark = start_session(name, settings)
+    try:
+        for lease in leases:
+            lease.record_jvm(jvm_pid(spark))
+        with reaching_by_spark(settings.tables):
+            yield spark
+    finally:
+        stop_session(spark)
+
+
+def _own_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
+    options = session_options(settings, scratch)
+    for place in (settings.tables, settings.durable):
+        options |= store_properties(place, os.environ)  # noqa: TID251 (variables of the store's own clients)
+    return options | (local_options(jars) if settings.is_local else {"spark.jars": ",".join(map(str, jars))})
+
+
+def _set_variables(properties: Mapping[str, str]) -> None:
+    """Sets what PySpark and Spark take from the environment only."""
+    # The default is the python3 on the PATH.
+    os.environ["PYSPARK_PYTHON"] = properties.get("spark.pyspark.python", sys.executable)  # noqa: TID251
+    # Otherwise the UI, which asks nobody for a password, would listen on all addresses of the machine.
+    address = properties.get("spark.driver.bindAddress", properties["spark.driver.host"])
+    os.environ.setdefault("SPARK_LOCAL_IP", address)  # noqa: TID251
+
+
+def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
+    """Storekeeper's configuration of every session, by Spark's own keys. Most of it can be changed by a user."""
+    return {
+        "spark.driver.memory": "1g",
+        # Without it, a standalone master gives all cores to the first app, and none to the next.
+        "spark.cores.max": "2",
+        "spark.driver.host": "127.0.0.1",
+        JAVA_OPTIONS: _java_options(settings, scratch),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "storekeeper.engine.runtime.worker_daemon",
+        # Otherwise each function on a column asks the JVM eight times, only to note the line that called it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+def _umask(settings: AppSettings) -> str:
+    """The umask of new files. Hadoop ignores the mode of a local folder of tables, so it is looked up here."""
+    tables = settings.tables
+    return "027" if isinstance(tables, Path) and tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
+
+
+def _java_options(settings: AppSettings, scratch: Path) -> str:
+    options = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+    if not has_own_log_levels():
+        options += f' "-Dlog4j2.configurationFile={_LOG_LEVELS}"'
+    archive = settings.jars_dir / ARCHIVE
+    if not archive.exists():
+        return options
+    # The JVM ignores an archive of another class path, but would log that to stdout, where programs read answers.
+    return f'{options} "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr'
+
+
+def local_options(jars: list[Path]) -> dict[str, str]:
+    """Options with which a JVM that runs all of its tasks itself starts and writes files faster.
+
+    The jars are on its class path, as the archive of classes requires, and aren't copied. Files are written without
+    starting processes: without Hadoop's native library, Spark sets permissions of local files by `chmod`, and looks for
+    links by `readlink`, a hundred processes for a small batch. A cluster's executors don't have those classes from the
+    start.
+
+    Raises:
+        ConfigurationError: a jar is not there.
+    """
+    if not any(jar.name.startswith("hadoop-bare-naked-local-fs-") for jar in jars):
+        msg = f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`"
+        raise ConfigurationError(msg)
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        # The default bypasses that class: it uses another of Hadoop's file interfaces.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+    }
+
+
+def jvm_pid(spark: SparkSession) -> int | None:
+    """The driver's JVM, or None if this process didn't start it."""
+    process = _jvm_process(spark)
+    return None if process is None else process.pid
+
+
+def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None:
+    """Stops the session and waits for its JVM to end; kills it after `patience_s`. A later session gets a new JVM."""
+    gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
+    # The JVM may be dead already, and then every call may fail with a different error.
+    with contextlib.suppress(Exception):
+        spark.stop()
+    with contextlib.suppress(Exception):
+        if gateway is not None:
+            gateway.shutdown()
+    # Otherwise PySpark would use the ended JVM for as long as this process lives.
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    if process is None:
+        return
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM ends when it can't read this any more
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
+    return getattr(gateway, "proc", None)

@@ -1,0 +1,264 @@
+"""Topics on the broker: whether they exist, their ids, and where their partitions begin and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType, TopicMetadata
+
+from storekeeper.changelog.committed_ends import committed_ends
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
+from storekeeper.changelog.position import Position
+from storekeeper.clock import Clock
+from storekeeper.engine.topic_rules import FOREVER_MS, TopicRule
+from storekeeper.errors import ConfigurationError
+from storekeeper.kafka.access import denial
+from storekeeper.kafka.clients import new_admin, new_topic
+from storekeeper.kafka.connection import Kafka
+
+PATIENCE_S = 20.0
+"""How long a starting app or job waits for broker and topics: a broker starts in less."""
+_REQUEST_TIMEOUT_S = 5.0
+_RETRY_PAUSE_S = 0.25
+_MAX_AHEAD = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
+"""The limit of times ahead, by Kafka's name since 3.6 and before."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBounds:
+    """The first and the end offset (exclusive) of every partition of some topics."""
+
+    start: Position
+    end: Position
+
+
+class Topics:
+    """Requests to the broker about topics. Thread-safe.
+
+    Methods raise `BrokerUnavailableError` when it doesn't answer or doesn't know a topic that must exist, and
+    `ConfigurationError` when ACLs don't allow it.
+    """
+
+    def __init__(self, kafka: Kafka, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
+        self._kafka = kafka
+        self._timeout_s = timeout_s
+        self._admin = new_admin(kafka)
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that don't exist."""
+        known = self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics
+        return [name for name in names if name not in known]
+
+    def names(self) -> list[str]:
+        """All existing topics."""
+        return sorted(self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics)
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """The id of each existing topic. A topic that is deleted and created again gets another id."""
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
+        return {name: str(self._asked(future.result, name).topic_id) for name, future in futures.items()}
+
+    def partitions(self, name: str) -> list[int]:
+        """The partitions of an existing topic."""
+        return sorted(self._asked(lambda: self._metadata(name), name).partitions)
+
+    def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of each existing topic."""
+        return {name: len(self.partitions(name)) for name in names}
+
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        """Where the partitions of existing inputs begin and end: as `end`."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return TopicBounds(self._offsets(listed, FIRST), self._offsets(listed, END))
+
+    def end(self, names: Iterable[str]) -> Position:
+        """Where the partitions of existing inputs end, exclusive: before the first record of an open transaction."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return self._offsets(listed, END)
+
+    def committed_bounds(self, names: Iterable[str]) -> TopicBounds:
+        """Where the partitions of existing topics begin, and where what is committed ends; see `committed_ends`.
+
+        Raises:
+            OpenTransactionError: a transaction stays open.
+        """
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return TopicBounds(self._offsets(listed, FIRST), _position(committed_ends(self._kafka, listed)))
+
+    def committed_end(self, names: Iterable[str]) -> Position:
+        """The end of `committed_bounds`."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return _position(committed_ends(self._kafka, listed))
+
+    def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
+        """The first offset of each partition whose record is of that time or later; its end if there is none."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        ends, wanted = self._offsets(listed, END), dict.fromkeys(listed, timestamp_ms)
+        found = self._asked(lambda: known_offsets(self._offset_client, wanted, self._timeout_s))
+        return Position({
+            topic: {partition: min(end, found.get((topic, partition), end)) for partition, end in partitions.items()}
+            for topic, partitions in ends.offsets.items()
+        })  # fmt: skip
+
+    def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
+        """Which records each of the existing topics accepts."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        found = {}
+        for resource, future in futures.items():
+            config = self._asked(future.result, str(resource.name), "DescribeConfigs")
+            size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
+            ahead = next((config[name].value for name in _MAX_AHEAD if name in config), FOREVER_MS)
+            found[str(resource.name)] = TopicRule(int(size), "compact" in cleanup, int(ahead))
+        return found
+
+    def retention_ms(self, names: Iterable[str]) -> dict[str, int | None]:
+        """How long each of the existing topics keeps records; None for ever."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        found = {}
+        for resource, future in futures.items():
+            kept = int(self._asked(future.result, str(resource.name), "DescribeConfigs")["retention.ms"].value)
+            found[str(resource.name)] = None if kept < 0 else kept
+        return found
+
+    def own_config(self, name: str) -> dict[str, str]:
+        """The configuration of an existing topic itself, without defaults, by Kafka's names."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        found = self._asked(future.result, name, "DescribeConfigs")
+        return {
+            key: str(entry.value)
+            for key, entry in found.items()
+            # The client gives the number or the name.
+            if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
+        }
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes topics; ignores those that don't exist."""
+        for future in self._admin.delete_topics(list(names), operation_timeout=self._timeout_s).values():
+            self._done(future.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    def recreate(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Creates a topic that only an app itself uses; an existing one is deleted first."""
+        wanted = new_topic(self._kafka, name, partitions, config)
+        self.delete([name])
+        self._await(name, there=False)
+        made = self._admin.create_topics([wanted])
+        self._done(made[name].result, None)
+        self._await(name, there=True)
+
+    def delete_records(self, below: Position) -> None:
+        """Deletes the records of each partition below its offset."""
+        wanted = [TopicPartition(topic, partition, offset) for topic, partition, offset in below]
+        if wanted:
+            for future in self._admin.delete_records(wanted, request_timeout=self._timeout_s).values():
+                self._asked(future.result)
+
+    def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""
+        if self.missing([name]):
+            wanted = new_topic(self._kafka, name, partitions, config)
+            self._done(self._admin.create_topics([wanted])[name].result, KafkaError.TOPIC_ALREADY_EXISTS)
+        elif len(self.partitions(name)) < partitions:
+            more = self._admin.create_partitions([NewPartitions(name, partitions)])
+            self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
+
+    def _metadata(self, name: str) -> TopicMetadata:
+        found: TopicMetadata = self._admin.list_topics(name, timeout=self._timeout_s).topics[name]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found
+
+    def _await(self, name: str, *, there: bool) -> None:
+        """Waits until a change of the controller's has reached the broker, which takes a moment."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while (not self.missing([name])) != there:
+            if time.monotonic() > deadline_s:
+                msg = f"the Kafka broker at {self._kafka} does not show topic {name}: is its controller up?"
+                raise BrokerUnavailableError(msg)
+            time.sleep(_RETRY_PAUSE_S)
+
+    def _done(self, result: Callable[[], object], harmless: int | None) -> None:
+        """Waits for a change. Ignores the error `harmless`: somebody else has just made the same change."""
+        try:
+            result()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() != harmless:
+                msg = f"the Kafka broker at {self._kafka} refuses a topic of this app's own: {reason.str()}"
+                raise ConfigurationError(msg) from error
+
+    def _offsets(self, listed: list[tuple[str, int]], which: int) -> Position:
+        wanted = dict.fromkeys(listed, which)
+        return _position(self._asked(lambda: log_offsets(self._offset_client, wanted, self._timeout_s)))
+
+    @cached_property
+    def _offset_client(self) -> Consumer:
+        return offset_client(self._kafka)
+
+    def _asked(self, ask: Callable[[], _Answer], name: str = "of this app", operation: str = "Describe") -> _Answer:
+        try:
+            return ask()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            refusal = denial(self._kafka, reason, name, operation)
+            if refusal is not None:
+                raise refusal from error
+            msg = f"the Kafka broker at {self._kafka} does not answer ({reason.name()}): start it, then try again"
+            if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                msg = f"the Kafka broker at {self._kafka} knows no topic {name}: it was deleted, or is being made"
+            raise BrokerUnavailableError(msg) from error
+
+
+def _position(offsets: Mapping[tuple[str, int], int]) -> Position:
+    found: dict[str, dict[int, int]] = {}
+    for (name, partition), offset in offsets.items():
+        found.setdefault(name, {})[partition] = offset
+    return Position(found)
+
+
+def await_topics(
+    topics: Topics,
+    names: Iterable[str],
+    *,
+    timeout_s: float | None = None,
+    clock: Clock,
+    wait: Callable[[float], object],
+) -> None:
+    """Waits until the broker answers and has all of `names`; retries for `timeout_s`, as it may just be starting.
+
+    Args:
+        topics: The broker.
+        names: The topics that must exist.
+        timeout_s: How long to retry, by default `PATIENCE_S`.
+        clock: The clock that measures the time-out.
+        wait: Pauses for a number of seconds.
+
+    Raises:
+        BrokerUnavailableError: it never answered.
+        ConfigurationError: it answers, but topics are missing.
+    """
+    wanted = list(names)
+    deadline = clock.monotonic_s() + (PATIENCE_S if timeout_s is None else timeout_s)
+    while True:
+        try:
+            missing = topics.missing(wanted)
+        except BrokerUnavailableError:
+            if clock.monotonic_s() >= deadline:
+                raise
+        else:
+            if not missing:
+                return
+            if clock.monotonic_s() >= deadline:
+                msg = f"topics are missing: {', '.join(missing)}: make them (`storekeeper up` does), then start again"
+                raise ConfigurationError(msg)
+        wait(_RETRY_PAUSE_S)

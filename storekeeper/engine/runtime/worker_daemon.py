@@ -1,0 +1,34 @@
+"""The process that Spark forks its Python workers from, with everything that they need loaded beforehand.
+
+Each worker would otherwise load pandas, Arrow and the apps by itself: most of a second of work, and memory that forks
+share. Spark starts it by `spark.python.daemon.module`.
+"""
+
+import contextlib
+import gc
+import importlib
+
+import pandas  # noqa: F401 (loaded for the workers)
+import pyarrow  # noqa: F401 (loaded for the workers)
+import pyspark.worker  # noqa: F401 (loaded for the workers)
+from pyspark import daemon
+
+import storekeeper.engine.stages  # noqa: F401 (loaded for the workers)
+from storekeeper.apps.registry import APPS
+from storekeeper.engine.task_input import remembering
+
+# Workers find functions of apps by their names. They are loaded here, when the app starts: otherwise a worker that is
+# forked later would run code that was changed since. A module that can't be loaded stops only the app that needs it.
+for app in APPS.values():
+    if app.module is not None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(app.module)
+vars(daemon)["worker"] = remembering(daemon.worker)
+
+# Loaded modules stay. The collector would scan them again and again: that costs workers that keep many rows a quarter
+# of their time, and memory that forks share.
+gc.collect()
+gc.freeze()
+
+if __name__ == "__main__":
+    daemon.manager()

@@ -1,0 +1,347 @@
+"""One task of one batch: from its records to its committed transaction and its local stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from storekeeper.apps.errors import MisplacedKeyError
+from storekeeper.apps.topology_app import is_served
+from storekeeper.changelog.committed_ends import committed_ends
+from storekeeper.changelog.log_bounds import TopicAndPartition
+from storekeeper.clock import Clock, SystemClock
+from storekeeper.engine.dead_letters import dead_letter
+from storekeeper.engine.global_tables import GlobalTableCopy
+from storekeeper.engine.local_store import LocalStore
+from storekeeper.engine.markers import Passed, SourceSpans, places_in, spans_of
+from storekeeper.engine.partitioning import partitions_of
+from storekeeper.engine.restores import Restoring, reporting, restore_dir
+from storekeeper.engine.rows import forwarded_rows, passed
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.task_input import check_input_complete
+from storekeeper.engine.transaction import Transaction
+from storekeeper.engine.work import BatchWork
+from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.set_aside import set_aside
+from storekeeper.stores.suppliers import MemorySupplier
+from storekeeper.topology.careful_task import CarefulTask
+from storekeeper.topology.event_time import LATEST_MS
+from storekeeper.topology.failures import is_of_record, summary_of
+from storekeeper.topology.guards import NOWHERE
+from storekeeper.topology.layout import Layout
+from storekeeper.topology.operators.stateless import Sink
+from storekeeper.topology.plan import SubTopology
+from storekeeper.topology.record_order import with_upstream
+from storekeeper.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
+from storekeeper.topology.task import Task
+
+Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
+"""The rows that go to shuffles, by the topic that each stands for."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task of one batch.
+
+    Attributes:
+        work: the batch.
+        layout: the app's tasks.
+        sub: the sub-topology that the task runs.
+        partition: its partition of the topics that it reads, and of its stores.
+        global_tables: this process's copies, by store.
+        clock: the time source of wall-clock timers.
+    """
+
+    work: BatchWork
+    layout: Layout
+    sub: SubTopology
+    partition: int
+    global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Written, Forwarded]:
+        """Runs the task; returns what it wrote, and the rows that go to shuffles.
+
+        Args:
+            records: all of the task's records in this batch, in parts. It must be possible to go through them twice.
+
+        Raises:
+            StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
+        """
+        app = self.work.app
+        source = self.work.source_of(self.layout.origins(self.sub))
+        transaction = Transaction(app.writer, app.slot(self.sub, self.partition), self.work.batch_id, source)
+        if transaction.is_replay:
+            return Written(replayed_tasks=1), self._forwarded_again(records, transaction)
+        try:
+            with closing(_LocalStores(self)) as stores:
+                stores.catch_up()
+                return self._run(records, transaction, stores)
+        except StoreCorruptedError:
+            transaction.abandon()
+            self._set_stores_aside()
+            raise
+        except BaseException as error:
+            transaction.abandon()
+            if isinstance(error, Exception) and (not isinstance(error, StateError) or is_of_record(error)):
+                raise RecordFailedError(summary_of(error)) from error
+            raise
+
+    def _run(
+        self, records: Iterable[Sequence[RecordFields]], transaction: Transaction, stores: _LocalStores
+    ) -> tuple[Written, Forwarded]:
+        progress = b"{}" if transaction.committed is None else transaction.committed.progress
+        for table in self.global_tables.values():
+            table.catch_up()
+        tables = {name: table.get for name, table in self.global_tables.items()}
+        app = self.work.app
+        options: dict[str, Any] = {
+            "progress": progress,
+            "global_tables": tables,
+            "on_error": app.on_error,
+            "latest_ms": min([LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)]),
+        }
+        task: Task | CarefulTask = Task(self.sub, self.partition, stores, **options)
+        try:
+            batch, collected, changes = self._processed(task, records, transaction)
+        except Exception as error:
+            if not is_of_record(error):
+                raise
+            # A record may be to blame: once more, and without it.
+            _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=summary_of(error))
+            transaction.begin_again()
+            check = partial(self._check_change, transaction)
+            task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
+            batch, collected, changes = self._processed(task, records, transaction)
+        check_input_complete()
+        forwarded = self._rows_of(collected)
+        transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
+        task.apply(lambda store: stores.written(store, changes.get(store, 0)))
+        written = Written(
+            dead_letters=len(batch.dead_letters),
+            dropped=task.dropped.total,
+            stream_time_ms=task.stream_time.now_ms,
+        )
+        return written, forwarded
+
+    def _processed(
+        self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]], transaction: Transaction
+    ) -> tuple[Batch, dict[str, list[Output]], dict[str, int]]:
+        """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
+        collected = dict[str, list[Output]]()
+        for part in records:
+            self._check_keys(part)
+            task.process(part)
+            # Written part by part: collecting all outputs of a batch would touch new memory.
+            self._write(task.take_outputs(), transaction, collected)
+        task.advance(self.clock.now_ms())
+        batch = task.end_batch()
+        self._write(batch.outputs, transaction, collected)
+        self._write_dead_letters(batch.dead_letters, transaction)
+        return batch, collected, self._write_changes(batch, transaction)
+
+    def _check_change(self, transaction: Transaction, change: StoreChange) -> None:
+        transaction.check_change(self.work.app.changelogs[change.store].topic, change)
+
+    @property
+    def _shuffle_sinks(self) -> list[Sink]:
+        return [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
+
+    @property
+    def _own_topics(self) -> list[str]:
+        """The topics that the records of this app have to go through."""
+        return [*self.layout.topics_to_create, *(log.topic for log in self.work.app.changelogs.values())]
+
+    def _not_repeated(self, letters: Iterable[DeadLetter]) -> SourceSpans:
+        """The dead letters that a replay has to know: it runs only what is above shuffles, and later."""
+        sinks = self._shuffle_sinks
+        if not sinks:
+            return {}
+        run_again = {node.name for node in self.sub.leading_to(sinks).nodes}
+        by_the_clock = FutureTimestampError.__name__
+        return spans_of(
+            letter.record[:3]
+            for letter in letters
+            if letter.record.offset != NOWHERE
+            and (letter.error_class == by_the_clock or letter.operator not in run_again)
+        )
+
+    def _set_stores_aside(self) -> None:
+        """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
+        folder = self.work.app.store_dir(self.sub, self.partition)
+        for spec in self.sub.stores:
+            if spec.options.logging:
+                _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
+
+    def _rows_of(self, outputs: Outputs) -> Forwarded:
+        """The rows of records that go to shuffles."""
+        forwarded = {}
+        for topic, written in outputs.items():
+            sub = self.layout.shuffles[topic]
+            count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
+            tasks = self.layout.place(sub, 0) + partitions_of([key or b"" for key, *_ in written], count)
+            forwarded[topic] = list(forwarded_rows(stage, tasks, self.partition, topic, written))
+        return forwarded
+
+    def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Output]]) -> None:
+        """Writes outputs; collects those for a shuffle."""
+        for topic, written in outputs.items():
+            if topic in self.layout.shuffles:
+                collected.setdefault(topic, []).extend(written)
+            elif topic in self.layout.topology.repartition_topics:
+                transaction.write(topic, with_upstream(written, self.partition))
+            elif self.work.writes_outputs:
+                transaction.write(topic, written)
+
+    def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
+        app, topic = self.work.app, self.work.app.writer.dead_letters
+        if topic is not None and self.work.writes_outputs:
+            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in letters])
+
+    def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
+        by_store: dict[str, list[Any]] = {}
+        for change in batch.changes:
+            by_store.setdefault(change.store, []).append(change)
+        topics = self.layout.origins(self.sub)
+        return {
+            store: transaction.change(self.work.app.changelogs[store].topic, self.work.headers(store, topics), changes)
+            for store, changes in by_store.items()
+        }
+
+    def _check_keys(self, records: Sequence[RecordFields]) -> None:
+        """Refuses records whose key is not in the partition where nodes look for its row.
+
+        Raises:
+            MisplacedKeyError: a source topic is not partitioned as by Kafka's default partitioner.
+        """
+        if not any(map(is_served, self.sub.stores)):
+            return
+        external = frozenset(self.layout.topics)
+        keyed = [record for record in records if record[4] is not None and record[0] in external]
+        found = partitions_of([record[4] or b"" for record in keyed], self.layout.plan.tasks(self.sub))
+        for place in np.flatnonzero(found != self.partition)[:1]:
+            topic, partition, offset, *_ = keyed[place]
+            msg = (
+                f"topic {topic} has at {partition}@{offset} a key that belongs to partition "
+                f"{found[place]}: nodes would not find its row. Let its producers partition as Kafka's own client does "
+                "(librdkafka: partitioner=murmur2_random), or repartition() the stream before its first store"
+            )
+            raise MisplacedKeyError(msg)
+
+    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]], transaction: Transaction) -> Forwarded:
+        """Recomputes what a committed attempt passed on to shuffles.
+
+        Raises:
+            UnrepeatableBatchError: it would pass on other records than that attempt.
+        """
+        assert transaction.committed is not None  # noqa: S101 (for the type checker)
+        sub, left_out = self.sub.leading_to(self._shuffle_sinks), places_in(transaction.committed.left_out)
+        outputs: Outputs = {}
+        if sub.nodes:
+            again = _Without(records, left_out) if left_out else records
+            try:
+                outputs = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
+            except Exception as error:
+                if not is_of_record(error):
+                    raise
+                outputs = self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), again)
+        else:
+            for _ in records:
+                pass
+        forwarded = self._rows_of(outputs)
+        transaction.check_replay(_passed(forwarded))
+        return forwarded
+
+    def _forwarded_by(self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]) -> Outputs:
+        collected = dict[str, list[Output]]()
+        with closing(task):
+            for part in records:
+                task.process(part)
+                for topic, outputs in task.take_outputs().items():
+                    collected.setdefault(topic, []).extend(outputs)
+        return collected
+
+
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """Records without some of them."""
+
+    records: Iterable[Sequence[RecordFields]]
+    left_out: frozenset[tuple[str, int, int]]
+
+    def __iter__(self) -> Iterator[Sequence[RecordFields]]:
+        for part in self.records:
+            yield [record for record in part if record[:3] not in self.left_out]
+
+
+def _passed(forwarded: Forwarded) -> dict[str, Passed]:
+    return {topic: passed(rows) for topic, rows in forwarded.items()}
+
+
+class _LocalStores:
+    """The local stores of one task, by name. A `StoreSupplier`."""
+
+    def __init__(self, run: TaskRun) -> None:
+        app, self._run = run.work.app, run
+        folder = app.store_dir(run.sub, run.partition)
+        self._logged: dict[str, LocalStore] = {}
+        self._others: dict[str, BytesStore] = {}
+        try:
+            for spec in run.sub.stores:
+                path: Path = folder / spec.name
+                if spec.options.logging:
+                    log = app.changelogs[spec.name]
+                    self._logged[spec.name] = LocalStore(spec, path, log, run.partition, run.clock)
+                else:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._others[spec.name] = open_rocksdb(path, spec.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def catch_up(self) -> None:
+        """Restores all stores to the ends of what is committed in their changelogs.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer.
+            OpenTransactionError: a clean-up's transaction stays open and hides what this task has committed.
+        """
+        app, partition = self._run.work.app, self._run.partition
+        topics = {name: app.changelogs[name].topic for name in self._logged}
+        kafka = app.writer.kafka
+        stores = {topic: name for name, topic in topics.items()}
+        with reporting(restore_dir(app.settings, app.app)) as report:
+
+            def waits(at: TopicAndPartition) -> None:
+                report(Restoring(stores[at[0]], partition, 0, 0, awaits=f"{at[0]}-{at[1]}"))
+
+            ends = committed_ends(kafka, [(topic, partition) for topic in stores], waits)
+            for name, store in self._logged.items():
+                store.catch_up(kafka, ends[topics[name], partition], report)
+
+    def open(self, name: str) -> BytesStore:
+        """An open store."""
+        return self._logged[name].backend if name in self._logged else self._others[name]
+
+    def written(self, name: str, changes: int) -> Mapping[bytes, bytes | None]:
+        """The metadata to write with a store's rows; see `LocalStore.written`."""
+        return self._logged[name].written(changes) if name in self._logged else {}
+
+    def close(self) -> None:
+        """Closes all stores."""
+        for store in self._logged.values():
+            store.close()
+        for other in self._others.values():
+            other.close()

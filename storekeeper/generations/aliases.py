@@ -1,0 +1,89 @@
+"""The aliases of an app's stores, as its journal has them: they tell nodes which generation answers. Free of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import structlog
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.clock import SystemClock
+from storekeeper.generations.desired_state import Role, desired_state_of
+from storekeeper.generations.journal import FIRST_GENERATION, Generation, GenerationState, JournalFile
+from storekeeper.generations.named import is_fixed
+from storekeeper.node.cluster.alias_topic import publish_alias, read_aliases
+from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+
+_log = structlog.get_logger(__name__)
+
+
+def aliases_of(
+    stores: Iterable[StoreSpec], chosen: Generation, other: Generation | None, now_ms: int, *, prepare: bool = False
+) -> list[Alias]:
+    """Aliases by which nodes serve `chosen` and keep `other` warm; with `prepare` they restore `other` beside it."""
+    newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
+    return [
+        Alias(
+            store.name,
+            newer.number,
+            newer.topics[store.name],
+            None if before is None else before.topics[store.name],
+            now_ms,
+            prepare=prepare,
+        )
+        for store in stores
+    ]
+
+
+def lost_aliases(
+    apps: Iterable[AppSpec], settings: AppSettings, known: Callable[[], Mapping[str, Alias]], now_ms: int
+) -> Sequence[Alias]:
+    """The aliases that journals say were published, and that Kafka doesn't have any more.
+
+    A node that starts without them would answer from the first generation.
+
+    Args:
+        apps: the apps.
+        settings: where their journals are. Journals don't count where a setting fixes the generation.
+        known: reads the aliases that Kafka has. It isn't called while no journal needs one.
+        now_ms: the time.
+
+    Raises:
+        StateError: a journal is damaged, or can't be reached; Kafka doesn't answer.
+    """
+    if is_fixed(settings):
+        return ()
+    wanted = [alias for app in apps for alias in _published(app, settings, now_ms)]
+    there = known() if wanted else {}
+    return [alias for alias in wanted if alias.store not in there]
+
+
+def publish_lost_aliases(apps: Iterable[AppSpec], settings: AppSettings) -> list[str]:
+    """Publishes the aliases again that Kafka has lost, and returns their stores. See `lost_aliases`.
+
+    Raises:
+        StateError: as `lost_aliases`; or Kafka didn't take one.
+    """
+
+    def known() -> Mapping[str, Alias]:
+        return read_aliases(settings.kafka, load_cluster_secret(settings.cluster_secret_file))
+
+    lost = lost_aliases(apps, settings, known, SystemClock().now_ms())
+    for alias in lost:
+        publish_alias(settings.kafka, load_cluster_secret(settings.cluster_secret_file), alias)
+        _log.warning("lost_alias_published", store=alias.store, topic=alias.topic)
+    return [alias.store for alias in lost]
+
+
+def _published(app: AppSpec, settings: AppSettings, now_ms: int) -> list[Alias]:
+    journal = JournalFile(settings.durable, app.name).read()
+    if journal is None:
+        return []
+    beside = desired_state_of(journal, Role.NEXT)
+    other = None if beside is None else beside.generation
+    if other is None and journal.live == FIRST_GENERATION:
+        return []  # nodes are configured with it
+    prepare = other is not None and other.state is not GenerationState.STANDBY
+    return aliases_of(app.stores, journal.live_generation, other, now_ms, prepare=prepare)

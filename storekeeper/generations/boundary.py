@@ -1,0 +1,107 @@
+"""Setting the end of a stopped query's next batch, in Spark's own offset log.
+
+Spark plans a batch by writing `offsets/<n>` and runs whatever is planned there, after a restart too. So writing that
+file for a stopped query makes its next batch end at an offset of our choice, and deleting it cancels a batch that was
+planned and never begun. This brings two generations to exactly the same input position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.generations.errors import GenerationRefusedError
+from storekeeper.locations import delete_tree, write_in_one_step
+
+_NO_OFFSETS = "-"
+"""What Spark writes for a source that has no offsets yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFiles:
+    """What Spark wrote of a finished batch: its plan, and that it is committed.
+
+    Spark keeps these files of its newest 100 batches alone.
+    """
+
+    plan: bytes
+    commit: bytes
+
+    @classmethod
+    def of(cls, checkpoint: SparkCheckpoint, batch_id: int) -> BatchFiles:
+        """Reads those of a finished batch.
+
+        Raises:
+            FileNotFoundError: Spark has deleted them.
+        """
+        folder, name = checkpoint.path, str(batch_id)
+        return cls((folder / "offsets" / name).read_bytes(), (folder / "commits" / name).read_bytes())
+
+
+def begin_behind(checkpoint: SparkCheckpoint, like: BatchFiles, start: Position, query_id: str) -> None:
+    """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
+
+    Batch 0 stands for the seed of the query's state.
+
+    Args:
+        checkpoint: of the query, which has never been started.
+        like: a finished batch of another query, whose source is the same.
+        start: where the query's input begins.
+        query_id: the query's id.
+    """
+    delete_tree(checkpoint.path)
+    write_in_one_step(checkpoint.path / "metadata", orjson.dumps({"id": query_id}))
+    write_in_one_step(checkpoint.path / "offsets" / "0", _with_end(like.plan.decode(), start).encode())
+    write_in_one_step(checkpoint.path / "commits" / "0", like.commit)
+
+
+def is_settled(checkpoint: SparkCheckpoint) -> bool:
+    """Whether every planned batch is finished, and there is one."""
+    planned = checkpoint.last_planned_batch()
+    return planned is not None and planned == checkpoint.last_committed_batch()
+
+
+def take_back(checkpoint: SparkCheckpoint, last: int) -> None:
+    """Deletes the plan of the batch after `last`, if there is one. It must never have begun; the query must be stopped.
+
+    Safe to repeat.
+    """
+    planned, folder = checkpoint.last_planned_batch(), checkpoint.path / "offsets"
+    if planned is not None and planned > last:
+        for name in (f".{planned}.crc", str(planned)):
+            (folder / name).unlink(missing_ok=True)
+
+
+def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> None:
+    """Plans the batch after the last finished one, to end at `end`. The query must be stopped. Safe to repeat.
+
+    Raises:
+        GenerationRefusedError: another batch is planned, or `end` lies before the end of what is finished.
+    """
+    if checkpoint.last_planned_batch() == batch_id and checkpoint.end_position(batch_id) == end:
+        return
+    before = checkpoint.last_committed_batch()
+    if before is None or before + 1 != batch_id or checkpoint.last_planned_batch() != before:
+        msg = f"{checkpoint.path} has a batch under way: let it finish, then take the step again"
+        raise GenerationRefusedError(msg)
+    if not end.reaches(checkpoint.end_position(before)):
+        msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
+        raise GenerationRefusedError(msg)
+    folder = checkpoint.path / "offsets"
+    plan = _with_end((folder / str(before)).read_bytes().decode(), end)
+    write_in_one_step(folder / str(batch_id), plan.encode())
+
+
+def _with_end(text: str, end: Position) -> str:
+    """A plan's text with the offsets of its Kafka sources replaced; those of other sources stay."""
+    version, settings, *sources = text.splitlines()
+    replaced = [end.to_json().decode() if _is_of(source, end) else source for source in sources]
+    return "\n".join([version, settings, *replaced])
+
+
+def _is_of(source: str, end: Position) -> bool:
+    offsets = None if source == _NO_OFFSETS else orjson.loads(source)
+    return isinstance(offsets, dict) and not end.offsets.keys().isdisjoint(offsets)

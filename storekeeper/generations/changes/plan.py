@@ -1,0 +1,257 @@
+"""Compares declared stores with running stores and plans the changes. Pure.
+
+A change is harmless, or done by a new generation (`migrate`), or it would orphan or break state (`breaks`): then a
+deployment must not go ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from storekeeper.generations.changes.contract import BY_SCHEMA, DeclaredStore, Description, Fields, RunningStore, Step
+
+_FIXED_MINUTES = 3.0
+"""Two Spark sessions that start, and the hand-over itself."""
+_KEYS_PER_MINUTE = 400_000
+"""A snapshot that is written, a seed that is made and loaded, and two changelogs that are compared."""
+
+
+class Verdict(StrEnum):
+    """How a change is made."""
+
+    UNCHANGED = "unchanged"
+    """Nothing is to be done."""
+    NEW = "new"
+    """A store that doesn't run yet."""
+    REBUILD = "rebuild"
+    """Nodes rebuild an index of theirs when they start; rows stay."""
+    MIGRATE = "migrate"
+    """A new generation of the app makes it, while reads and writes go on."""
+    BREAKS = "breaks"
+    """State would be orphaned, or couldn't be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The planned change of one store.
+
+    Attributes:
+        store: the store.
+        verdict: see `Verdict`.
+        details: sentences that say what changes, and for BREAKS what to do instead.
+        keys, size_bytes: the store's size; None if it isn't known.
+        minutes: an estimate, for MIGRATE; None if the keys aren't known.
+        conf: what to trigger the DAG `migrate_state` with, for MIGRATE; empty if another store's does it.
+    """
+
+    store: str
+    verdict: Verdict
+    details: tuple[str, ...] = ()
+    keys: int | None = None
+    size_bytes: int | None = None
+    minutes: int | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes of all stores, sorted by store."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on all changes: BREAKS if any breaks, else MIGRATE if any migrates, else UNCHANGED."""
+        found = {change.verdict for change in self.changes}
+        return next((it for it in (Verdict.BREAKS, Verdict.MIGRATE) if it in found), Verdict.UNCHANGED)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether any of them would orphan or break state."""
+        return any(change.verdict is Verdict.BREAKS for change in self.changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as JSON's own types."""
+        return {"breaks": self.breaks, "changes": [asdict(change) for change in self.changes]}
+
+
+def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Plan:
+    """Compares every store that is declared or runs. One generation makes all changes of an app's stores."""
+    by_name = {store.store: store for store in declared}
+    changes: list[Change] = []
+    for name in sorted(by_name.keys() | running.stores.keys()):
+        wanted, found = by_name.get(name), running.stores.get(name)
+        if found is None:
+            details = "It begins empty when its app first runs, with the input that there is."
+            changes.append(Change(name, Verdict.NEW, (details,)))
+        elif wanted is None:
+            changes.append(_orphaned(found, by_name.values(), running))
+        else:
+            changes.append(_change(wanted, found))
+    return Plan(in_one_generation(changes))
+
+
+def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Merges the changes of each app: only its first store keeps a `conf`, which triggers all of them.
+
+    All of an app's stores get the same number of partitions, if any does.
+    """
+    details: list[Change] = []
+    for change in changes:
+        made = [other for other in changes if other.conf and other.conf["app"] == change.conf.get("app")]
+        if len(made) < 2:
+            details.append(change)
+        elif change is made[0]:
+            names = [name for other in made for name in other.conf["migrations"]]
+            conf = {item: value for other in made for item, value in other.conf.items()} | {"migrations": names}
+            details.append(replace(change, conf=conf))
+        else:
+            note = f"made by the same generation of {change.conf['app']} as {made[0].store}"
+            details.append(replace(change, details=(*change.details, note), conf={}))
+    return tuple(details)
+
+
+NOTHING_CHANGES = "Nothing changes: its rows are copied."
+
+
+def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
+    """A new generation made of the store's rows alone, if it runs as declared; else as `plan_changes`."""
+    change = _change(wanted, found)
+    if change.verdict is not Verdict.UNCHANGED:
+        return change
+    copied = _migration(wanted, found, [], None)
+    if copied.verdict is not Verdict.MIGRATE:
+        return copied
+    return replace(copied, details=(NOTHING_CHANGES,), conf={**copied.conf, "copy": True})
+
+
+def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+    like = [
+        store.store
+        for store in declared
+        if store.store not in running.stores and store.kind == found.kind and store.fields == found.fields
+    ]
+    hint = f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
+    details = (
+        f"No app declares it any more: {_count(found.keys)} in {found.topic} would belong to nobody.{hint} "
+        "Declare it again, or take it out of the description once its topic and tables are deleted on purpose."
+    )
+    return _broken(found, [details])
+
+
+def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
+    broken = [*_moved(wanted, found), *_broken_schema(wanted, found)]
+    if broken:
+        return _broken(found, broken)
+    pending = [step for step in wanted.steps if step.to_version > found.version]
+    partitions = _other_partitions(wanted, found)
+    if pending or partitions is not None:
+        return _migration(wanted, found, pending, partitions)
+    if wanted.score_field != found.score_field:
+        details = (
+            f"It is ranked by {wanted.score_field} instead of {found.score_field}: nodes rank again when they start."
+        )
+        return Change(wanted.store, Verdict.REBUILD, (details,), found.keys, found.size_bytes)
+    return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)
+
+
+def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    """Changes that would orphan existing state."""
+    details: list[str] = []
+    if wanted.app != found.app:
+        details.append(
+            f"Its app is called {wanted.app} instead of {found.app}: checkpoint and compute state would be orphaned. "
+            "Keep the app's name; its title may change."
+        )
+    if wanted.topic != found.topic:
+        details.append(
+            f"Its changelog would be {wanted.topic} instead of {found.topic}: the rows there would be orphaned. "
+            "Keep the topic: a change of rows makes topics of its own."
+        )
+    if wanted.kind != found.kind:
+        details.append(f"It would be read as {wanted.kind}, but its keys are {found.kind} keys: make another store.")
+    return details
+
+
+def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    known = {step.name: step for step in wanted.steps}
+    details = [
+        f"Migration {name} was applied to the running generation and is missing from the code: restore it, or the app "
+        "can't start."
+        for name in found.migrations
+        if name not in known
+    ]
+    moved = [
+        f"Migration {name} made version {version}, and is declared to make version {known[name].to_version}."
+        for version, name in enumerate(found.migrations, start=2)
+        if name in known and known[name].to_version != version
+    ]
+    details += moved
+    fields = wanted.fields_at(found.version)
+    if details or fields is None or found.fields is None:
+        return details
+    if BY_SCHEMA.items() <= found.fields.items() and BY_SCHEMA.items() <= fields.items():
+        return []  # their subject has a change of its own
+    changes = differences(found.fields, fields)
+    if not changes:
+        return []
+    where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
+    return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
+
+
+def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:
+    """The number to change to; None if it stays."""
+    if wanted.partitions is None or found.partitions is None or wanted.partitions == found.partitions:
+        return None
+    return wanted.partitions
+
+
+def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Step], partitions: int | None) -> Change:
+    if wanted.unchangeable is not None:
+        what = f"no generation of {wanted.app} can begin with another's content, as {wanted.unchangeable}"
+        return _broken(found, [f"It can't be changed: {what}."])
+    details: list[str] = []
+    fields = wanted.fields_at(found.version) or {}
+    for step in pending:
+        details.append(f"{step.name}: {step.summary}")
+        details += differences(fields, step.fields)
+        fields = step.fields
+        if step.changes_key:
+            details.append("keys change: callers must ask by the new ones from the hand-over on")
+    if partitions is not None:
+        details.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
+    conf: dict[str, Any] = {"app": wanted.app, "migrations": [step.name for step in pending]}
+    if partitions is not None:
+        conf["partitions"] = partitions
+    return Change(
+        wanted.store, Verdict.MIGRATE, tuple(details), found.keys, found.size_bytes, minutes_for(found.keys), conf
+    )
+
+
+def minutes_for(keys: int | None) -> int | None:
+    """Roughly how long a migration takes on two cores, while input keeps arriving."""
+    return None if keys is None else math.ceil(_FIXED_MINUTES + keys / _KEYS_PER_MINUTE)
+
+
+def differences(before: Fields, after: Fields) -> list[str]:
+    """What happened to the fields, each as a few words. A rename shows as one removed and one added."""
+    removed = [f"field {name} removed" for name in before if name not in after]
+    added = [f"field {name} added ({after[name]})" for name in after if name not in before]
+    retyped = [
+        f"field {name} retyped ({before[name]} -> {after[name]})"
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
+    return removed + added + retyped
+
+
+def _broken(found: RunningStore, details: Sequence[str]) -> Change:
+    return Change(found.store, Verdict.BREAKS, tuple(details), found.keys, found.size_bytes)
+
+
+def _count(keys: int | None) -> str:
+    return "an unknown number of keys" if keys is None else f"{keys:,} keys"

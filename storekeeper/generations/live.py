@@ -1,0 +1,70 @@
+"""Stores and apps in their live generations. Only the journal decides which generation is live.
+
+Maintenance jobs use this module. Readers follow the aliases that the steps publish. Free of Spark.
+"""
+
+from __future__ import annotations
+
+from storekeeper.apps.registry import APPS, store_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.apps.topology_app import described
+from storekeeper.errors import ConfigurationError
+from storekeeper.generations.catalog import describe_of, numbered, settings_of, spec_of
+from storekeeper.generations.journal import Journal, JournalFile
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.topology.plan import Topology
+
+
+def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings]:
+    """A store and the settings of its live generation, unless the environment names another.
+
+    Raises:
+        UnknownStoreError: no app keeps it.
+    """
+    store = store_named(name)
+    if "generation" in settings.model_fields_set:
+        return _of(numbered(APPS[store.app], settings.generation), store), settings
+    journal = journal_of(store, settings)
+    if journal is None:
+        return store, settings
+    live = journal.live_generation
+    return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
+
+
+def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
+    """The topology of an app's live generation.
+
+    Raises:
+        ConfigurationError: the app is not a topology.
+        GenerationRefusedError: one of the generation's migrations doesn't exist any more.
+    """
+    if spec.describe is None:
+        read, written = (", ".join(names(settings)) or "none" for names in (spec.sources, spec.sinks))
+        msg = f"{spec.name} is not a topology; topics that it reads: {read}; that it writes: {written}"
+        raise ConfigurationError(msg)
+    journal = JournalFile(settings.durable, spec.name).read()
+    describe = spec.describe if journal is None else describe_of(spec, journal.live_generation.migrations)
+    return described(spec.name, describe, settings)
+
+
+def topology_text(spec: AppSpec, topology: Topology) -> str:
+    """A topology of an app as text, with the topic of the app's dead letters."""
+    return "\n".join([topology.describe(), *(f"Dead letters: topic {topic}" for topic in spec.dead_letter_topics)])
+
+
+def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
+    """The store as it was in the generation that a snapshot is of."""
+    journal = journal_of(store, settings)
+    generation = None if journal is None else journal.generations.get(manifest.generation)
+    return store if generation is None else _of(spec_of(APPS[store.app], generation), store_named(store.name))
+
+
+def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
+    """The journal of the store's app; None if that has never changed."""
+    return JournalFile(settings.durable, store.app).read()
+
+
+def _of(app: AppSpec, store: StoreSpec) -> StoreSpec:
+    """The app's own spec of a store; `store` itself if the app has none."""
+    return next((item for item in app.stores if item.name == store.name), store)

@@ -1,0 +1,90 @@
+"""The settings of all that reaches Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from storekeeper.configuration import IMPOSSIBLE, RunDirSettings
+from storekeeper.errors import InvalidNameError
+from storekeeper.kafka.connection import CLUSTER, Kafka, Pairs
+from storekeeper.names import checked_name
+
+_OURS = frozenset({"cleanup.policy", "max.message.bytes"})
+
+
+def _topic_config(text: str) -> str:
+    _pairs(text)
+    return text
+
+
+def _pairs(text: str) -> Pairs:
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if not name or not value or name in found:
+            msg = f"{part!r} is not of the form name=value, or is given twice"
+            raise ValueError(msg)
+        if name in _OURS:
+            msg = f"{name} can't be set: Storekeeper sets it for each topic"
+            raise ValueError(msg)
+        if name == "replication.factor" and not (value.isdecimal() and int(value) > 0):
+            msg = f"replication.factor must be a number from 1, not {value!r}"
+            raise ValueError(msg)
+        found[name] = value
+    return tuple(found.items())
+
+
+def valid_name(text: str) -> str:
+    """Returns a setting that is a name.
+
+    Raises:
+        ValueError: it can't be a name.
+    """
+    try:
+        return checked_name(text)
+    except InvalidNameError as error:
+        raise ValueError(str(error)) from error
+
+
+class KafkaSettings(RunDirSettings):
+    """Where Kafka is, how clients reach it, and how topics are made there."""
+
+    change = "restart of the platform"
+
+    kafka_bootstrap: str = Field(
+        default="127.0.0.1:19092",
+        min_length=1,
+        description="Kafka brokers, host:port,… `storekeeper up` starts a broker of its own unless this names others.",
+    )
+    kafka_properties: Path | None = Field(
+        default=None,
+        description="File with properties of every client by librdkafka's names, for TLS and SASL, mode 0600. See "
+        "[Use your own Kafka](../how-to/use-your-kafka.md).",
+    )
+    topic_config: Annotated[str, AfterValidator(_topic_config)] = Field(
+        default="",
+        description="Configuration of new topics by Kafka's names, and `replication.factor`: name=value,… Without "
+        "it, records are kept for a week unless the topic is compacted, and the broker's defaults apply.",
+        json_schema_extra={"change": f"{IMPOSSIBLE} for existing topics: change them with Kafka's own tools"},
+    )
+    make_topics: bool = Field(
+        default=True,
+        description="Whether missing topics are made. If not, an administrator makes those of "
+        "`storekeeper create-topics --dry-run`.",
+    )
+
+    cluster: Annotated[str, AfterValidator(valid_name)] = Field(
+        default=CLUSTER,
+        description="Name of the cluster of nodes. The topics of its heartbeats and aliases begin with it, and all "
+        "groups.",
+        json_schema_extra={"change": f"{IMPOSSIBLE} after a migration: the aliases are in a topic of this name"},
+    )
+
+    @property
+    def kafka(self) -> Kafka:
+        """The Kafka of these settings."""
+        config = _pairs(self.topic_config)
+        return Kafka(self.kafka_bootstrap, self.kafka_properties, config, self.make_topics, self.cluster)

@@ -1,0 +1,1 @@
+"""A query node: it follows changelogs into local stores, and answers queries."""

@@ -1,0 +1,171 @@
+"""The content of a heartbeat and its encoding: JSON, with the cluster's signature in a record header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+
+from storekeeper.errors import InvalidArgumentError, InvalidNameError
+from storekeeper.names import checked_name, checked_variant
+from storekeeper.node.security.cluster_secret import sign, verified
+from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
+
+_PURPOSE = "heartbeat"
+_LONGEST_BYTES = 1 << 20
+_MOST_REPLICAS = 100_000
+
+
+class HeartbeatError(InvalidArgumentError):
+    """A record is not a heartbeat of this cluster. It is ignored and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """One replica as its node sees it.
+
+    Attributes:
+        replica: which.
+        role: its role according to the node.
+        state: what it is doing.
+        serving: whether it answers reads.
+        offset: next changelog offset to apply; None before it was opened.
+        offset_lag: how many records are missing at most; None while unknown.
+        staleness_ms: it holds at least all that was in the log this long ago; None while unknown.
+    """
+
+    replica: ReplicaId
+    role: ReplicaRole
+    state: ReplicaState
+    serving: bool
+    offset: int | None
+    offset_lag: int | None
+    staleness_ms: int | None = None
+
+    @classmethod
+    def of(cls, status: ReplicaStatus, staleness_ms: int | None) -> Self:
+        """The report for a replica's status."""
+        return cls(
+            status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag, staleness_ms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One heartbeat.
+
+    Attributes:
+        name: the node's name.
+        address: base address, http://host:port, without a slash at the end.
+        rack: nodes of one rack may fail together; empty if it doesn't matter.
+        incarnation: grows with each start of a node of this name.
+        sequence: grows with each heartbeat of an incarnation.
+        sent_at_ms: wall-clock time, epoch milliseconds.
+        leaving: a goodbye: the node is no longer a member.
+        settling: it has only just joined, and may soon leave again; see `storekeeper.node.cluster.rebalance_policy`.
+        replicas: the replicas that it holds.
+    """
+
+    name: str
+    address: str
+    rack: str
+    incarnation: int
+    sequence: int
+    sent_at_ms: int
+    leaving: bool = False
+    settling: bool = False
+    replicas: Sequence[ReplicaReport] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Grows with each heartbeat of a name, so that an old one that is sent again is recognised."""
+        return (self.incarnation, self.sequence)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return orjson.dumps(
+            {
+                "name": self.name,
+                "address": self.address,
+                "rack": self.rack,
+                "incarnation": self.incarnation,
+                "sequence": self.sequence,
+                "sent_at_ms": self.sent_at_ms,
+                "leaving": self.leaving,
+                "settling": self.settling,
+                "replicas": [
+                    [
+                        report.replica.store,
+                        report.replica.partition,
+                        report.role,
+                        report.state,
+                        report.serving,
+                        report.offset,
+                        report.offset_lag,
+                        report.staleness_ms,
+                    ]
+                    for report in self.replicas
+                ],
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Reads what `encode` wrote.
+
+        Raises:
+            HeartbeatError: if it is not a heartbeat.
+        """
+        if len(value) > _LONGEST_BYTES:
+            raise HeartbeatError("a heartbeat is longer than 1 MiB")
+        try:
+            fields = orjson.loads(value)
+            found = cls(
+                name=checked_name(fields["name"]),
+                address=str(fields["address"]),
+                rack=str(fields["rack"]),
+                incarnation=int(fields["incarnation"]),
+                sequence=int(fields["sequence"]),
+                sent_at_ms=int(fields["sent_at_ms"]),
+                leaving=bool(fields["leaving"]),
+                settling=bool(fields.get("settling", False)),  # missing in heartbeats of an older release
+                replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
+            )
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:
+            msg = f"a record among the heartbeats can't be read: {type(error).__name__}"
+            raise HeartbeatError(msg) from error
+        return found
+
+
+def _report(entry: Any) -> ReplicaReport:
+    store, partition, role, state, serving, offset, offset_lag, staleness_ms = entry
+    return ReplicaReport(
+        ReplicaId(checked_variant(store), int(partition)),
+        ReplicaRole(role),
+        ReplicaState(state),
+        bool(serving),
+        None if offset is None else int(offset),
+        None if offset_lag is None else int(offset_lag),
+        None if staleness_ms is None else int(staleness_ms),
+    )
+
+
+def signed(secret: bytes, value: bytes) -> bytes:
+    """The signature of a heartbeat's value."""
+    return sign(secret, _PURPOSE, value)
+
+
+def opened(secret: bytes, key: bytes | None, value: bytes, signature: bytes | None) -> Heartbeat:
+    """The heartbeat in a record.
+
+    Raises:
+        HeartbeatError: the signature is not the cluster's, the value is not a heartbeat, or the key is another node's.
+    """
+    if signature is None or not verified(secret, _PURPOSE, value, signature):
+        raise HeartbeatError("a heartbeat's signature is not this cluster's: its node has another cluster secret")
+    found = Heartbeat.decode(value)
+    if key != found.name.encode():
+        raise HeartbeatError("a heartbeat lies under another node's key")
+    return found

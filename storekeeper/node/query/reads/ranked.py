@@ -1,0 +1,288 @@
+"""Ranked stores: the highest scores, a key's place, and scores in a range. Nothing here scans.
+
+Equal scores share a place, and the next lower score counts them all: 1, 2, 2, 4. A top list merges the lists of the
+partitions. A key's place is one more than the number of rows with a strictly higher score in all partitions. Its own
+partition is counted in the same view as the score is read from, the others right after.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from storekeeper.errors import InvalidArgumentError, StoreUnavailableError
+from storekeeper.node.query.answers.answer import UnknownKeyError
+from storekeeper.node.query.answers.origins import Origin, read_with_origins, with_origins
+from storekeeper.node.query.forwarding import PeerRequest
+from storekeeper.node.query.reads.freshness_gate import Asked
+from storekeeper.node.query.reads.gather import Gathered, Gatherer, count_in
+from storekeeper.node.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.protocol.keys import decode_base64url
+
+INTERNAL_PATH = "/internal/ranked/"
+_NUMBER = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPart:
+    """The part of a list that comes from some partitions.
+
+    Attributes:
+        entries: rows in order.
+        cut: whether more rows follow the last one.
+        before: rows before the place where the list begins.
+        above: rows with a score strictly higher than the query's `highest`; 0 if the list begins at the top.
+        rows: the total number of ranked rows.
+    """
+
+    entries: Sequence[Entry]
+    cut: bool
+    before: int
+    above: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStanding:
+    """A key's score, and in its partition the rows with a higher score and all rows. `score` None: not ranked."""
+
+    score: Score | None
+    above: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """At most `limit` rows from a place on, down to a score. With `limit` 0 it only counts rows.
+
+    With `highest` None it begins at the top. With `after` it begins behind that key among the rows of score `highest`.
+    """
+
+    store: str
+    limit: int
+    max_bytes: int
+    highest: Score | None = None
+    after: bytes | None = None
+    lowest: Score | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """Where the list begins."""
+        if self.highest is None:
+            return None
+        order = negated(self.highest)
+        return (order,) if self.after is None else (order, self.after + b"\0")
+
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As `parse` reads it."""
+        parts = [f"limit={self.limit + 1}", f"bytes={self.max_bytes}"]
+        for name, score in (("highest", self.highest), ("lowest", self.lowest)):
+            if score is not None:
+                parts.append(f"{name}={_quoted(score)}")
+        if self.after is not None:
+            parts.append(f"after={base64.urlsafe_b64encode(self.after).decode()}")
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}&{rest}")
+
+    @classmethod
+    def parse(cls, store: str, parameters: Mapping[str, str]) -> ListQuery:
+        """Reads the parameters that `request` wrote. Raises InvalidArgumentError."""
+        highest, lowest = (None if (text := parameters.get(name)) is None else score_in(text) for name in _BOUNDS)
+        after = parameters.get("after")
+        return cls(
+            store,
+            count_in(parameters, "limit") - 1,
+            count_in(parameters, "bytes"),
+            highest,
+            None if after is None else decode_base64url(after, "a key"),
+            lowest,
+        )
+
+    def local(self, replicas: Sequence[Replica]) -> RankedPart:
+        """Reads the indexes of this node's replicas, each in one view."""
+        views = [_index(replica).view() for replica in replicas]
+        place = self.place
+        merged = heapq.merge(*(view.behind(place, self.lowest) for view in views))
+        taken, cut = _cut(merged, self, None) if self.limit else ([], False)
+        before = 0 if place is None else sum(view.before(place) for view in views)
+        above = 0 if self.highest is None else sum(view.above(self.highest) for view in views)
+        return RankedPart(taken, cut, before, above, sum(map(len, views)))
+
+    def encode(self, found: RankedPart, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it."""
+        rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in found.entries]
+        return with_origins(origins, rows=rows, cut=found.cut, before=found.before, above=found.above, of=found.rows)
+
+    def decode(self, body: bytes) -> tuple[RankedPart, list[Origin]]:
+        """Reads another node's part."""
+        fields, origins = read_with_origins(body)
+        entries = [
+            (negated(score_in(score)), decode_base64url(key, "a key"), decode_base64url(value, "a value"))
+            for score, key, value in fields["rows"]
+        ]
+        return RankedPart(entries, fields["cut"], fields["before"], fields["above"], fields["of"]), origins
+
+
+_BOUNDS = ("highest", "lowest")
+
+
+@dataclass(frozen=True, slots=True)
+class StandingQuery:
+    """How a key stands in its partition."""
+
+    store: str
+    key: bytes
+
+    def request(self, _partitions: Sequence[int], rest: str) -> PeerRequest:
+        """As `parse` reads it."""
+        return PeerRequest(f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}&{rest}")
+
+    @classmethod
+    def parse(cls, store: str, parameters: Mapping[str, str]) -> StandingQuery:
+        """Reads the parameter that `request` wrote. Raises InvalidArgumentError."""
+        return cls(store, decode_base64url(parameters.get("key", ""), "the key"))
+
+    def local(self, replicas: Sequence[Replica]) -> KeyStanding:
+        """Reads the index of the only replica."""
+        (replica,) = replicas
+        entry, view = _index(replica).find(self.key)
+        if entry is None:
+            return KeyStanding(None, 0, len(view))
+        score = negated(entry[0])
+        return KeyStanding(score, view.above(score), len(view))
+
+    def encode(self, found: KeyStanding, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it."""
+        return with_origins(
+            origins, score=None if found.score is None else str(found.score), above=found.above, of=found.rows
+        )
+
+    def decode(self, body: bytes) -> tuple[KeyStanding, list[Origin]]:
+        """Reads another node's answer."""
+        fields, origins = read_with_origins(body)
+        score = None if fields["score"] is None else score_in(fields["score"])
+        return KeyStanding(score, fields["above"], fields["of"]), origins
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """A row with its place, 1 being the highest score."""
+
+    rank: int
+    score: Score
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RankOfKey:
+    """A key's place among `of` ranked rows."""
+
+    rank: int
+    score: Score
+    of: int
+
+
+async def ranked_rows(
+    gatherer: Gatherer, query: ListQuery, asked: Asked
+) -> tuple[Sequence[PlacedRow], bool, Gathered[RankedPart]]:
+    """A list in the order of the ranking, from all partitions, and whether it was cut. Raises as a scan does."""
+    found = await gatherer.complete(query, asked)
+    parts = found.found
+    # The rows behind the last one of a cut part aren't known, so the list ends there too.
+    horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
+    taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
+    before, above = sum(part.before for part in parts), sum(part.above for part in parts)
+    return _placed(taken, before, above, query.highest if query.after is not None else None), cut, found
+
+
+async def rank_of(
+    gatherer: Gatherer, store: str, key: bytes, partition: int, asked: Asked
+) -> tuple[RankOfKey, Gathered[Any]]:
+    """A key's place.
+
+    Raises:
+        UnknownKeyError: if the store has no such key, or none with a numeric score.
+        StoreUnavailableError: if a partition is missing, as the place would be wrong.
+    """
+    own = await gatherer.complete(StandingQuery(store, key), asked, [partition])
+    standing = own.found[0] if own.answers else None
+    if standing is None or standing.score is None:
+        if own.missing:
+            msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
+            raise StoreUnavailableError(msg)
+        msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
+        raise UnknownKeyError(msg)
+    rest = [number for number in gatherer.partitions(store) if number != partition]
+    others = await gatherer.complete(ListQuery(store, 0, 1, highest=standing.score), asked, rest)
+    rank = RankOfKey(
+        1 + standing.above + sum(part.above for part in others.found),
+        standing.score,
+        standing.rows + sum(part.rows for part in others.found),
+    )
+    return rank, Gathered((*own.answers, *others.answers), others.missing, ())
+
+
+def score_in(text: str) -> Score:
+    """Reads a score from text.
+
+    Raises:
+        InvalidArgumentError: if it is not a number that a row could be ranked by.
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        msg = f"{text[:40]!r} is not a score: give a decimal number"
+        raise InvalidArgumentError(msg)
+    score: Score = int(text) if found[1] is None and found[2] is None else Decimal(text)
+    if not is_score(score):
+        msg = f"{text[:40]!r} is too long for a score"
+        raise InvalidArgumentError(msg)
+    return score
+
+
+def _cut(entries: Iterable[Entry], query: ListQuery, horizon: tuple[Score, bytes] | None) -> tuple[list[Entry], bool]:
+    """The entries up to the limits and the horizon, at least one if there is one, and whether there may be more."""
+    taken: list[Entry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry[1]) + len(entry[2])
+        full = len(taken) == query.limit or (taken and size > query.max_bytes)
+        if full or (horizon is not None and entry[:2] > horizon):
+            return taken, True
+        taken.append(entry)
+    return taken, horizon is not None
+
+
+def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[PlacedRow]:
+    """Adds places. `highest`: the score of the previous page's last row, which has `above` rows above it."""
+    rows: list[PlacedRow] = []
+    for index, (order, key, value) in enumerate(entries):
+        score = negated(order)
+        if rows and rows[-1].score == score:
+            rank = rows[-1].rank
+        elif not rows and highest is not None and score == highest:
+            rank = above + 1
+        else:
+            rank = before + index + 1
+        rows.append(PlacedRow(rank, score, key, value))
+    return rows
+
+
+def _index(replica: Replica) -> RankedIndex:
+    if not isinstance(replica.index, RankedIndex):
+        msg = f"replica {replica.replica_id} keeps no ranking: start the node again with this store's kind"
+        raise StoreUnavailableError(msg)
+    return replica.index
+
+
+def _quoted(score: Score) -> str:
+    return str(score).replace("+", "%2B")
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()

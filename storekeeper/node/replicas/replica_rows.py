@@ -1,0 +1,232 @@
+"""What readers see of a replica: its rows and how fresh they are. Any thread reads while one thread follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import NoReturn
+
+from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
+from storekeeper.errors import (
+    IteratorClosedError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from storekeeper.node.replicas.ranked_index import RankedIndex
+from storekeeper.node.replicas.row_cache import RowCache
+from storekeeper.protocol.replica_freshness import FreshnessTracker, ReplicaFreshness
+from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.row import ReplicaRow, decode_row
+
+_INDEX_CHUNK_ROWS = 512
+ReadRow = Callable[[bytes], ReplicaRow]
+
+
+class ReplicaRows:
+    """Reads from the store while it is open and served. `Replica` opens, fills and closes it.
+
+    `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
+
+    Attributes:
+        replica_id: which.
+        topic: its changelog.
+        role: whether queries prefer it.
+        tracker: the freshness of the rows.
+        index: kept in step with the rows while the store is open; None if there is none.
+        cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
+        read_row: how a row that is asked for is read.
+        writes: increases after a row has changed and before the cache drops it.
+        state: what it is doing now.
+        serving: whether reads are answered now.
+        damaged: whether a read found damage, so that the store must be set aside.
+        shown_offset: rows that were read before this attribute contain no record at this changelog offset or later.
+    """
+
+    def __init__(
+        self,
+        replica_id: ReplicaId,
+        topic: str,
+        *,
+        role: ReplicaRole,
+        tracker: FreshnessTracker,
+        index: RankedIndex | None,
+        cache: RowCache | None,
+        read_row: ReadRow,
+    ) -> None:
+        self.replica_id = replica_id
+        self.topic = topic
+        self.role = role
+        self.tracker = tracker
+        self.index = index
+        self.cache = cache
+        self.read_row = read_row
+        self.writes = 0
+        self.state = ReplicaState.CREATED
+        self._store: BytesStore | None = None
+        self.serving = False
+        self.damaged = False
+        self._error: str | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._end_offset: int | None = None
+        self.shown_offset = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its store is open, so that `resume` may be enough instead of `open`."""
+        return self._store is not None
+
+    @property
+    def offset(self) -> int | None:
+        """Next changelog offset to apply; None before the replica was opened."""
+        return None if self._checkpoint is None else self._checkpoint.offset
+
+    @property
+    def offset_lag(self) -> int | None:
+        """How many records are missing at most; None while unknown."""
+        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
+        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
+
+    def freshness(self, at_s: float) -> ReplicaFreshness:
+        """The freshness that a row has at least if it is read after this call.
+
+        Args:
+            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
+        """
+        offset = self.offset or 0
+        end = self.tracker.end(at_s)
+        return ReplicaFreshness(
+            topic=self.topic,
+            partition=self.replica_id.partition,
+            role=self.role,
+            caught_up=self.serving,
+            offset=offset,
+            offset_lag=None if end is None else max(0, end[0] - offset),
+            end_age_ms=None if end is None else end[1],
+            staleness_ms=self.tracker.staleness_ms(at_s),
+            source=self.tracker.source(),
+        )
+
+    def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
+        """The row at `key`, or None if there is none. With `restoring`, the row may be old or not restored yet.
+
+        Raises:
+            StoreRestoringError: not caught up yet.
+            StoreUnavailableError: it can't answer now.
+            StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
+        """
+        store = self._store
+        if store is None or not (self.serving or restoring):
+            self._refuse()
+        try:
+            row = store.get(key)
+            return None if row is None else self.read_row(row)
+        except StoreCorruptedError:
+            self.damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
+        """The rows at `keys`, in their order. Raises as `get` does."""
+        store = self._store
+        if store is None or not self.serving:
+            self._refuse()
+        try:
+            read_row = self.read_row
+            return [None if row is None else read_row(row) for row in store.get_many(keys)]
+        except StoreCorruptedError:
+            self.damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    @contextmanager
+    def scan(
+        self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
+    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
+        """The current rows with `start <= key < stop`, in key order or backwards. Raises as `get` does."""
+        with self._scan(start, stop, self.read_row, reverse=reverse) as rows:
+            yield rows
+
+    @contextmanager
+    def _scan(
+        self, start: bytes | None, stop: bytes | None, read_row: ReadRow, *, reverse: bool = False
+    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
+        store = self._store
+        if not self.serving or store is None:
+            self._refuse()
+        try:
+            with store.scan(start, stop, reverse=reverse) as rows:
+                yield ((key, read_row(row)) for key, row in rows)
+        except StoreCorruptedError:
+            self.damaged = True
+            raise
+        except (StoreClosedError, IteratorClosedError):
+            self._refuse()
+
+    @contextmanager
+    def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
+        """All rows as they are stored, and the exact changelog offset (next to be applied) that they are at.
+
+        Raises as `get` does.
+
+        It is exact if a scan shows the rows as of its beginning, as with RocksDB but not with the memory store.
+        """
+        while True:
+            before = self._stored_offset()
+            with self._scan(None, None, decode_row) as rows:
+                # Rows and offset are written together: if the offset hasn't changed, the scan is at it.
+                if before == self._stored_offset():
+                    yield before, rows
+                    return
+
+    def property_int(self, name: str) -> int | None:
+        """A property of the store's backend, None where it has none of that name or isn't open."""
+        property_int = getattr(self._store, "property_int", None)
+        try:
+            return None if property_int is None else property_int(name)
+        except StoreClosedError:
+            return None
+
+    def open_iterators(self) -> int:
+        """How many scans of its rows are open."""
+        store = self._store
+        return 0 if store is None else len(store.open_iterators)
+
+    def _stored_offset(self) -> int:
+        stored = None if self._store is None else self._store.metadata(METADATA_KEY)
+        if stored is None:
+            self._refuse()
+        return Checkpoint.decode(stored).offset
+
+    def _rebuild_index(self, store: BytesStore) -> None:
+        """Reads the whole store, in steps small enough to let other threads run."""
+        if self.index is None:
+            return
+        self.index.clear()
+        with store.scan(None, None) as rows:
+            while chunk := [(key, decode_row(row).value) for key, row in islice(rows, _INDEX_CHUNK_ROWS)]:
+                self.index.apply(chunk)
+        self.index.built()
+
+    def _release(self) -> None:
+        self.serving = False
+        self.writes += 1
+        if self.cache is not None:
+            self.cache.clear()
+        if self.index is not None:
+            self.index.clear()
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _refuse(self) -> NoReturn:
+        if self.state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
+            msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
+            raise StoreRestoringError(msg)
+        msg = f"replica {self.replica_id} can't answer now: {self._error or self.state.value.lower()}"
+        raise StoreUnavailableError(msg)

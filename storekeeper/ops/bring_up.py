@@ -1,0 +1,206 @@
+"""Bringing up the processes of a platform whose supervisor runs. One part's failure leaves the others alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.generations.aliases import publish_lost_aliases
+from storekeeper.ops.airflow_client import AirflowClient
+from storekeeper.ops.airflow_home import AIRFLOW_USER, prepare_database
+from storekeeper.ops.broker import answers
+from storekeeper.ops.control.keeper import watched_programs
+from storekeeper.ops.disk import check_not_full
+from storekeeper.ops.environment import Instance
+from storekeeper.ops.errors import StartError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.lost_topics import Losses, known_topics, lost_topics, refuse
+from storekeeper.ops.overview.collect import collect_status
+from storekeeper.ops.overview.model import Overview, Process
+from storekeeper.ops.overview.processes import LOST
+from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
+from storekeeper.ops.topics import make_topics
+from storekeeper.ops.waiting import eventually
+from storekeeper.ops.wanted_apps import wanted_apps
+from storekeeper.program import NO_RESTART
+
+DAGS = (
+    *("stream_apps", "watch_streams", "snapshot_stores", "check_tables"),
+    *("verify_stores", "check_stores", "maintain_tables", "cleanup_stores", "undo_cleanup"),
+    *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
+)
+"""The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""
+
+_POLL_S = 0.5
+
+Report = Callable[[str], None]
+"""Takes one short sentence for each step that begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A process that doesn't work, and why, in a sentence."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}"
+
+
+def bring_up(
+    instance: Instance, client: SupervisorRpc, password: str, report: Report, *, accept_loss: bool = False
+) -> tuple[Trouble, ...]:
+    """Starts what should run and doesn't, and waits until each process works, or is known not to.
+
+    Args:
+        instance: the platform.
+        client: its supervisor.
+        password: of Airflow's admin.
+        report: called with each step.
+        accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
+
+    Returns:
+        What doesn't work.
+
+    Raises:
+        PlatformError: nothing can work, as there is no broker or no room on the disk, or all of Kafka's data is lost.
+    """
+    settings = instance.settings
+    client.start(CONTROL)  # healed, if need be: it starts with the supervisor
+    with ThreadPoolExecutor(max_workers=1) as background:
+        database = background.submit(prepare_database, instance.layout, instance.environment)
+        if settings.starts_broker:
+            report(f"starting Kafka at {settings.kafka_bootstrap}")
+            client.start(KAFKA)
+            _await_broker(instance, client)
+        losses = Losses({}, 0) if accept_loss else _losses(settings, time.monotonic() + settings.start_timeout_s)
+        made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
+        report(f"topics are there ({len(made)} new)")
+        if told := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
+            report(f"told nodes again which generation answers for {', '.join(told)}: Kafka had lost it")
+        apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
+        without_topics = {
+            program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app
+        }
+        report("starting nodes and apps")
+        for program in (*map(node_program, settings.node_names), METRICS, *apps):
+            if program not in without_topics:
+                client.start(program)
+        troubles = without_topics | _airflow_started(client, database, settings.airflow_url, report)
+    report("waiting until every app and node works")
+    troubles |= _await_health(instance, client, without=troubles)
+    if not troubles.keys() & {*AIRFLOW_PROGRAMS}:
+        troubles |= _dags_unpaused(instance, password)
+    return tuple(Trouble(name, why) for name, why in troubles.items())
+
+
+def _losses(settings: PlatformSettings, until_s: float) -> Losses:
+    """The topics that apps began with and that are lost; with all of them lost, nothing goes on."""
+    apps = wanted_apps(settings).values()
+    known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
+    while True:
+        try:
+            losses = lost_topics(known, Topics(settings.kafka))
+            break
+        except BrokerUnavailableError:
+            # A broker that has just started answers before it has elected leaders.
+            if time.monotonic() >= until_s:
+                raise
+            time.sleep(_POLL_S)
+    if losses.are_total:
+        refuse(f"{settings.kafka} has none of the topics that the apps of {settings.run_dir} began with", losses.topics)
+    return losses
+
+
+def _await_broker(instance: Instance, client: SupervisorRpc) -> None:
+    settings, log = instance.settings, instance.layout.log(KAFKA)
+
+    def decided() -> bool:
+        check_not_full(instance.layout.root)
+        return answers(settings.kafka, timeout_s=1.0) or bool(_given_up(client, (KAFKA,)))
+
+    reached = eventually(decided, settings.start_timeout_s, poll_s=0.3)
+    if _given_up(client, (KAFKA,)):
+        msg = f"{KAFKA} gave up: see {log}."
+        raise StartError(msg)
+    if not reached:
+        msg = f"{KAFKA} did not answer within {_limit(instance)}: see {log}."
+        raise StartError(msg)
+
+
+def _airflow_started(client: SupervisorRpc, database: Future[None], url: str, report: Report) -> dict[str, str]:
+    report(f"starting Airflow at {url}")
+    try:
+        database.result()
+    except StartError as error:
+        return dict.fromkeys(AIRFLOW_PROGRAMS, str(error))
+    for program in AIRFLOW_PROGRAMS:
+        client.start(program)
+    return {}
+
+
+def _await_health(instance: Instance, client: SupervisorRpc, without: Iterable[str]) -> dict[str, str]:
+    """Waits until each process works, has given up, or the time is over. Returns why those that don't work don't."""
+    deadline_s = time.monotonic() + instance.settings.start_timeout_s
+    while True:
+        check_not_full(instance.layout.root)
+        ill = [process for process in _seen(instance).processes if not process.healthy and process.name not in without]
+        waits = {process.name for process in ill if not process.detail.startswith(LOST)}
+        waits -= {*_given_up(client, waits)}
+        late = time.monotonic() >= deadline_s
+        if not waits or late:
+            break
+        time.sleep(_POLL_S)
+    limit = _limit(instance)
+    return {
+        process.name: _why_ill(process, instance.layout, limit if process.name in waits else None) for process in ill
+    }
+
+
+def _seen(instance: Instance) -> Overview:
+    return collect_status(instance.settings)
+
+
+def _why_ill(process: Process, layout: RunLayout, limit: str | None) -> str:
+    """Why a process doesn't work. `limit` is the time that it had; None if it has given up."""
+    late = "" if limit is None else f" after {limit}"
+    return f"{process.detail}{late} (its log: {layout.log(process.name)})"
+
+
+def _limit(instance: Instance) -> str:
+    return f"{instance.settings.start_timeout_s} s, the setting start_timeout_s"
+
+
+def _given_up(client: SupervisorRpc, programs: Iterable[str]) -> list[str]:
+    """Those of some programs that the supervisor doesn't start again by itself."""
+    wanted = {*programs}
+    return [
+        info.name
+        for info in client.processes()
+        if info.name in wanted
+        and (info.state in {"FATAL", "STOPPED"} or (info.state == "EXITED" and info.exit_status in {0, *NO_RESTART}))
+    ]
+
+
+def _dags_unpaused(instance: Instance, password: str) -> Mapping[str, str]:
+    """Unpauses the DAGs of a healthy Airflow. Returns what can't be, by the process that has the log."""
+    settings = instance.settings
+    try:
+        with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
+            if not eventually(lambda: all(map(airflow.has_dag, DAGS)), settings.start_timeout_s, _POLL_S):
+                broken = airflow.import_errors()
+                why = f"could not read its DAGs ({broken[0]})" if broken else f"has no DAGs after {_limit(instance)}"
+                return {"airflow-dag-processor": f"Airflow {why}: correct that, then run `storekeeper up` again"}
+            for dag in DAGS:
+                airflow.unpause(dag)
+    except StartError as error:
+        return {"airflow-api-server": str(error)}
+    return {}

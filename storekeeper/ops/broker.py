@@ -1,0 +1,160 @@
+"""The embedded Kafka broker: one KRaft node, in one JVM, from the jars that Maven resolved.
+
+To use your own cluster instead, set `STOREKEEPER_KAFKA_BOOTSTRAP` for apps and nodes. This one is the default, which
+needs no installation.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from storekeeper.kafka.clients import new_admin
+from storekeeper.kafka.connection import Kafka
+from storekeeper.ops.disk import check_not_full
+from storekeeper.ops.errors import NotSetUpError, StartError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.topics import MAX_MESSAGE_BYTES
+
+_FORMAT_TIMEOUT_S = 120
+_HEAP = "-Xmx512m"
+
+_COMMON: Mapping[str, str | int] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    # A broker that was killed is fenced until its old session ends: 9 s by default, 6 s here.
+    "broker.session.timeout.ms": 6000,
+    "broker.heartbeat.interval.ms": 500,
+    "auto.create.topics.enable": "false",
+    "log.cleaner.dedupe.buffer.size": 33554432,
+    "offsets.topic.num.partitions": 4,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.num.partitions": 4,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 4,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+
+
+def server_properties(data: Path, port: int, controller_port: int, more: Mapping[str, str | int]) -> str:
+    """The text of `server.properties` for a broker on loopback that is its own controller.
+
+    Args:
+        data: the folder of its logs.
+        port: for clients.
+        controller_port: for the controller.
+        more: properties to add or to replace, by Kafka's names.
+    """
+    own = {
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": data,
+    }
+    return "".join(f"{name}={value}\n" for name, value in {**_COMMON, **own, **more}.items())
+
+
+def broker_command(java: Sequence[str], properties: Path) -> list[str]:
+    """The argv of a broker. Its log goes to standard error.
+
+    Args:
+        java: the command and its options, from `broker_java`.
+        properties: its `server.properties`.
+    """
+    return [
+        *java,
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+        "kafka.Kafka",
+        str(properties),
+    ]
+
+
+def format_command(java: Sequence[str], properties: Path) -> list[str]:
+    """The argv that formats a broker's storage, unless it is formatted. The arguments are those of `broker_command`."""
+    tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", _new_cluster_id(), "-c", str(properties))
+    return [*java, *tool]
+
+
+def broker_java(java: str, jars: Path, *options: str) -> list[str]:
+    """The Java command with the broker's classes, which are in the folder `jars`."""
+    return [java, "-XX:+UseSerialGC", *options, "-cp", f"{jars}/*"]
+
+
+def platform_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
+    """The argv of the platform's broker. The supervisor rotates its log."""
+    return broker_command(_java(settings, environment, _HEAP), _properties(layout))
+
+
+def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> None:
+    """Writes the broker's configuration and formats its storage unless it is formatted. Safe to repeat.
+
+    Raises:
+        NotSetUpError: the jars are missing.
+        StartError: the storage could not be formatted.
+    """
+    if not any((settings.jars_dir / "broker").glob("kafka_*.jar")):
+        msg = f"The broker's jars are missing under {settings.jars_dir}: run `storekeeper jars`."
+        raise NotSetUpError(msg)
+    more = {
+        "num.partitions": settings.topic_partitions,
+        "message.max.bytes": MAX_MESSAGE_BYTES,
+        "replica.fetch.max.bytes": MAX_MESSAGE_BYTES,
+    }
+    text = server_properties(layout.kafka / "data", settings.kafka_port, settings.kafka_controller_port, more)
+    _properties(layout).write_text(text, "utf-8")
+    if (layout.kafka / "data" / "meta.properties").exists():
+        return
+    command = format_command(_java(settings, environment, "-Xmx128m"), _properties(layout))
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, env=dict(environment), check=False
+    )
+    if done.returncode != 0:
+        # Java reports a full disk only as prose: check the disk before blaming the broker.
+        check_not_full(layout.kafka)
+        cause = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        msg = f"Kafka's storage under {layout.kafka} could not be formatted ({cause}): remove it and try again."
+        raise StartError(msg)
+
+
+def answers(kafka: Kafka, timeout_s: float = 2.0) -> bool:
+    """Whether a broker answers at `kafka` within `timeout_s`."""
+    try:
+        new_admin(kafka).list_topics(timeout=timeout_s)
+    except KafkaException:
+        return False
+    return True
+
+
+def java_command(environment: Mapping[str, str]) -> str:
+    """The java to run: `JAVA_HOME`'s when it is set, otherwise the one on the PATH."""
+    home = environment.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def _java(settings: PlatformSettings, environment: Mapping[str, str], *options: str) -> list[str]:
+    return broker_java(java_command(environment), settings.jars_dir / "broker", *options)
+
+
+def _properties(layout: RunLayout) -> Path:
+    return layout.kafka / "server.properties"
+
+
+def _new_cluster_id() -> str:
+    """As Kafka makes them: none begins with a dash, which its tools would take for an option."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not made.startswith("-"):
+            return made

@@ -1,0 +1,104 @@
+"""The process of the control API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from storekeeper.clock import Clock
+from storekeeper.node.node_log import configure_log
+from storekeeper.node.query.http.server import serve
+from storekeeper.node.security.access import Authenticator, TokenBook
+from storekeeper.node.security.exposure import checked_exposure
+from storekeeper.node.settings import NodeSettings, load_node_settings
+from storekeeper.ops.airflow_home import remove_old_logs, remove_old_runs
+from storekeeper.ops.control.access import Callers, Gate, own_token
+from storekeeper.ops.control.app import make_app
+from storekeeper.ops.control.jobs import Jobs
+from storekeeper.ops.control.views import PlatformViews
+from storekeeper.ops.environment import child_environment, inherited_environment
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.operations import exclusive
+from storekeeper.ops.settings import PlatformSettings
+
+_TICK_S = 1.0
+_FORGET_EVERY = 3600
+_CLEAN_AFTER_S = 3600.0
+_CLEAN_EVERY_S = 24 * 3600.0
+_log = structlog.get_logger(__name__)
+
+
+def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) -> None:
+    """Serves the control API until TERM or INT. Jobs that run then go on, and are found again by the next process.
+
+    Args:
+        platform: the settings of the platform.
+        host: the IP address to listen on. Beyond loopback it takes certificate and tokens of the nodes' settings.
+        port: the port.
+        clock: for times of jobs and tokens.
+
+    Raises:
+        ConfigurationError: it would listen beyond loopback without TLS or tokens, or a file can't be used.
+        AlreadyRunningError: another one serves this run directory.
+        OSError: the port is taken.
+    """
+    layout = RunLayout(platform.run_dir)
+    nodes = load_node_settings({"listen_host": host})
+    tls = checked_exposure(nodes)
+    with exclusive(layout.jobs / "lock", "control"):
+        configure_log()
+        jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
+        app = make_app(jobs, PlatformViews(platform, clock), clock)
+        gate = Gate(app, _callers(layout, nodes, clock))
+        context = None if tls is None else tls.server_context()
+        asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_working(jobs, platform, clock)))
+
+
+@asynccontextmanager
+async def _working(jobs: Jobs, platform: PlatformSettings, clock: Clock) -> AsyncIterator[None]:
+    """Starts queued jobs and cleans up after Airflow for as long as the server listens."""
+    tasks = [asyncio.create_task(work) for work in (_advance(jobs), _clean_airflow(platform, clock))]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _advance(jobs: Jobs) -> None:
+    turn = 0
+    while True:
+        try:
+            await asyncio.to_thread(jobs.forget_old if turn % _FORGET_EVERY == 0 else jobs.advance)
+        except Exception as error:  # a full disk, for example. Without this task no job would ever start.
+            _log.error("jobs_not_advanced", exc_info=error)
+        turn += 1
+        await asyncio.sleep(_TICK_S)  # jobs end in processes of their own: nothing could set an event
+
+
+async def _clean_airflow(platform: PlatformSettings, clock: Clock) -> None:
+    """Removes old runs and logs of the platform's own Airflow, an hour after the start and then once a day."""
+    layout = RunLayout(platform.run_dir)
+    await asyncio.sleep(_CLEAN_AFTER_S)  # `up` may prepare the database now, and starts everything else
+    while True:
+        if (layout.airflow / "airflow.db").exists():
+            try:
+                removed = await asyncio.to_thread(remove_old_logs, layout, clock.now_ms())
+                environment = child_environment(platform, inherited_environment())
+                failed = await remove_old_runs(layout, environment, clock.now_ms())
+                if failed is None:
+                    _log.info("airflow_cleaned", log_folders=removed)
+                else:
+                    _log.warning("airflow_not_cleaned", error=failed)
+            except Exception as error:
+                _log.warning("airflow_not_cleaned", exc_info=error)
+        await asyncio.sleep(_CLEAN_EVERY_S)
+
+
+def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:
+    tokens = None if nodes.tokens_file is None else TokenBook(nodes.tokens_file, clock)
+    return Callers(own_token(layout.control_token), Authenticator(tokens))

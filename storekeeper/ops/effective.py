@@ -1,0 +1,160 @@
+"""The value of each setting and its source; the file with those that a platform was started with; what differs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
+from dataclasses import dataclass
+from pathlib import Path
+
+from storekeeper.configuration import LIVE, configuration_file, read_file
+from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.ops.environment import Instance, derived_settings, inherited_environment
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.settings_reference import ROLES, Setting, Value, plain, settings_of
+from storekeeper.ops.supervisor import supervisor_conf
+from storekeeper.ops.supervisor_rpc import SupervisorCredentials
+from storekeeper.whole_files import write_whole
+
+_DEFAULT = "default"
+_PLATFORM = "platform"
+_HEADER = "# The settings of this platform. `storekeeper up` writes them, and `storekeeper down` removes them.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A setting's value, and its source: `default`, `environment`, `command`, `platform`, or a file and line."""
+
+    setting: Setting
+    value: Value
+    source: str
+
+
+def effective(settings: PlatformSettings) -> dict[str, Effective]:
+    """All settings by name, as a platform with `settings` would have them.
+
+    Raises:
+        pydantic.ValidationError, ConfigurationError: one can't be used.
+    """
+    named = {name.upper() for name in inherited_environment()}
+    places = _places()
+    found: dict[str, Effective] = {}
+    for _, _, role in ROLES:
+        loaded = settings if role in {KafkaSettings, PlatformSettings} else role()
+        for setting in settings_of(role):
+            if setting.name not in loaded.model_fields_set:
+                source = _DEFAULT
+            elif setting.variable in named:
+                source = "environment"
+            else:
+                source = places.get(setting.name, "command")
+            found.setdefault(setting.name, Effective(setting, plain(getattr(loaded, setting.name)), source))
+    found["run_dir"] = Effective(found["run_dir"].setting, str(settings.run_dir), found["run_dir"].source)
+    for name, value in derived_settings(settings).items():
+        found[name] = Effective(found[name].setting, value, _PLATFORM)
+    return found
+
+
+def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> None:
+    """Writes the values that aren't defaults, each with its source, where the platform's processes read them.
+
+    Values that were set, or follow from the platform's settings, are written even if they are defaults: the default of
+    `peers` is not the same for nodes as for jobs and operators, which without it ask no node.
+    """
+    lines = [
+        f"{name} = {_toml(one.value)}  # {one.source}\n"
+        for name, one in sorted(found.items())
+        if (one.source != _DEFAULT or one.value != one.setting.default_value)
+        and one.value is not None
+        and name != "run_dir"
+    ]
+    write_whole(layout.started_with, "".join([_HEADER, *lines]).encode(), private=True)
+
+
+def shown(value: Value) -> str:
+    """A value for people."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items())) or "none"
+    text = ",".join(value) if isinstance(value, list) else str(value)
+    return "none" if value is None or not text else text
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in sorted(value.items())) + "}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _places() -> dict[str, str]:
+    """File and line of each key of the configuration file."""
+    path = configuration_file()
+    if path is None:
+        return {}
+    lines = list(enumerate(path.read_text("utf-8").splitlines(), start=1))
+    return {key: _place(path, key, lines) for key in read_file(path)}
+
+
+def _place(path: Path, key: str, lines: list[tuple[int, str]]) -> str:
+    pattern = re.compile(rf"\s*(\[{key}\]|[\"']?{key}[\"']?\s*=)")
+    return next((f"{path}:{number}" for number, line in lines if pattern.match(line)), str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting whose value differs from the one that the platform was started with."""
+
+    setting: Setting
+    old: Value
+    new: Value
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a running platform can take the new value."""
+        return self.setting.change == LIVE
+
+    def __str__(self) -> str:
+        change = "" if self.is_live else f" ({self.setting.change})"
+        return f"{self.setting.name}: {shown(self.old)} -> {shown(self.new)}{change}"
+
+
+def differences(layout: RunLayout, found: Mapping[str, Effective]) -> list[Difference]:
+    """The settings whose value differs from the one that the platform in a run directory was started with."""
+    started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
+    return [
+        Difference(one.setting, old, one.value)
+        for name, one in sorted(found.items())
+        if name != "run_dir" and (old := started_with.get(name, one.setting.default_value)) != one.value
+    ]
+
+
+def other_programs(instance: Instance) -> list[str]:
+    """The programs whose section of supervisor's configuration a start would change.
+
+    If no setting differs, the installed version does.
+    """
+    conf = instance.layout.supervisor_conf
+    credentials = SupervisorCredentials.read(instance.layout.supervisor_secret)
+    found = _sections(conf.read_text("utf-8") if conf.exists() else "")
+    sought = _sections(supervisor_conf(instance.layout, instance.settings, credentials, instance.programs))
+    names = sorted(name for name in {*found, *sought} if found.get(name) != sought.get(name))
+    return [name.removeprefix("program:") for name in names]
+
+
+def effective_lines(settings: PlatformSettings) -> Iterator[str]:
+    """A table: name, value, source, and the value of the running platform where it differs."""
+    layout, found = RunLayout(settings.run_dir), effective(settings)
+    running = differences(layout, found) if layout.started_with.is_file() else []
+    other = {one.setting.name: f"running with {shown(one.old)}" for one in running}
+    rows = [(name, shown(one.value), one.source, other.get(name, "")) for name, one in found.items()]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+
+
+def _sections(text: str) -> dict[str, dict[str, str]]:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string(text)
+    return {name: dict(section) for name, section in parser.items()}

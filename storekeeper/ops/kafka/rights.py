@@ -1,0 +1,86 @@
+"""What the platform must be allowed in a Kafka with ACLs: no more than its work needs. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec
+from storekeeper.apps.topology_app import described, global_topics
+from storekeeper.names import aliases_topic, members_topic
+
+Resource = Literal["topic", "group", "transactional-id"]
+
+_WRITE = ("Write", "DescribeConfigs")
+_OWN = ("Read", "Write", "Delete", "DescribeConfigs")
+_MAKE = ("Create", "Alter")
+"""For topics that are made here, or get more partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What may be done with a resource.
+
+    Attributes:
+        resource: its kind.
+        name: its name, or the beginning of the names of several.
+        operations: as ACLs name them. `Read` and `Write` imply `Describe`.
+        prefixed: whether `name` is a beginning.
+    """
+
+    resource: Resource
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False
+
+
+def rights_of(apps: Iterable[AppSpec], settings: AppSettings) -> tuple[Right, ...]:
+    """The rights that apps, their jobs and the query nodes need, each resource once.
+
+    Args:
+        apps: the apps.
+        settings: those of the apps.
+    """
+    operations: dict[tuple[Resource, str, bool], dict[str, None]] = {}
+    for right in (*_of_nodes(settings.cluster), *(right for app in apps for right in _of_app(app, settings))):
+        place = (right.resource, right.name, right.prefixed)
+        allowed = (one for one in right.operations if settings.make_topics or one not in _MAKE)
+        operations.setdefault(place, {}).update(dict.fromkeys(allowed))
+    return tuple(
+        Right(resource, name, tuple(found), prefixed) for (resource, name, prefixed), found in operations.items()
+    )
+
+
+def _of_nodes(cluster: str) -> Iterator[Right]:
+    for topic in (members_topic(cluster), aliases_topic(cluster)):
+        yield Right("topic", topic, ("Read", "Write", "Create"))
+    yield Right("group", f"{cluster}-", ("Read",), prefixed=True)
+
+
+def _of_app(app: AppSpec, settings: AppSettings) -> Iterator[Right]:
+    for topic in app.sources(settings):
+        yield Right("topic", topic, ("Read", "Create"))
+    if app.describe is not None:
+        for topic in global_topics(described(app.name, app.describe, settings)).values():
+            # How long it keeps tombstones decides whether an old copy of the table can be used.
+            yield Right("topic", topic, ("DescribeConfigs",))
+    for topic in app.sinks(settings):
+        yield Right("topic", topic, (*_WRITE, "Create"))
+    others = (store.changelog_topic for store in app.stores if not store.changelog_topic.startswith(f"{app.name}-"))
+    for beginning in (f"{app.name}-", *others):
+        yield Right("topic", beginning, (*_OWN, *_MAKE), prefixed=True)
+        yield Right("transactional-id", beginning, ("Write",), prefixed=True)
+
+
+def acl_commands(rights: Iterable[Right], user: str) -> Iterator[str]:
+    """The commands of Kafka's own tool that give a user (`User:name`) these rights."""
+    for right in rights:
+        operations = " ".join(f"--operation {operation}" for operation in right.operations)
+        pattern = " --resource-pattern-type prefixed" if right.prefixed else ""
+        yield (
+            f"kafka-acls --bootstrap-server $BOOTSTRAP --command-config $ADMIN --add --allow-principal "
+            f"{shlex.quote(user)} {operations} --{right.resource} {shlex.quote(right.name)}{pattern}"
+        )

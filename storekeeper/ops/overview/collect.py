@@ -1,0 +1,139 @@
+"""Collects the platform's state, once for all views. What can't be read is left out and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from storekeeper.apps.registry import APPS
+from storekeeper.client import ClientLimits, Credentials, StateClient
+from storekeeper.clock import Clock, SystemClock
+from storekeeper.configuration import RunDirSettings
+from storekeeper.errors import StateError
+from storekeeper.node.settings import load_node_settings
+from storekeeper.ops.errors import SupervisorUnreachableError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.overview import run_files
+from storekeeper.ops.overview.model import App, Overview, Placement, nodes_of, stores_of
+from storekeeper.ops.overview.processes import Probes, app_processes, processes_of
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor import running_supervisor
+from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
+from storekeeper.ops.wanted_apps import kept_apps
+
+_TIMEOUT_S = 2.0
+"""How long a view that is refreshed all the time waits for a supervisor that hangs."""
+_NODE_TIMEOUT_S = 5.0
+"""The same for a node. Readers give a node 2 s, and 4 in the next round: one that is slower is slow for them too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """How to ask the query nodes. `client` makes a client, which is closed after each collection."""
+
+    client: Callable[[], StateClient]
+    placement: Placement = field(default_factory=Placement)
+
+
+def collect(
+    layout: RunLayout,
+    clock: Clock,
+    *,
+    settings: PlatformSettings | None = None,
+    probe: bool = False,
+    nodes: Nodes | None = None,
+) -> Overview:
+    """Looks at everything once. Never raises for what doesn't answer, nor for a missing file.
+
+    Args:
+        layout: the run directory; its files are always read.
+        clock: for the ages.
+        settings: the platform's, to ask its supervisor; None for the files alone.
+        probe: whether the broker, Airflow, the nodes and the metrics are asked if they work.
+        nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
+    """
+    now_ms = clock.now_ms()
+    infos = [] if settings is None else _supervised(layout, CALL_TIMEOUT_S if probe else _TIMEOUT_S)
+    apps = _apps(layout, infos, settings, now_ms)
+    found = Overview(
+        now_ms,
+        apps=apps,
+        snapshots=run_files.snapshots(_places(layout, settings).tables),
+        verdicts=run_files.last_verdicts(layout),
+        checks=run_files.checks(layout),
+    )
+    if settings is not None:
+        probes = Probes(settings) if probe else None
+        ended = run_files.exits(layout)
+        found = replace(found, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
+    return found if nodes is None else _with_nodes(found, nodes)
+
+
+def _places(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSettings:
+    return RunDirSettings(run_dir=layout.root) if settings is None else settings
+
+
+def collect_status(settings: PlatformSettings) -> Overview:
+    """Looks at every process once; takes a few seconds at most. Works whether the platform is up or down."""
+    return collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, probe=True)
+
+
+def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
+    """Collects at each call what Airflow's page shows, from the nodes of the process's settings.
+
+    Args:
+        settings: the platform's.
+        credentials: for the nodes.
+    """
+    own = load_node_settings()
+
+    def client() -> StateClient:
+        return StateClient(
+            list(own.peer_addresses.values()),
+            credentials=credentials,
+            limits=ClientLimits(timeout_s=_NODE_TIMEOUT_S),
+        )
+
+    names = {address: name for name, address in own.peer_addresses.items()}
+    nodes = Nodes(client, Placement(names, own.replicas, own.replicas_by_store))
+    return lambda: collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, nodes=nodes)
+
+
+def _supervised(layout: RunLayout, timeout_s: float) -> Sequence[ProcessInfo]:
+    client = running_supervisor(layout, timeout_s)
+    try:
+        return [] if client is None else client.processes()
+    except SupervisorUnreachableError:
+        return []  # it has ended since
+
+
+def _apps(
+    layout: RunLayout, infos: Sequence[ProcessInfo], settings: PlatformSettings | None, now_ms: int
+) -> Sequence[App]:
+    """The apps that have left a heartbeat, and those that should run."""
+    beats = run_files.heartbeats(layout, _places(layout, settings).durable)
+    by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
+    expected = () if settings is None or infos else kept_apps(settings)
+    order = {name: index for index, name in enumerate(APPS)}
+    names = sorted({*beats, *by_app, *expected}, key=lambda name: (order.get(name, len(order)), name))
+    return [App(name, now_ms, beats.get(name), by_app.get(name)) for name in names]
+
+
+def _with_nodes(found: Overview, nodes: Nodes) -> Overview:
+    try:
+        with nodes.client() as client:
+            lags = client.lag()
+            errors = [lag.error for lag in lags if lag.error is not None]
+            if len(errors) == len(lags):
+                return replace(found, unreachable="; ".join(errors))
+            listed = client.stores()
+    except StateError as error:
+        return replace(found, unreachable=str(error))
+    stores = stores_of(
+        listed,
+        lags,
+        snapshots=found.snapshots,
+        placement=nodes.placement,
+        now_ms=found.at_ms,
+    )
+    return replace(found, stores=stores, nodes=nodes_of(lags, nodes.placement.names))

@@ -1,0 +1,200 @@
+"""Finds out about the platform's processes: what the supervisor reports, and whether each does its work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import httpx2
+import psutil
+
+from storekeeper.apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER, apps_of
+from storekeeper.engine.runtime.heartbeat import AppState
+from storekeeper.generations.desired_state import Role
+from storekeeper.node.security.no_tls import NO_TLS
+from storekeeper.ops.airflow_client import AirflowClient
+from storekeeper.ops.airflow_home import AIRFLOW_USER
+from storekeeper.ops.broker import answers
+from storekeeper.ops.overview.model import FROZEN, RUNNING, App, Process
+from storekeeper.ops.overview.run_files import Exits
+from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor_rpc import ProcessInfo
+
+_AIRFLOW_COMPONENTS = {
+    "airflow-api-server": "metadatabase",
+    "airflow-scheduler": "scheduler",
+    "airflow-dag-processor": "dag_processor",
+    "airflow-triggerer": "triggerer",
+}
+
+
+LOST = "a changelog is lost"
+"""The beginning of the problem of a node whose rows are of a changelog that Kafka doesn't have any more."""
+
+
+def addresses(settings: PlatformSettings) -> dict[str, str]:
+    """Where the processes of the platform itself answer, by name. None of them runs an app."""
+    airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
+    nodes = {node_program(name): url for name, url in settings.node_urls.items()}
+    own = {METRICS: settings.metrics_url, CONTROL: settings.control_url}
+    return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, **own}
+
+
+def app_processes(infos: Sequence[ProcessInfo], settings: PlatformSettings) -> dict[str, ProcessInfo]:
+    """The process of each app, by the app's name.
+
+    A process that isn't the platform's own is an app's. These settings may not name it: the platform may have been
+    started with others. A process that nothing needs is left out.
+    """
+    own, names = addresses(settings), {info.name for info in infos}
+    apps = [info for info in infos if info.name not in own and is_needed(info, names)]
+    return {app: info for info in apps for app in apps_of(info.name)}
+
+
+def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
+    """Whether a process should be running.
+
+    The process of a second generation may be stopped, or have ended with 0: usually there is no such generation.
+
+    Args:
+        info: the process.
+        names: of all processes.
+    """
+    # The apps of the shared driver have no process of their own.
+    if info.name not in map(Role.NEXT.program, {*names, *ON_DEMAND_APPS}):
+        return True
+    return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
+
+
+class Probes:
+    """Asks the processes of the platform itself whether they work. Asks Airflow once for its four components."""
+
+    def __init__(self, settings: PlatformSettings) -> None:
+        self._settings = settings
+        self._urls = {METRICS: settings.metrics_url, CONTROL: f"{settings.control_url}/livez"}
+        self._nodes = {node_program(name): url for name, url in settings.node_urls.items()}
+        self._airflow: dict[str, str] | None = None
+
+    def problem(self, name: str) -> str | None:
+        """Why a running process doesn't work; None if it does, or if there is nothing to ask."""
+        if name == KAFKA:
+            return None if answers(self._settings.kafka) else "does not answer"
+        if name in _AIRFLOW_COMPONENTS:
+            return self._of_airflow(_AIRFLOW_COMPONENTS[name])
+        if name in self._urls:
+            return None if _status(self._urls[name]) == httpx2.codes.OK else "does not answer"
+        if name in self._nodes:
+            return node_problem(self._nodes[name])
+        return None
+
+    def _of_airflow(self, component: str) -> str | None:
+        if self._airflow is None:
+            with AirflowClient(self._settings.airflow_url, AIRFLOW_USER, "") as client:
+                self._airflow = client.health()
+        health = self._airflow[component]
+        return None if health == "healthy" else health
+
+
+def node_problem(url: str) -> str | None:
+    """Why a query node can't serve; None if `/readyz` answers 200."""
+    try:
+        answer = _asked(f"{url}/readyz")
+    except httpx2.HTTPError:
+        return "does not answer"
+    if answer.status_code == httpx2.codes.OK:
+        return None
+    try:
+        said = answer.json()
+        return f"{LOST if said['status'] == 'lost' else 'not ready'}: {said['reason']}"
+    except (ValueError, KeyError, TypeError):
+        return "not ready"
+
+
+def _status(url: str) -> int | None:
+    try:
+        return _asked(url).status_code
+    except httpx2.HTTPError:
+        return None
+
+
+def _asked(url: str) -> httpx2.Response:
+    return httpx2.get(url, timeout=3.0, trust_env=False, verify=NO_TLS)
+
+
+def processes_of(
+    infos: Sequence[ProcessInfo],
+    apps: Sequence[App],
+    ended: Mapping[str, Exits],
+    settings: PlatformSettings,
+    *,
+    now_ms: int,
+    probes: Probes | None,
+) -> list[Process]:
+    """The processes in the order of starting.
+
+    Args:
+        infos: what the supervisor reports.
+        apps: the apps; each belongs to one of the processes.
+        ended: which processes have ended by themselves.
+        settings: the platform's.
+        now_ms: the time.
+        probes: None to assume that each running process of the platform itself is healthy.
+    """
+    names, where = {info.name for info in infos}, addresses(settings)
+    known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *where))
+    order = {name: index for index, name in enumerate(known)}
+    found = []
+    for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):
+        needed, end = is_needed(info, names), ended.get(info.name)
+        theirs = [app for app in apps if app.process is not None and app.process.name == info.name]
+        problem = _problem(info, theirs, probes) if needed else None
+        found.append(
+            Process(
+                name=info.name,
+                state=info.state,
+                healthy=problem is None,
+                pid=info.pid or None,
+                uptime_s=(now_ms - info.started_at_ms) // 1000 if info.pid else None,
+                address=where.get(info.name) or None,
+                detail=problem or "",
+                needed=needed,
+                exits=0 if end is None else end.count,
+                last_exit="" if end is None else end.last,
+                last_exit_age_ms=None if end is None else max(0, now_ms - end.last_at_ms),
+            )
+        )
+    return found
+
+
+def _problem(info: ProcessInfo, apps: Sequence[App], probes: Probes | None) -> str | None:
+    if info.state != RUNNING:
+        return _stopped_because(info, apps)
+    if _is_frozen(info.pid):
+        return FROZEN
+    ill = next((app for app in apps if app.problem is not None), None)
+    if ill is not None:
+        return _of(ill, info, str(ill.problem))
+    return None if probes is None else probes.problem(info.name)
+
+
+def _stopped_because(info: ProcessInfo, apps: Sequence[App]) -> str:
+    if info.state != "EXITED":
+        return info.spawn_error or info.state.lower()
+    for app in apps:
+        beat = app.beat
+        # Heartbeats of earlier processes don't count.
+        since_start = beat is not None and beat.updated_at_ms >= info.started_at_ms
+        if beat is not None and since_start and beat.state is AppState.FAILED and beat.error:
+            return f"ended with exit code {info.exit_status}: {_of(app, info, beat.error)}"
+    return f"ended with exit code {info.exit_status}: see its log"
+
+
+def _of(app: App, info: ProcessInfo, problem: str) -> str:
+    return problem if app.name == info.name else f"{app.name}: {problem}"
+
+
+def _is_frozen(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False

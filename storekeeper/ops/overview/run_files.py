@@ -1,0 +1,161 @@
+"""Reads heartbeats, snapshots, verdicts and exits from a run directory. What can't be read is left out and logged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+import structlog
+
+from storekeeper.apps.registry import stores
+from storekeeper.cleanup.check_verdict import CheckVerdict, last_verdict
+from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
+from storekeeper.errors import StateError, TablesUnreachableError
+from storekeeper.generations.desired_state import Role
+from storekeeper.generations.journal import JournalFile
+from storekeeper.locations import Location
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.overview.model import LastVerdict, Snapshot
+from storekeeper.quality.resolution import ResolutionArchive
+from storekeeper.quality.verdict import VerdictArchive
+from storekeeper.snapshots.delta_log import commit_files
+from storekeeper.snapshots.manifest import SnapshotManifest
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+_MANIFEST_FIELD = b"changelog_offsets"
+"""Only the commit of a snapshot holds it. Commits that join or remove files don't."""
+_EXIT = re.compile(r"(\S+ \S+),(\d{3}) \w+ (supervisord started|exited: (\S+) \((.*); (?:not )?expected\))")
+
+
+def heartbeats(layout: RunLayout, durable: Location) -> dict[str, Heartbeat]:
+    """The last heartbeat of each app, by its name.
+
+    A generation that isn't live has the name of its process, to distinguish it from the live one. Retired and
+    discarded ones are left out.
+    """
+    found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
+    return {name: beat for name, beat in found.items() if beat is not None and not _is_gone(durable, name, beat.app)}
+
+
+def _is_gone(durable: Location, program: str, app: str) -> bool:
+    """Whether a process belongs to a second generation that no longer exists."""
+    if program == app or program != Role.NEXT.program(app):
+        return False
+    try:
+        journal = JournalFile(durable, app).read()
+    except StateError:
+        return False
+    return journal is None or journal.other is None
+
+
+def snapshots(tables: Location) -> dict[str, Snapshot]:
+    """The newest snapshot of each store, by the stores' names; those without one are left out.
+
+    Args:
+        tables: the folder of the Delta tables. If its store doesn't answer, there is none.
+    """
+    found = {}
+    try:
+        for store in stores().values():
+            snapshot = _newest_snapshot(tables / store.table_name)
+            if snapshot is not None:
+                found[store.name] = snapshot
+    except TablesUnreachableError as error:
+        _log.warning("snapshots_not_read", error=str(error))
+    return found
+
+
+def _newest_snapshot(table: Location) -> Snapshot | None:
+    for file in sorted(commit_files(table), reverse=True):
+        for line in file.read_bytes().splitlines():
+            if _MANIFEST_FIELD in line:
+                return _snapshot(file, line)
+    return None
+
+
+def _snapshot(file: Location, line: bytes) -> Snapshot | None:
+    """The snapshot of a commit; without its number of rows if its manifest can't be read."""
+    try:
+        commit = orjson.loads(line)["commitInfo"]
+        made_ms = int(commit["timestamp"])
+    except (ValueError, TypeError, KeyError):
+        _log.warning("snapshot_unreadable", commit=str(file), exc_info=True)
+        return None
+    try:
+        return Snapshot(made_ms, SnapshotManifest.from_json(commit["userMetadata"]).row_count)
+    except (StateError, ValueError, TypeError, KeyError):
+        _log.warning("snapshot_unreadable", commit=str(file), exc_info=True)
+        return Snapshot(made_ms, None)
+
+
+def last_verdicts(layout: RunLayout) -> list[LastVerdict]:
+    """The quality gate's last decision on each table, in the order of the tables' names."""
+    return _read(layout.root.glob("quality/verdicts/*"), lambda folder: _last_verdict(layout, folder))
+
+
+def _last_verdict(layout: RunLayout, folder: Path) -> LastVerdict | None:
+    verdict = VerdictArchive(folder).last()
+    if verdict is None:
+        return None
+    archive = ResolutionArchive(layout.root / "quality" / "resolutions" / folder.name)
+    return LastVerdict(verdict, archive.get(verdict.first_version, verdict.last_version))
+
+
+def checks(layout: RunLayout) -> list[CheckVerdict]:
+    """The last verdict of each check of each store."""
+    return _read((folder for folder in layout.root.glob("quality/verdicts/*/*") if folder.is_dir()), last_verdict)
+
+
+def _read(folders: Iterable[Path], last: Callable[[Path], T | None]) -> list[T]:
+    found = []
+    for folder in sorted(folders):
+        try:
+            found.append(last(folder))
+        except (OSError, ValueError, TypeError, KeyError):
+            _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
+    return [verdict for verdict in found if verdict is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """How often a process has ended by itself, and how and when it last did."""
+
+    count: int
+    last: str
+    last_at_ms: int
+
+
+def exits(layout: RunLayout) -> dict[str, Exits]:
+    """The processes that have ended by themselves since the platform was started, by name.
+
+    Those stopped on purpose are left out.
+    """
+    try:
+        lines = (layout.supervisor / "supervisord.log").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    return exits_in(lines)
+
+
+def exits_in(lines: Iterable[str]) -> dict[str, Exits]:
+    """The same from the lines of the supervisor's log, since its last start."""
+    found: dict[str, Exits] = {}
+    for line in lines:
+        match = _EXIT.match(line)
+        if match is None:
+            continue
+        if match[4] is None:
+            found.clear()
+            continue
+        # The log has local time, which is what a datetime without a zone stands for.
+        at_ms = int(datetime.fromisoformat(match[1]).timestamp() * 1000) + int(match[2])
+        before = found.get(match[4])
+        found[match[4]] = Exits(1 if before is None else before.count + 1, match[5], at_ms)
+    return found

@@ -1,0 +1,154 @@
+"""The settings of the platform as a whole: where it lives, on which ports, how big."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import NoDecode
+
+from storekeeper.apps.settings import default_jars_dir
+from storekeeper.configuration import IMPOSSIBLE, LIVE, counted
+from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.names import checked_name
+from storekeeper.run_dir import own_run_dir
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+_Port = Annotated[int, Field(ge=1, le=65535)]
+_KAFKA_PORT = 19092
+
+
+class PlatformSettings(KafkaSettings):
+    """The settings of `storekeeper up`, `down`, `status` and `demo`."""
+
+    change = "restart of the platform"
+
+    jars_dir: Path = Field(
+        default=default_jars_dir(),
+        description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
+    )
+
+    kafka_port: _Port = Field(_KAFKA_PORT, description="Port of the platform's own Kafka broker.")
+    kafka_controller_port: _Port = Field(19093, description="Port of the KRaft controller of that broker.")
+    airflow_port: _Port = Field(18080, description="Port of Airflow's UI and API.")
+    supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
+    node_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
+    )
+    node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
+    metrics_port: _Port = Field(
+        18090,
+        description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
+    )
+
+    apps: Literal["own", "pos", "all"] = Field(
+        "pos",
+        description="The apps: `own` are only yours, `pos` also those of the tills, `all` also the smaller ones.",
+    )
+    topic_partitions: int = Field(
+        4,
+        ge=1,
+        le=1024,
+        description="Partitions of each new topic.",
+        json_schema_extra={
+            "unit": "partitions",
+            "change": f"{IMPOSSIBLE} for existing topics: start in another run directory",
+        },
+    )
+    jobs_at_once: int = counted(
+        2, "jobs", "Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more."
+    )
+
+    log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
+    start_timeout_s: int = Field(
+        240,
+        ge=10,
+        description="How long the platform may take to become healthy; an app has three quarters of it.",
+        json_schema_extra={"change": LIVE},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {"kafka_bootstrap": _own_broker(values.get("kafka_port", _KAFKA_PORT)), **values}
+
+    @field_validator("jars_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().resolve()
+
+    @field_validator("node_names", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("node_names")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            msg = f"node names must differ: {', '.join(names)}"
+            raise ValueError(msg)
+        return tuple(checked_name(name) for name in names)
+
+    @property
+    def starts_broker(self) -> bool:
+        """Whether the platform's Kafka is a broker of its own."""
+        return self.kafka_bootstrap == _own_broker(self.kafka_port)
+
+    @property
+    def airflow_url(self) -> str:
+        """Base address of Airflow, without a trailing slash."""
+        return f"http://127.0.0.1:{self.airflow_port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """The address where Prometheus scrapes the metrics of apps, snapshots and the quality gate."""
+        return f"http://127.0.0.1:{self.metrics_port}/metrics"
+
+    @property
+    def control_port(self) -> int:
+        """Port of the control API."""
+        return self.metrics_port + 1
+
+    @property
+    def control_url(self) -> str:
+        """Base address of the control API, without a trailing slash."""
+        return f"http://127.0.0.1:{self.control_port}"
+
+    @property
+    def node_ports(self) -> dict[str, int]:
+        """Each query node's port, in the order of `node_names`."""
+        return {name: self.node_port + index for index, name in enumerate(self.node_names)}
+
+    @property
+    def node_urls(self) -> dict[str, str]:
+        """Each query node's base address, without a trailing slash."""
+        return {name: f"http://127.0.0.1:{port}" for name, port in self.node_ports.items()}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port that the platform listens on, by the environment variable that moves it."""
+        broker = {
+            "STOREKEEPER_KAFKA_PORT": self.kafka_port,
+            "STOREKEEPER_KAFKA_CONTROLLER_PORT": self.kafka_controller_port,
+        }
+        named = {
+            "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
+            "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
+            "STOREKEEPER_METRICS_PORT": self.metrics_port,
+            "STOREKEEPER_METRICS_PORT (+1)": self.control_port,
+        }
+        nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
+        return (broker if self.starts_broker else {}) | named | nodes
+
+
+class OwnPlatformSettings(PlatformSettings):
+    """The same for commands that may make a new platform: by default in the current folder."""
+
+    run_dir: Path = Field(default_factory=own_run_dir)
+
+
+def _own_broker(port: object) -> str:
+    return f"127.0.0.1:{port}"

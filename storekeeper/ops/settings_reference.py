@@ -1,0 +1,166 @@
+"""Every setting of every role in one table, made from the settings classes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
+
+from storekeeper.apps.client_settings import ClientSettings
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.user_apps import OwnAppsSettings
+from storekeeper.cleanup.settings import MaintenanceSettings
+from storekeeper.configuration import PREFIX, RunDirSettings, Settings
+from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.node.settings import NodeSettings
+from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.quality.settings import QualitySettings
+
+ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
+    ("Every program", "read by every program", RunDirSettings),
+    ("Kafka", "read by the platform, apps, jobs and nodes", KafkaSettings),
+    ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
+    ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
+    ("Your own apps", "read by every program that knows the apps", OwnAppsSettings),
+    ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
+    ("Clients of nodes", "read by the commands and jobs that query nodes", ClientSettings),
+    ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
+    (
+        "Maintenance of stores",
+        "read by `storekeeper verify` and `snapshot optimize`",
+        MaintenanceSettings,
+    ),
+    ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),
+)
+Value = str | int | float | bool | list[str] | dict[str, str] | None
+"""A setting's value as a configuration file has it."""
+
+_UNITS = {
+    "_ms": "ms",
+    "_s": "s",
+    "_mb": "MiB",
+    "_mib": "MiB",
+    "_bytes": "bytes",
+    "_hours": "hours",
+    "_days": "days",
+    "_port": "port",
+}
+_INTRODUCTION = """\
+# Settings
+
+Settings are in one file, `storekeeper.toml`, in the current folder or the nearest one above. `STOREKEEPER_CONFIG` can
+name another file. Variables of the environment override it: for `kafka_port`, `STOREKEEPER_KAFKA_PORT`. An example:
+
+```toml
+kafka_port = 19192
+node_names = ["a", "b", "c"]
+replicas = 2
+own_apps = ["page_views.app:PAGE_VIEWS"]
+own_apps_dir = "apps"                     # relative paths begin at the folder of this file
+tokens_file = "secrets/tokens"            # secrets are in files of their own, never in this one
+
+[spark]                                   # Spark's properties: this is spark.driver.memory
+driver.memory = "2g"
+```
+
+An unknown key is refused. A file that belongs to another user, or that all users may write to, is used only if
+`STOREKEEPER_CONFIG` names it. The folder of the file is the project folder: its `.run` is the run directory.
+
+`storekeeper up` writes the values that aren't defaults, and those that it computes (`kafka_bootstrap`, `peers`,
+`stores`), into `settings.toml` of the run directory. All processes of the platform read that file, and so does every
+other command while the platform is up. A later `up` compares: it takes over changes of *live* settings, which tasks
+read at their next run. It refuses others, with their old and new values, until
+`storekeeper down`. An *impossible* change does not fit the existing data.
+
+`storekeeper settings --effective` shows each setting's value, its source, and where the running platform differs.
+`storekeeper settings` prints this page.
+"""
+_PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: its key in the configuration file.
+        default: as text; empty if there is none.
+        default_value: the same as a file has it.
+        unit: of a number.
+        change: what a change needs: `live`, a restart of something, or why it is impossible.
+        description: its meaning.
+    """
+
+    name: str
+    default: str
+    default_value: Value
+    unit: str
+    change: str
+    description: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return PREFIX + self.name.upper()
+
+
+def settings_of(settings: type[Settings]) -> Iterator[Setting]:
+    """The settings that a class adds to those of its parents, in the order of the class."""
+    inherited = {
+        name for parent in settings.__mro__[1:] if issubclass(parent, BaseSettings) for name in parent.model_fields
+    }
+    for name, field in settings.model_fields.items():
+        if name not in inherited:
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            yield Setting(
+                name=name,
+                default=_default(field),
+                default_value=None if field.default is PydanticUndefined else plain(field.default),
+                unit=str(extra.get("unit", _unit(name))),
+                change=str(extra.get("change", settings.change)),
+                description=field.description or "",
+            )
+
+
+def plain(value: object) -> Value:
+    """A value as a configuration file has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _unit(name: str) -> str:
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
+
+
+def settings_markdown() -> str:
+    """The whole reference as a Markdown page."""
+    parts = [_INTRODUCTION]
+    for title, reader, settings in ROLES:
+        rows = [
+            f"| `{s.name}` | {_code(s.default)} | {s.unit} | {s.description} | {s.change} |"
+            for s in settings_of(settings)
+        ]
+        table = "\n".join(["| setting | default | unit | meaning | change |", "|---|---|---|---|---|", *rows])
+        parts.append(f"## {title}\n\nClass `{settings.__name__}`, {reader}.\n\n{table}\n")
+    return "\n".join(parts)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined or field.default is None or field.default == {}:
+        return ""
+    value = field.default
+    if isinstance(value, Path) and value.is_relative_to(_PROJECT):
+        return f"<project>/{value.relative_to(_PROJECT)}"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""

@@ -1,0 +1,280 @@
+"""The supervisor of a run directory: configured, started, found again, shut down with all that it has left."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+from storekeeper.configuration import own_file
+from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment, is_foreign
+from storekeeper.ops.errors import StartError, SupervisorUnreachableError
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.marked_processes import end_processes, mark_of
+from storekeeper.ops.operations import exclusive
+from storekeeper.ops.programs import CONTROL, STOP_TIMEOUT_S, Program, app_programs, control_program
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
+from storekeeper.ops.waiting import eventually
+from storekeeper.program import NO_RESTART
+from storekeeper.run_dir import make_private
+from storekeeper.whole_files import write_whole
+
+_log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 30
+# The wait grows by a second with each try that fails: this many tries take about a week.
+_START_RETRIES = 1000
+_LOG_BACKUPS = 3
+_RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
+
+
+def running_supervisor(layout: RunLayout, timeout_s: float = CALL_TIMEOUT_S) -> SupervisorRpc | None:
+    """A client of the supervisor that runs in this run directory, or None. `timeout_s` bounds each of its calls."""
+    try:
+        client = SupervisorRpc.from_secret(layout.supervisor_secret, timeout_s=timeout_s)
+    except SupervisorUnreachableError:
+        return None
+    return client if client.is_up() else None
+
+
+def start_supervisor(
+    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str], programs: Sequence[Program]
+) -> SupervisorRpc:
+    """Starts the supervisor of `programs` as a daemon of its own session and waits until it answers.
+
+    It doesn't start the programs yet.
+
+    Raises:
+        StartError: it did not come up.
+    """
+    write_supervisor_conf(layout, settings, programs)
+    done = subprocess.run(
+        supervisor_command(layout),
+        env=dict(environment),
+        cwd=layout.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_START_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
+        msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    client = SupervisorRpc.from_secret(layout.supervisor_secret)
+    if not eventually(client.is_up, _START_TIMEOUT_S):
+        msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    return client
+
+
+def supervisor_command(layout: RunLayout, *options: str) -> list[str]:
+    """The argv of the supervisor, by the configuration of `write_supervisor_conf`."""
+    return [sys.executable, "-m", "supervisor.supervisord", *options, "-c", str(layout.supervisor_conf)]
+
+
+def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
+    """Writes the configuration of a new supervisor, and its credentials."""
+    credentials = make_supervisor_credentials(layout, settings)
+    conf = supervisor_conf(layout, settings, credentials, programs)
+    write_whole(layout.supervisor_conf, conf.encode(), private=True)
+    for state_file in layout.supervisor.glob("*.start.json"):
+        state_file.unlink()
+
+
+def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> bool:
+    """Stops all processes in order: those that begin jobs, the jobs, the others, the broker; then the supervisor.
+
+    `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
+    """
+    pid = None
+    try:
+        pid = client.pid()
+        for rank in range(3):
+            names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
+            stop_all(client, names, timeout_s)
+            if rank == 0:
+                end_job_processes(layout.jobs)
+        client.shutdown()
+    except SupervisorUnreachableError as error:
+        _log.debug("the supervisor went away while it was shut down: %s", error)
+    return pid is None or eventually(lambda: _is_gone(pid), timeout_s)
+
+
+def stop_all(client: SupervisorRpc, names: Collection[str], timeout_s: float) -> bool:
+    """Stops processes at the same time. Returns whether all had ended within `timeout_s`."""
+    for name in names:
+        client.stop(name)
+    return eventually(lambda: not any(info.name in names and info.is_wanted for info in client.processes()), timeout_s)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _stop_rank(name: str) -> int:
+    if name.startswith("airflow-") or name == CONTROL:
+        return 0
+    return 2 if name == "kafka" else 1
+
+
+def supervisor_conf(
+    layout: RunLayout, settings: PlatformSettings, credentials: SupervisorCredentials, programs: Iterable[Program]
+) -> str:
+    """The configuration. It holds the password of XML-RPC: write it to a private file."""
+    server = {
+        "port": f"127.0.0.1:{settings.supervisor_port}",
+        "username": credentials.username,
+        "password": credentials.password,
+    }
+    daemon = {
+        "logfile": str(layout.supervisor / "supervisord.log"),
+        "logfile_maxbytes": "5MB",
+        "logfile_backups": "2",
+        "pidfile": str(layout.supervisor / "supervisord.pid"),
+        "childlogdir": str(layout.logs),
+        "directory": str(layout.root),
+        "identifier": "storekeeper",
+        "umask": "077",
+    }
+    sections = [
+        _section("inet_http_server", server),
+        _section("supervisord", daemon),
+        _section("rpcinterface:supervisor", _RPC_INTERFACE),
+        *(_program_section(program, layout, settings) for program in programs),
+    ]
+    return "\n".join(sections)
+
+
+def _program_section(program: Program, layout: RunLayout, settings: PlatformSettings) -> str:
+    options = {
+        "command": shlex.join(program.command),
+        "directory": str(layout.root),
+        # `storekeeper up` and the control API start programs, in their order; the supervisor only restarts them.
+        "autostart": "true" if program.starts_itself else "false",
+        "autorestart": "true" if program.restart_always else "unexpected",
+        "exitcodes": ",".join(map(str, sorted({0, *NO_RESTART}))),
+        "startsecs": str(program.start_s),
+        "startretries": str(_START_RETRIES),
+        "stopsignal": "TERM",
+        "stopwaitsecs": str(program.stop_s),
+        "stopasgroup": "true" if program.group_stop else "false",
+        "killasgroup": "true",
+        "redirect_stderr": "true",
+        "stdout_logfile": str(layout.log(program.name)),
+        "stdout_logfile_maxbytes": f"{settings.log_max_mb}MB",
+        "stdout_logfile_backups": str(_LOG_BACKUPS),
+    }
+    return _section(f"program:{program.name}", options)
+
+
+def _section(name: str, options: dict[str, str]) -> str:
+    # The supervisor expands %(...)s in every value.
+    lines = [f"{key}={value.replace('%', '%%')}" for key, value in options.items()]
+    return "\n".join([f"[{name}]", *lines, ""])
+
+
+def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -> SupervisorCredentials:
+    """The run directory's credentials, generated on first use; the address follows the settings."""
+    url = f"http://127.0.0.1:{settings.supervisor_port}"
+    try:
+        known = SupervisorCredentials.read(layout.supervisor_secret)
+    except SupervisorUnreachableError:
+        known = SupervisorCredentials(url, "storekeeper", secrets.token_urlsafe(24))
+    fields = {"url": url, "username": known.username, "password": known.password}
+    write_whole(layout.supervisor_secret, f"{json.dumps(fields)}\n".encode(), private=True)
+    return SupervisorCredentials(**fields)
+
+
+def down(layout: RunLayout) -> bool:
+    """Stops the platform of a run directory and what a killed demo in it may have left. Safe to repeat.
+
+    Returns whether anything was running.
+
+    Raises:
+        AlreadyRunningError: another `up`, `down` or `demo` is at work there.
+    """
+    with exclusive(layout.lock, "down"):
+        stopped = stop_everything(layout)
+        return stop_everything(RunLayout(layout.demo)) or stopped
+
+
+def stop_everything(layout: RunLayout) -> bool:
+    """Stops what runs in a run directory; the caller holds its lock. Returns whether anything did."""
+    client = running_supervisor(layout)
+    if client is not None:
+        shut_down(client, layout, STOP_TIMEOUT_S + 5)
+    stopped = end_orphans(layout.root) > 0 or client is not None
+    layout.started_with.unlink(missing_ok=True)
+    return stopped
+
+
+def find_orphans(run_dir: Path) -> list[psutil.Process]:
+    """Every live process that the platform of `run_dir` started, except this one and its ancestors.
+
+    Processes whose environment can't be read (another user's) are not ours and left out.
+    """
+    spared = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
+    others = (process for process in psutil.process_iter() if process.pid not in spared)
+    return [process for process in others if mark_of(process, PLATFORM_MARKER) == str(run_dir)]
+
+
+def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
+    """Ends every process that the platform of `run_dir` started. Returns how many there were.
+
+    Looks again until none is left, since a process may start another one while it is being ended.
+    """
+    ended = 0
+    for _ in range(5):
+        found = find_orphans(run_dir)
+        if not found:
+            break
+        ended += len(found)
+        _log.debug("ending leftover processes: %s", [process.pid for process in found])
+        end_processes(found, grace_s)
+    return ended
+
+
+def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
+    """Replaces this process with the supervisor of the stream apps alone: broker, Airflow and nodes are elsewhere.
+
+    It listens on loopback, as in the embedded platform. Airflow reaches it by the control API, which it keeps alive,
+    and starts the apps. On TERM it stops the apps, then ends.
+
+    Args:
+        settings: the platform's.
+        control: `HOST:PORT` of the control API, which is started at once.
+    """
+    layout = RunLayout(settings.run_dir)
+    make_private(layout.root)
+    programs = (control_program(layout, control), *app_programs(layout, settings))
+    layout.make()
+    write_supervisor_conf(layout, settings, programs)
+    command = supervisor_command(layout, "-n")
+    environment = _app_environment(settings, inherited_environment())
+    os.chdir(layout.root)
+    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)
+
+
+def _app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
+    base = {name: value for name, value in inherited.items() if not is_foreign(name)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
+    own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder
+    return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

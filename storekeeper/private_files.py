@@ -1,0 +1,111 @@
+"""Private folders and files: made for their owner alone, and refused if they are not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storekeeper.errors import ConfigurationError
+
+_FOLDER_MODE = 0o700
+_OTHERS = 0o077
+_MAY_PASS = 0o010
+"""A folder on the way to tables that a group reads has this bit: users may pass through it and can't list it."""
+_LONGEST_BYTES = 1 << 20
+
+
+def private_folder(path: Path) -> None:
+    """Makes a folder that nobody else can look into, or makes an existing one private.
+
+    Raises:
+        ConfigurationError: there is a link, a file or somebody else's folder, or the folder can't be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink():
+            path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        with _opened(path, f"the folder {path}", os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
+            found = os.fstat(descriptor)
+            _check_owner(found, f"the folder {path}")
+            if found.st_mode & _OTHERS & ~_MAY_PASS:
+                os.fchmod(descriptor, _FOLDER_MODE)
+    except OSError as error:
+        msg = f"can't make the folder {path} ({error.strerror}): name another, or let this user write there"
+        raise ConfigurationError(msg) from error
+
+
+def read_secret(path: Path, what: str) -> bytes:
+    """The content of a private file of at most 1 MiB. Never blocks, whatever kind of file it is.
+
+    Args:
+        path: the file.
+        what: the secret, as an error names it, such as `the tokens`.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ConfigurationError: it is a link or no regular file, others own it or may read or write it, or it can't be read.
+    """
+    with _opened(path, f"{what} {path}", os.O_NOFOLLOW) as descriptor:
+        _check_regular(os.fstat(descriptor), f"{what} {path}")
+        _check_private(os.fstat(descriptor), f"{what} {path}")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(_LONGEST_BYTES)
+
+
+def check_secret(path: Path, what: str) -> None:
+    """Checks a file as `read_secret` does, for a library that reads it by itself. Raises the same errors."""
+    with _opened(path, f"{what} {path}", os.O_NOFOLLOW) as descriptor:
+        _check_regular(os.fstat(descriptor), f"{what} {path}")
+        _check_private(os.fstat(descriptor), f"{what} {path}")
+
+
+def check_regular(path: Path, what: str) -> None:
+    """Checks that a public file, such as a certificate, is one that can be read at once. It may be a link.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ConfigurationError: it is not a regular file, or it can't be read.
+    """
+    with _opened(path, f"{what} {path}", 0) as descriptor:
+        _check_regular(os.fstat(descriptor), f"{what} {path}")
+
+
+@contextmanager
+def _opened(path: Path, what: str, flags: int) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if path.is_symlink() and error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            msg = f"{what} is a symbolic link: put what it leads to in its place, or name that"
+        else:
+            msg = f"can't read {what} ({error.strerror}): name a file or folder that this user can read"
+        raise ConfigurationError(msg) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check_regular(found: os.stat_result, what: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        msg = f"{what} is not a regular file: name one"
+        raise ConfigurationError(msg)
+
+
+def _check_private(found: os.stat_result, what: str) -> None:
+    _check_owner(found, what)
+    if stat.S_IMODE(found.st_mode) & _OTHERS:
+        msg = f"others can read or write {what}: run `chmod 600` on it"
+        raise ConfigurationError(msg)
+
+
+def _check_owner(found: os.stat_result, what: str) -> None:
+    if found.st_uid not in {os.geteuid(), 0}:
+        msg = f"{what} belongs to another user (id {found.st_uid}): use one of your own"
+        raise ConfigurationError(msg)

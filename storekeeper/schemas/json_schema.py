@@ -1,0 +1,124 @@
+"""JSON values with a JSON Schema. They are read as any other JSON, and must also be valid by the schema.
+
+A topic's values are in Confluent's wire format: see `bound`. Values for the app's own use are the JSON alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import jsonschema.exceptions
+import jsonschema.validators
+import msgspec
+from referencing import Registry
+
+from storekeeper.errors import ConfigurationError, SerializationError
+from storekeeper.schemas.column_fields import numbers_of
+from storekeeper.schemas.framing import framed, head_of
+from storekeeper.schemas.json_schema_fields import json_schema_fields
+from storekeeper.schemas.registry import SchemaRegistry
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import StructSerde
+from storekeeper.serdes.value_field import ValueField
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema
+
+T = TypeVar("T")
+Declared = str | Mapping[str, Any]
+
+
+class JsonSchemaSerde(Generic[T]):
+    """Values of one JSON Schema, which refers to nothing outside of itself.
+
+    Args:
+        schema: the schema, as JSON text or as its content.
+        type_: the type of the values, such as a `msgspec.Struct`. None: values are as JSON has them.
+
+    Raises:
+        ConfigurationError: the schema is not a JSON Schema.
+    """
+
+    @overload
+    def __init__(self: JsonSchemaSerde[Any], schema: Declared, type_: None = None) -> None: ...
+
+    @overload
+    def __init__(self, schema: Declared, type_: type[T]) -> None: ...
+
+    def __init__(self, schema: Declared, type_: type[T] | None = None) -> None:
+        self._content = schema if isinstance(schema, str) else json.dumps(schema)
+        try:
+            content = json.loads(self._content)
+            kind = jsonschema.validators.validator_for(content, default=jsonschema.validators.Draft202012Validator)
+            kind.check_schema(content)
+        except (ValueError, jsonschema.exceptions.SchemaError) as error:
+            msg = f"not a JSON Schema: {error}"
+            raise ConfigurationError(msg) from error
+        # An empty registry: nothing is fetched from the addresses that a schema names.
+        self._fields = json_schema_fields(content)
+        self._first_error = kind(content, registry=Registry()).iter_errors
+        self._json: Serde[Any] = JsonSerde() if type_ is None else StructSerde(type_)
+        self.type = type_
+
+    def schema(self) -> Schema:
+        """The schema as a registry takes it."""
+        from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 (specs are imported without it)
+
+        return Schema(self._content, "JSON")
+
+    def fields(self) -> tuple[ValueField, ...]:
+        """The object's properties as columns."""
+        return self._fields
+
+    def numbers(self) -> frozenset[str]:
+        """The properties that the schema itself says to be numbers."""
+        return numbers_of(self.fields())
+
+    def head(self, schema_id: int) -> bytes:
+        """What is in front of each value of a topic."""
+        return head_of(schema_id)
+
+    def body(self, value: T) -> bytes:
+        """The value as JSON.
+
+        Raises:
+            SerializationError: it has no JSON form, or is not valid by the schema.
+        """
+        data = self._json.serialize(value)
+        self._check(data)
+        return data
+
+    def value(self, data: bytes, registry: SchemaRegistry) -> T:
+        """A topic's value. This serde's own schema decides, whichever schema it was written with.
+
+        Raises:
+            SerializationError: it is not JSON, not valid by the schema, or not of this serde's type.
+        """
+        del registry
+        return self.deserialize(framed(data)[1])
+
+    def serialize(self, value: T) -> bytes:
+        """As `body`."""
+        return self.body(value)
+
+    def deserialize(self, data: bytes) -> T:
+        """The value. Raises as `value`."""
+        self._check(data)
+        found: T = self._json.deserialize(data)
+        return found
+
+    def _check(self, data: bytes) -> None:
+        try:
+            error = next(self._first_error(msgspec.json.decode(data)), None)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+            msg = f"{len(data)} bytes are not a JSON document: {problem}"
+            raise SerializationError(msg) from None
+        except Exception as problem:  # such as a reference to a schema elsewhere
+            msg = f"a JSON Schema can't be used on a value ({type(problem).__name__})"
+            raise SerializationError(msg) from problem
+        if error is not None:
+            msg = f"a value isn't valid by its JSON Schema, at {error.json_path}: rule `{error.validator}`"
+            raise SerializationError(msg)

@@ -1,0 +1,74 @@
+"""A table as a catalogue shows it: its name, its place, and what it and its columns hold. Free of Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
+from storekeeper.apps.registry import APPS, gated_tables, stores
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.engine.runtime.lease import job_lease
+from storekeeper.generations.live import live_store
+from storekeeper.locations import Location
+from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import PLACE_MEANINGS
+from storekeeper.snapshots.delta_log import is_table
+
+_NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table as the catalogue shows it.
+
+    Attributes:
+        table: the table's name.
+        path: where it is.
+        meaning: what it holds, as a sentence.
+        columns: what columns hold, by name; only those that there is a text for.
+        lease: the lease of its writer.
+    """
+
+    table: str
+    path: Location
+    meaning: str
+    columns: Mapping[str, str]
+    lease: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalogue: a metastore knows letters, digits and underscores only."""
+        return _NO_LETTER.sub("_", self.table)
+
+
+def entries_of(settings: AppSettings) -> Iterator[Entry]:
+    """The entries of all tables that are there: snapshots of stores, and published tables."""
+    live = (live_store(name, settings)[0] for name in stores())
+    found = [entry_of_store(store, APPS[store.app], settings) for store in live]
+    found += [entry_of_published(table, settings) for table in gated_tables().values()]
+    return (entry for entry in found if is_table(entry.path))
+
+
+def entry_of_store(store: StoreSpec, app: AppSpec, settings: AppSettings) -> Entry:
+    """The entry of the snapshots of a store, as one generation of its app declares it."""
+    declared = next((table for table in app.tables if table.name == store.name), None)
+    columns = PLACE_MEANINGS | _texts(declared.columns if declared else ()) | _texts(store.value_fields)
+    meaning = f"Snapshots of store {store.name} of app {app.name}: {app.title}."
+    return Entry(
+        store.name, settings.delta_table(store.table_name), meaning, columns, job_lease(store.name, "snapshot")
+    )
+
+
+def entry_of_published(table: CheckedTable, settings: AppSettings) -> Entry:
+    """The entry of a table that the quality gate publishes."""
+    (app,) = (app for app in APPS.values() if table in app.gated_tables)
+    meaning = f"What the quality gate has published of app {app.name}: {app.title}."
+    columns = {name: text for name, text in _texts(table.columns).items() if name in table.published_columns}
+    return Entry(table.name, settings.delta_table(table.name), meaning, columns, job_lease(table.name, "quality"))
+
+
+def _texts(columns: Iterable[CheckedColumn | ValueField]) -> dict[str, str]:
+    return {column.name: column.meaning for column in columns if column.meaning}

@@ -1,0 +1,175 @@
+"""A store's changes as Spark sees them: its changelog, folded to the newest value per key."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import structlog
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+from pyspark.sql.types import StringType
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.headers import BATCH_ID, GENERATION
+from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
+from storekeeper.engine.errors import task_errors
+from storekeeper.kafka.clients import spark_options
+from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, derived_columns, snapshot_schema
+from storekeeper.snapshots.cut import ChangelogRange, CommittedBatch
+from storekeeper.snapshots.store_values import StoreValues
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_log = structlog.get_logger(__name__)
+
+
+def read_changelog(spark: SparkSession, settings: AppSettings, changelog: ChangelogRange) -> DataFrame:
+    """The records of a range: _partition, _offset, _timestamp_ms, _key, _value, generation, batch_id, skipped.
+
+    A record that is not a row has the reason in `skipped`, and is a tombstone without a batch, as for every reader.
+    """
+    return (
+        spark.read.format("kafka")
+        .options(**spark_options(settings.kafka))
+        .option("subscribe", changelog.topic)
+        .option("kafka.isolation.level", "read_committed")
+        .option("startingOffsets", _offsets_json(changelog.topic, changelog.start))
+        .option("endingOffsets", _offsets_json(changelog.topic, changelog.end))
+        .option("includeHeaders", "true")
+        .load()
+        .withColumn("skipped", _skipped())
+        .select(
+            F.col("partition").alias("_partition"),
+            F.col("offset").alias("_offset"),
+            F.unix_millis("timestamp").alias("_timestamp_ms"),
+            F.col("key").alias("_key"),
+            F.when(F.col("skipped").isNull(), F.col("value")).alias("_value"),
+            F.when(F.col("skipped").isNull(), _number(GENERATION)).alias("generation"),
+            F.when(F.col("skipped").isNull(), _number(BATCH_ID)).alias("batch_id"),
+            "skipped",
+        )
+    )
+
+
+def cut(
+    records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, planned: Mapping[int, int]
+) -> ChangelogRange:
+    """The part of a range before the first record of a batch later than `batch`, per partition.
+
+    Only batches that the app has planned count as later. A record of any other batch is a row and cuts nothing off.
+
+    Args:
+        records: those of the range, as `read_changelog` gives them.
+        changelog: the range.
+        batch: the batch to end with.
+        planned: the app's newest planned batch by generation, read after the range's end.
+    """
+    own = [_later(batch, generation, last) for generation, last in planned.items() if generation >= batch.generation]
+    later = reduce(or_, own, F.lit(False))
+    found = (
+        records.groupBy("_partition")
+        .agg(
+            F.min(F.when(later, F.col("_offset"))).alias("first_later"),
+            F.count("skipped").alias("skipped"),
+            F.max(F.when(F.col("skipped").isNotNull(), F.col("_offset"))).alias("last_skipped"),
+        )
+        .collect()
+    )
+    for row in found:
+        if row["skipped"]:
+            _log.warning(
+                "changelog_records_skipped",
+                topic=changelog.topic,
+                partition=row["_partition"],
+                records=row["skipped"],
+                last_offset=row["last_skipped"],
+            )
+    ends = {row["_partition"]: row["first_later"] for row in found if row["first_later"] is not None}
+    return ChangelogRange(changelog.topic, changelog.start, {**changelog.end, **ends})
+
+
+def _later(batch: CommittedBatch, generation: int, last: int) -> Column:
+    first = batch.batch_id + 1 if generation == batch.generation else 0
+    return (F.col("generation") == generation) & F.col("batch_id").between(first, last)
+
+
+def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
+    """The newest record per partition and key before the range's end, tombstones included.
+
+    A row belongs to the partition of its record, for every reader: tasks may write one key in several partitions, and
+    offsets of two partitions say nothing about which is newer.
+    """
+    ends = F.create_map(*(F.lit(number) for pair in changelog.end.items() for number in pair))
+    newest = F.max_by(F.struct("_offset", "_timestamp_ms", "_value"), "_offset")
+    return (
+        records.where((F.col("_offset") < ends[F.col("_partition")]) & F.col("_key").isNotNull())
+        .groupBy(*ROW_KEY)
+        .agg(newest.alias("newest"))
+        .select(*ROW_KEY, "newest.*")
+    )
+
+
+def with_columns(changes: DataFrame, columns: Mapping[str, str], values: StoreValues) -> DataFrame:
+    """The changes with the fields of their values as typed columns, null in tombstones."""
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in {**columns, **PLACE_COLUMNS}.items())
+    return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, columns=dict(columns), values=values), ddl)
+
+
+@task_errors
+def _typed(
+    batches: Iterator[pa.RecordBatch], *, columns: Mapping[str, str], values: StoreValues
+) -> Iterator[pa.RecordBatch]:
+    schema, read = snapshot_schema(columns), values.reader()
+    for batch in batches:
+        typed = derived_columns(batch["_value"].to_pylist(), columns, read)
+        yield pa.record_batch([*typed, *batch.columns], schema=schema)
+
+
+def _skipped() -> Column:
+    """Why a record of Kafka's source is skipped; null if it isn't.
+
+    Python gets all that the reason depends on as one text. Records of a batch share a text, which is checked once.
+    """
+    timestamp_ms = F.unix_millis("timestamp")
+    is_time = timestamp_ms.between(0, LAST_TIMESTAMP_MS)
+    record = F.struct(
+        F.col("key").isNotNull().alias("key"),
+        F.col("value").isNotNull().alias("value"),
+        F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
+        "headers",
+    )
+    # Made again for each session: the function that Spark makes of it belongs to one JVM.
+    reasons = F.arrow_udf(_reasons, StringType())  # type: ignore[call-overload]  # Spark sees the kind of function for itself
+    return reasons(F.to_json(record, {"ignoreNullFields": "false"}))
+
+
+def _reasons(records: pa.Array) -> pa.Array:
+    distinct = records.dictionary_encode()
+    reasons = [_reason(orjson.loads(text)) for text in distinct.dictionary.to_pylist()]
+    return pa.array(reasons, pa.string()).take(distinct.indices)
+
+
+def _reason(record: dict[str, Any]) -> str | None:
+    # Kafka's C client, which the nodes use, ends a name at a zero byte.
+    headers = [
+        (header["key"].partition("\0")[0], None if header["value"] is None else base64.b64decode(header["value"]))
+        for header in record["headers"] or ()
+    ]
+    return skip_reason(
+        b"" if record["key"] else None, b"" if record["value"] else None, record["timestamp_ms"], headers
+    )
+
+
+def _number(header: str) -> Column:
+    text = F.expr(f"cast(try_element_at(filter(headers, h -> h.key = '{header}'), 1).value as string)")
+    return text.try_cast("bigint")
+
+
+def _offsets_json(topic: str, offsets: dict[int, int] | object) -> str:
+    return orjson.dumps({topic: offsets}, option=orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,203 @@
+"""Proving that a table shows what its snapshot's manifest vouches for: every column of every row.
+
+The digests of the manifest cover a row's key, value, partition, offset and time. The other columns are derived from the
+value again. One pass over the table, a batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from storekeeper.locations import Location, reaching
+from storekeeper.masking import masked_key
+from storekeeper.snapshots.columns import PLACE_COLUMNS, ReadFields, derived_columns, snapshot_schema, sql_types
+from storekeeper.snapshots.damage import damaged, open_table, unreadable
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.vouched import VouchedVersion
+from storekeeper.stores.row_digest import entry_hash, moved, row_hash
+
+_BATCH_ROWS = 16_384
+_SHOWN_KEYS = 3
+_SHOWN_FLAWS = 3
+
+
+@dataclass(slots=True)
+class PartitionContent:
+    """What a table holds of a partition: rows, the digest of keys and values, and that of whole rows."""
+
+    rows: int = 0
+    entries: int = 0
+    digest: int = 0
+
+
+@dataclass(slots=True)
+class _Flaw:
+    rows: int = 0
+    keys: list[bytes] = field(default_factory=list)
+
+    def note(self, keys: Iterable[bytes | None]) -> None:
+        for key in keys:
+            self.rows += 1
+            if key is not None and len(self.keys) < _SHOWN_KEYS:
+                self.keys.append(key)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotProof:
+    """What was found in a table.
+
+    Attributes:
+        version: which version was read.
+        manifest: what it was compared with.
+        partitions: what it holds of each; None if its columns are wrong, and nothing was read.
+        flaws: a sentence for each, keys masked. Without any, the table is what its manifest vouches for.
+    """
+
+    version: int
+    manifest: SnapshotManifest
+    partitions: dict[int, PartitionContent] | None
+    flaws: tuple[str, ...]
+
+
+def prove(path: Location, vouched: VouchedVersion, values: StoreValues) -> SnapshotProof:
+    """Reads a version of a table and compares it with a manifest.
+
+    Args:
+        path: the table's folder.
+        vouched: the version, and the manifest of what it should hold.
+        values: the store's values, in the generation of the manifest.
+
+    Raises:
+        SnapshotDamagedError: a file of the table is missing or can't be read.
+        SchemaRegistryUnavailableError: the values are by schemas, and the registry doesn't answer.
+    """
+    manifest = vouched.manifest
+    columns = values.columns_of(manifest)
+    if flaws := _wrong_columns(path, vouched.version, columns):
+        return SnapshotProof(vouched.version, manifest, None, flaws)
+    reading = _Reading(columns, values.reader())
+    for batch in read_rows(path, vouched.version, snapshot_schema(columns)):
+        reading.take(batch)
+    flaws = (*reading.flaws(), *_miscounted(reading, manifest))
+    return SnapshotProof(vouched.version, manifest, reading.partitions, flaws)
+
+
+def check_proven(path: Location, vouched: VouchedVersion, values: StoreValues) -> None:
+    """Proves a table.
+
+    Raises:
+        SchemaRegistryUnavailableError: as `prove`.
+        SnapshotDamagedError: it isn't what its manifest vouches for. The message has the first flaws, and the way on.
+    """
+    flaws = prove(path, vouched, values).flaws
+    if flaws:
+        raise damaged(path, f"is damaged at version {vouched.version}: {'; '.join(flaws[:_SHOWN_FLAWS])}")
+
+
+def read_rows(path: Location, version: int, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """All rows of a version as SQL reads them, a batch at a time; only the given columns, which the table must have.
+
+    Raises:
+        SnapshotDamagedError: a file is missing or damaged.
+    """
+    table = open_table(path, version)
+    try:
+        with reaching(path):
+            _decode(table)
+            batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns.names))
+        for batch in batches:
+            yield batch.cast(columns)
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise unreadable(path, error) from error
+
+
+def _decode(table: DeltaTable) -> None:
+    """Reads everything once by Arrow's own reader. It refuses files that would crash the process in SQL's reader."""
+    for _ in table.to_pyarrow_dataset().to_batches(batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1):
+        pass
+
+
+class _Reading:
+    """A pass over a table."""
+
+    def __init__(self, columns: Mapping[str, str], read: ReadFields) -> None:
+        self._columns = columns
+        self._read = read
+        self._flaws: dict[str, _Flaw] = {}
+        self.partitions: dict[int, PartitionContent] = {}
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Reads some rows."""
+        keys, values = batch["_key"].to_pylist(), batch["_value"].to_pylist()
+        for name in PLACE_COLUMNS:
+            missing = pc.indices_nonzero(batch[name].is_null()).to_pylist()
+            self._note(name, "is null", (keys[row] for row in missing))
+        places = (batch[name].to_pylist() for name in ("_partition", "_offset", "_timestamp_ms"))
+        for row in zip(*places, keys, values, strict=True):
+            if None not in row:
+                self._add(*row)
+        for name, expected in zip(self._columns, derived_columns(values, self._columns, self._read), strict=True):
+            rows = _differing(batch[name], expected)
+            self._note(name, "isn't what the row's value says", (keys[row] for row in rows))
+
+    def flaws(self) -> Iterator[str]:
+        """The flaws of single rows."""
+        for what, flaw in self._flaws.items():
+            if flaw.rows:
+                shown = f", first {', '.join(map(masked_key, flaw.keys))}" if flaw.keys else ""
+                yield f"{what} in {flaw.rows} rows{shown}"
+
+    def _add(self, partition: int, offset: int, timestamp_ms: int, key: bytes, value: bytes) -> None:
+        found = self.partitions.setdefault(partition, PartitionContent())
+        found.rows += 1
+        found.entries = moved(found.entries, added=entry_hash(key, value), removed=0)
+        found.digest = moved(found.digest, added=row_hash(key, value, offset, timestamp_ms), removed=0)
+
+    def _note(self, column: str, what: str, keys: Iterable[bytes | None]) -> None:
+        self._flaws.setdefault(f"column {column} {what}", _Flaw()).note(keys)
+
+
+def _miscounted(reading: _Reading, manifest: SnapshotManifest) -> Iterator[str]:
+    """How the rows as a whole differ from the manifest."""
+    rows = sum(content.rows for content in reading.partitions.values())
+    if rows != manifest.row_count:
+        yield f"it holds {rows} rows, and its manifest says {manifest.row_count}"
+    for partition in sorted(reading.partitions.keys() | manifest.digests.keys()):
+        content = reading.partitions.get(partition, PartitionContent())
+        if content.digest != manifest.digests.get(partition, 0):
+            yield f"partition {partition}: its {content.rows} rows are not those of the manifest"
+
+
+def _wrong_columns(path: Location, version: int, columns: Mapping[str, str]) -> tuple[str, ...]:
+    declared = {**columns, **PLACE_COLUMNS}
+    found = sql_types(open_table(path, version))
+    if list(found.items()) == list(declared.items()):
+        return ()
+    return (f"its columns are {_told(found)}, and should be {_told(declared)}",)
+
+
+def _told(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def _differing(found: pa.Array, expected: pa.Array) -> list[int]:
+    """The places where two columns of one type differ, to the bit."""
+    ours, theirs = _bits(found), _bits(expected)
+    if ours.equals(theirs):
+        return []
+    unequal = pc.fill_null(pc.not_equal(ours, theirs), False)
+    return pc.indices_nonzero(pc.or_(unequal, pc.xor(ours.is_null(), theirs.is_null()))).to_pylist()
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    """Floats and times as integers: 0.0 isn't -0.0, and NaN equals itself."""
+    if pa.types.is_float64(column.type) or pa.types.is_timestamp(column.type):
+        return column.view(pa.int64())
+    return column.view(pa.int32()) if pa.types.is_float32(column.type) else column

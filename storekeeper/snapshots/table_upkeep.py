@@ -1,0 +1,114 @@
+"""OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
+
+Readers read fixed versions: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
+of the last days'. VACUUM removes files that the newest version doesn't need. After a compaction these include the
+newest snapshot's files. So VACUUM is given the promised versions to keep, however old they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from deltalake.exceptions import DeltaError
+
+from storekeeper.errors import SerializationError, StorageError
+from storekeeper.locations import Location, reaching
+from storekeeper.snapshots.damage import open_table
+from storekeeper.snapshots.delta_log import is_table
+from storekeeper.snapshots.vouched import newest_snapshot
+
+HOUR_MS = 3_600_000
+_SMALL_FILES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to a table: its version before and after, files in it before and after, files removed for good."""
+
+    table: str
+    version_before: int
+    version: int
+    files_before: int
+    files: int
+    vacuumed_files: int
+    kept_versions: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The upkeep as JSON's own types."""
+        return asdict(self)
+
+
+def kept_versions(
+    history: Iterable[Mapping[str, Any]],
+    promised: Iterable[int],
+    *,
+    snapshot: int | None,
+    now_ms: int,
+    history_ms: int,
+) -> list[int]:
+    """The versions to keep: all of the last `history_ms`, the newest before these, the newest `snapshot`, and the
+    promised ones that are in the history.
+    """
+    commits = {int(commit["version"]): commit for commit in history}
+    recent = {version for version, commit in commits.items() if commit.get("timestamp", 0) >= now_ms - history_ms}
+    older = commits.keys() - recent
+    kept = recent | ({max(older)} if older else set()) | (set(promised) & commits.keys())
+    if snapshot is not None:
+        kept.add(snapshot)
+    return sorted(kept)
+
+
+def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
+    """Versions that readers rely on: JSON files {"version": 12, "until_ms": null} in `folder`, null for ever.
+
+    Raises:
+        SerializationError: a file is none of these; nothing may be removed until it is corrected.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            promise = orjson.loads(path.read_bytes())
+            if promise["until_ms"] is None or promise["until_ms"] > now_ms:
+                found.append(int(promise["version"]))
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{path} is not a promise of a table's version: correct or remove it"
+            raise SerializationError(msg) from error
+    return found
+
+
+def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
+    """Joins small files, then removes what no promised version needs. None if there is no such table. Repeatable.
+
+    Hold the lease of the table's writer: one writer at a time.
+
+    Raises:
+        SnapshotDamagedError: something else has written to the table; nothing is removed before that is undone.
+        StorageError: the table can't be written.
+    """
+    manifest = newest_snapshot(path)
+    if not is_table(path):
+        return None
+    table = open_table(path)
+    try:
+        with reaching(path):
+            before, files_before = table.version(), len(table.file_uris())
+            if files_before >= _SMALL_FILES:
+                table.optimize.compact()
+            snapshot = None if manifest is None else manifest.delta_version
+            kept = kept_versions(table.history(), promised, snapshot=snapshot, now_ms=now_ms, history_ms=history_ms)
+            removed = table.vacuum(
+                retention_hours=-(-history_ms // HOUR_MS),
+                dry_run=False,
+                enforce_retention_duration=False,  # the promises decide
+                keep_versions=kept,
+            )
+            return Upkeep(
+                path.name, before, table.version(), files_before, len(table.file_uris()), len(removed), tuple(kept)
+            )
+    except (DeltaError, OSError) as error:
+        msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"
+        raise StorageError(msg) from error

@@ -1,0 +1,398 @@
+"""Grouped streams and tables, and their aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import StructSerde
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.aggregator import Aggregator, count, reduction
+from storekeeper.topology.function_checks import check_function, check_kind
+from storekeeper.topology.functions import WithKey, WithWindow, keyed
+from storekeeper.topology.known_serdes import Serdes, made_by
+from storekeeper.topology.ktable import KTable
+from storekeeper.topology.node import GraphNode, operator_name
+from storekeeper.topology.operators.aggregate import StreamAggregate
+from storekeeper.topology.operators.grouped_table import GroupedTableAggregate
+from storekeeper.topology.serde_checks import check_keys, check_type
+from storekeeper.topology.store import Store, options_of
+from storekeeper.topology.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+G = TypeVar("G")
+W = TypeVar("W")
+
+Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
+"""`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
+Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
+"""`merger(earlier, later)` joins the aggregates of two sessions."""
+AnyStore = str | Store[A] | None
+
+_INITIALIZE = "initialize()"
+_ADDER = "adder(aggregate, value)"
+
+
+class _Folding(Generic[K]):
+    """Streams with the windows that their aggregates are for."""
+
+    def __init__(
+        self, nodes: Sequence[GraphNode], serdes: Serdes, windows: Windows | None = None,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+    ) -> None:  # fmt: skip
+        self._nodes = nodes
+        self._serdes = serdes
+        self._windows = windows
+        self._emit = emit
+
+    def _fold(
+        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None,
+        *, named: str | None, adders: Sequence[Any] = (),
+    ) -> KTable[Any, Any]:  # fmt: skip
+        options = options_of(store)
+        serdes = _row_serdes(self._operator(kind, named), kind, self._serdes, values, options)
+        node = StreamAggregate(
+            self._nodes, kind, aggregator, serdes.required(kind), options,
+            adders=adders or [aggregator.add], windows=self._windows, emit=self._emit, named=named,
+        )  # fmt: skip
+        return KTable(node, serdes, windows=self._windows)
+
+    def _aggregate(
+        self, initialize: Any, adders: Sequence[Any], merger: Any, store: Any, named: str | None
+    ) -> KTable[Any, Any]:
+        if isinstance(self._windows, SessionWindows) and merger is None:
+            raise ConfigurationError("sessions are merged: give aggregate a merger=")
+        operator, in_windows = self._operator("aggregate", named), self._windows is not None
+        check_function(operator, _INITIALIZE, initialize)
+        for adder in adders:
+            check_function(operator, _ADDER, adder, key=True, window=in_windows)
+        if merger is not None:
+            check_function(operator, "merger(earlier, later)", merger, key=True)
+        adds = [_as_called(adder, in_windows=in_windows) for adder in adders]
+        aggregator: Aggregator[Any, Any, Any] = Aggregator(
+            initialize, adds[0], None if merger is None else keyed(merger)
+        )
+        return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adds)
+
+    def _operator(self, kind: str, named: str | None) -> str:
+        return operator_name(kind, self._nodes, named)
+
+
+class _Groups(_Folding[K], Generic[G, K, V]):
+    """Groups of records, and their aggregations: by key, or by key and window."""
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[G, int]:
+        """Counts the records of each group."""
+        return self._fold("count", count(), store, StructSerde(int), named=named)
+
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
+    ) -> KTable[G, V]:
+        """Combines the values of each group two at a time. The first value is the first aggregate.
+
+        Args:
+            reducer: `reducer(aggregate, value)` returns the new aggregate.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        check_function(self._operator("reduce", named), "reducer(aggregate, value)", reducer)
+        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
+
+    # A form of the adder each: a type checker that is offered several at once infers nothing for a lambda.
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], merger: Merger[A, K] | None = None,
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithKey[Callable[[K, A, V], A | None]],
+        merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithWindow[Callable[[G, A, V], A | None]],
+        merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[G, A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, merger: Any = None, *, store: Any = None, named: str | None = None
+    ) -> KTable[G, Any]:
+        """Folds the values of each group into an aggregate.
+
+        Args:
+            initialize: returns the aggregate of a group without values.
+            adder: `adder(aggregate, value)` returns the new aggregate and leaves the old one unchanged. None removes
+                the row. In windows, `with_window(adder)` also gets the windowed key, first.
+            merger: `merger(earlier, later)` joins the aggregates of two sessions. Sessions need it.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        return self._aggregate(initialize, [adder], merger, store, named)
+
+
+class KGroupedStream(_Groups[K, K, V], Generic[K, V]):
+    """The records of each key. Records without key or value are left out and counted."""
+
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
+        super().__init__([node], serdes)
+
+    @overload
+    def windowed_by(self, windows: SessionWindows, *, emit: EmitStrategy = ...) -> SessionStream[K, V]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows, *, emit: EmitStrategy = ...
+    ) -> WindowedStream[K, V]: ...
+
+    def windowed_by(
+        self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    ) -> WindowedStream[K, V] | SessionStream[K, V]:
+        """The records of each key and window.
+
+        Args:
+            windows: `tumbling(...)`, `hopping(...)`, `sliding(...)` or `sessions(...)`.
+            emit: on every update, or once when a window closes.
+        """
+        kind = SessionStream if isinstance(windows, SessionWindows) else WindowedStream
+        return kind(self._nodes, self._serdes, *_checked_windows(self._nodes, windows, emit))
+
+    @overload
+    def cogroup(self, adder: Callable[[A, V], A | None]) -> CogroupedStream[K, A]: ...
+
+    @overload
+    def cogroup(self, adder: WithKey[Callable[[K, A, V], A | None]]) -> CogroupedStream[K, A]: ...
+
+    def cogroup(self, adder: Any) -> CogroupedStream[K, Any]:
+        """Starts an aggregate of several streams. `adder` adds the values of this one.
+
+        Raises:
+            ConfigurationError: the adder takes other arguments.
+        """
+        check_function(f"{self._nodes[0].name}.cogroup", _ADDER, adder, key=True, window=True)
+        return CogroupedStream([(self._nodes[0], adder)], self._serdes)
+
+
+class WindowedStream(_Groups[Windowed[K], K, V], Generic[K, V]):
+    """The records of each key and window. Late ones are left out and counted."""
+
+
+class SessionStream(_Groups[Windowed[K], K, V], Generic[K, V]):
+    """The records of each key and session. Late ones are left out and counted."""
+
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], merger: Merger[A, K],
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithKey[Callable[[K, A, V], A | None]], merger: Merger[A, K],
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: WithWindow[Callable[[Windowed[K], A, V], A | None]],
+        merger: Merger[A, K], *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, merger: Any = None, *, store: Any = None, named: str | None = None
+    ) -> KTable[Windowed[K], Any]:
+        """As of other windows; `merger(earlier, later)` joins the aggregates of two sessions that become one."""
+        return self._aggregate(initialize, [adder], merger, store, named)
+
+
+class CogroupedStream(Generic[K, A]):
+    """Several grouped streams on their way into one aggregate."""
+
+    def __init__(self, parts: Sequence[tuple[GraphNode, Any]], serdes: Serdes) -> None:
+        self._parts = parts
+        self._serdes = serdes
+
+    @overload
+    def cogroup(self, other: KGroupedStream[K, W], adder: Callable[[A, W], A | None]) -> CogroupedStream[K, A]: ...
+
+    @overload
+    def cogroup(
+        self, other: KGroupedStream[K, W], adder: WithKey[Callable[[K, A, W], A | None]]
+    ) -> CogroupedStream[K, A]: ...
+
+    def cogroup(self, other: KGroupedStream[K, W], adder: Any) -> CogroupedStream[K, A]:
+        """Adds another stream. `adder` adds its values.
+
+        Raises:
+            ConfigurationError: its keys are of another type, or the adder takes other arguments.
+        """
+        check_kind("cogroup", other, KGroupedStream, "a grouped stream")
+        where = f"{self._parts[0][0].name}.cogroup"
+        check_keys(where, self._serdes.keys, other._serdes.keys)  # noqa: SLF001 (its sibling)
+        check_function(where, _ADDER, adder, key=True, window=True)
+        return CogroupedStream([*self._parts, (other._nodes[0], adder)], self._serdes)  # noqa: SLF001 (its sibling)
+
+    def windowed_by(
+        self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    ) -> WindowedCogroup[K, A]:
+        """One aggregate for each key and window."""
+        nodes = [node for node, _ in self._parts]
+        return WindowedCogroup(self._parts, self._serdes, *_checked_windows(nodes, windows, emit))
+
+    def aggregate(
+        self, initialize: Callable[[], A], *, store: AnyStore[A] = None, named: str | None = None
+    ) -> KTable[K, A]:
+        """The aggregate of each key."""
+        return WindowedCogroup[K, A](self._parts, self._serdes, None).aggregate(initialize, store=store, named=named)  # type: ignore[return-value]
+
+
+class WindowedCogroup(_Folding[K], Generic[K, A]):
+    """Several grouped streams on their way into one aggregate for each window."""
+
+    def __init__(
+        self, parts: Sequence[tuple[GraphNode, Any]], serdes: Serdes, windows: Windows | None,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+    ) -> None:  # fmt: skip
+        super().__init__([node for node, _ in parts], serdes, windows, emit)
+        self._adders = [adder for _, adder in parts]
+
+    def aggregate(
+        self, initialize: Callable[[], A], merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None,
+        named: str | None = None,
+    ) -> KTable[Windowed[K], A]:  # fmt: skip
+        """The aggregate of each key and window. Sessions need a merger."""
+        return self._aggregate(initialize, self._adders, merger, store, named)
+
+
+class KGroupedTable(Generic[K, V]):
+    """The rows of a table by their group."""
+
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
+        self._node = node
+        self._serdes = serdes
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
+        """Counts the rows of each group. A group without rows stays, with 0."""
+        return self._table("count", count(), store, StructSerde(int), named)
+
+    def reduce(
+        self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: AnyStore[V] = None,
+        named: str | None = None,
+    ) -> KTable[K, V]:  # fmt: skip
+        """Combines the values of each group two at a time.
+
+        Args:
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        self._check("reduce", named, adder, subtractor)
+        return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], subtractor: Callable[[A, V], A | None], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, subtractor: Any, *, store: Any = None, named: str | None = None
+    ) -> KTable[K, Any]:
+        """Folds the values of each group into an aggregate. A change subtracts the old value, then adds the new.
+
+        Args:
+            initialize: returns the aggregate of a group without rows.
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        self._check("aggregate", named, adder, subtractor, key=True)
+        check_function(operator_name("aggregate", (self._node,), named), _INITIALIZE, initialize)
+        add, subtract = _as_called(adder), _as_called(subtractor)
+        aggregator = Aggregator(initialize, add, subtract=subtract)
+        return self._table("aggregate", aggregator, store, made_by(initialize), named)
+
+    def _table(
+        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
+    ) -> KTable[K, Any]:
+        options = options_of(store)
+        operator = operator_name(kind, (self._node,), named)
+        serdes = _row_serdes(operator, kind, self._serdes, values, options)
+        required = serdes.required(operator)
+        return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
+
+    def _check(self, kind: str, named: str | None, adder: Any, subtractor: Any, *, key: bool = False) -> None:
+        operator = operator_name(kind, (self._node,), named)
+        check_function(operator, _ADDER, adder, key=key)
+        check_function(operator, "subtractor(aggregate, value)", subtractor, key=key)
+
+
+def _row_serdes(
+    operator: str, kind: str, above: Serdes, values: Serde[Any] | None, options: Store[Any] | None
+) -> Serdes:
+    """The serdes of an aggregate's rows.
+
+    Raises:
+        ConfigurationError: a type is not known.
+    """
+    stored = None if options is None else options.value_serde
+    if kind != "aggregate":
+        check_type(f"{operator}: the values are", values, stored)
+    known = Serdes(above.keys, stored or values)
+    name = (None if options is None else options.name) or "totals"
+    way_on = "annotate what makes them where the stream is made, or pass values= there"
+    if kind == "aggregate":
+        way_on = f"annotate what the initializer returns, or pass store=Store({name!r}, int) with their type"
+    known.required_keys(operator)
+    known.required_values(operator, way_on)
+    return known
+
+
+def _checked_windows(nodes: Sequence[GraphNode], windows: Any, emit: Any) -> tuple[Windows, EmitStrategy]:
+    """The windows and the strategy, if they are such."""
+    check_kind(
+        f"{nodes[0].name}.windowed-by", windows, Windows, "tumbling(...), hopping(...), sliding(...) or sessions(...)"
+    )
+    try:
+        return windows, EmitStrategy(emit)
+    except ValueError as error:
+        msg = f"{nodes[0].name}.windowed-by: emit= takes an EmitStrategy, not {emit!r:.60}"
+        raise ConfigurationError(msg) from error
+
+
+def _as_called(adder: Any, *, in_windows: bool = False) -> Callable[[Any, Any, Any], Any]:
+    """The adder as operators call it: with the key (in windows the windowed key), the value, the aggregate.
+
+    It is called once for each record, so there is one function between the operator and the adder, and not two.
+    """
+    if isinstance(adder, WithWindow):
+        of_window = adder.function
+        return lambda window, value, aggregate: of_window(window, aggregate, value)
+    if isinstance(adder, WithKey):
+        of_key = adder.function
+        if in_windows:
+            return lambda window, value, aggregate: of_key(window.key, aggregate, value)
+        return lambda key, value, aggregate: of_key(key, aggregate, value)
+    return lambda _key, value, aggregate: adder(aggregate, value)

@@ -1,0 +1,190 @@
+"""Aggregations of one or more streams by key, or by key and window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.serdes.round_trip import as_read_from
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.timestamped import ValueAndTimestamp
+from storekeeper.topology.aggregator import Adder, Aggregator
+from storekeeper.topology.change import Change
+from storekeeper.topology.dropped_records import DroppedRecords, DropReason
+from storekeeper.topology.functions import Push
+from storekeeper.topology.node import GraphNode, TableNode, TopologyStore, check_store, rows_spec
+from storekeeper.topology.operators.session_aggregation import SessionAggregation
+from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
+from storekeeper.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
+from storekeeper.topology.store import Store, StoreKind, milliseconds
+from storekeeper.topology.table import Table, TableStore
+from storekeeper.topology.windows import (
+    FOREVER_MS,
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    UnlimitedWindows,
+    Windows,
+)
+from storekeeper.topology.wiring import Wiring, encoder
+
+K = TypeVar("K")
+A = TypeVar("A")
+
+
+class StreamAggregate(TableNode):
+    """A table of aggregates of one or more grouped streams."""
+
+    def __init__(
+        self, parents: Sequence[GraphNode], kind: str, aggregator: Aggregator[Any, Any, Any],
+        serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None,
+        *, adders: Sequence[Adder[Any, Any, Any]], windows: Windows | None, emit: EmitStrategy, named: str | None,
+    ) -> None:  # fmt: skip
+        """Adds the operator.
+
+        Args:
+            parents: the streams.
+            kind: what it is called.
+            aggregator: how an aggregate begins and how sessions are merged.
+            serdes: of keys and aggregates.
+            store: the options of its store.
+            adders: `add(key, value, aggregate)`, one for each stream. In windows the key is the windowed key.
+            windows: None for one aggregate a key.
+            emit: on every update, or once when a window closes.
+            named: the operator's name.
+
+        Raises:
+            ConfigurationError: emission on close of windows that never close.
+        """
+        if emit is EmitStrategy.ON_WINDOW_CLOSE and isinstance(windows, UnlimitedWindows):
+            raise ConfigurationError("an unlimited window never closes: emit on update, or choose windows that end")
+        super().__init__(parents[0].graph, kind, parents, named=named, copartitioned=True)
+        self._aggregator = aggregator
+        self._adders = adders
+        self._emit = emit
+        self.windows = windows
+        self.spec = self.add_store(store, "store", lambda name, options: _store_spec(name, options, serdes, windows))
+        self._kept_with: dict[StreamAggregate, None] = {}
+
+    def require_rows(self) -> None:
+        """It has a store."""
+
+    def keep_with(self, others: Iterable[StreamAggregate]) -> None:
+        """Keeps rows of windows until the windows of other tables, which are joined with them, are closed, too."""
+        self._kept_with |= dict.fromkeys(others)
+        least_ms = max(node.spec.retention_ms for node in (self, *self._kept_with))
+        if self.spec.retention_ms < least_ms:
+            kept = replace(self.spec, retention_ms=least_ms)
+            self.stores[self.stores.index(self.spec)] = self.spec = kept
+
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
+        """The aggregation over its store."""
+        if self.windows is None:
+            initialize = wiring.guarded(self, self._aggregator.initialize)
+            return KeyAggregation(initialize, wiring.rows(self.spec), wiring.dropped)
+        # Each value comes with its stream's adder: several streams share the table.
+        aggregator: Aggregator[Any, Any, Any] = Aggregator(
+            wiring.guarded(self, self._aggregator.initialize),
+            lambda window, pair, aggregate: pair[0](window, pair[1], aggregate),
+            None if self._aggregator.merge is None else wiring.guarded(self, self._aggregator.merge),
+        )
+        table = self._windowed(self.windows, aggregator, wiring)
+        stores = [wiring.typed(node.spec.name) for node in (self, *self._kept_with)]
+        stores[0].stream_time.partners = tuple(store.stream_time for store in stores[1:])
+        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            encode = encoder(self.spec.key_serde, self.spec.value_serde)
+            table.release_by(partial(wiring.guards.releasing, self.name, encode=encode))
+            wiring.emitted[self.name] = lambda: table.emitted_until_ms
+        return table
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """One entry for each stream."""
+        table = wiring.table(self)
+        adders = [wiring.guarded(self, add) for add in self._adders]
+        if isinstance(table, KeyAggregation):
+            return tuple(table.adding(add) for add in adders)
+        assert isinstance(table, StreamAggregation)  # noqa: S101 (for the type checker)
+        return tuple(_with_adder(table, add) for add in adders)
+
+    def _windowed(
+        self, windows: Windows, aggregator: Aggregator[Any, Any, Any], wiring: Wiring
+    ) -> StreamAggregation[Any, Any, Any]:
+        kinds: dict[type, type[StreamAggregation[Any, Any, Any]]] = {
+            SessionWindows: SessionAggregation,
+            SlidingWindows: SlidingWindowAggregation,
+        }
+        spec = self.spec
+        as_read = wiring.guarded(self, as_read_from(f"store {spec.name}", spec.value_serde))
+        return kinds.get(type(windows), WindowedAggregation)(
+            windows, aggregator, wiring.typed(spec.name), wiring.dropped, wiring.stream_time(self.name),
+            context=wiring.context, as_read=as_read, key_bytes=wiring.guarded(self, spec.key_serde.serialize),
+            emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name), undo=wiring.undo,
+        )  # fmt: skip
+
+
+class KeyAggregation(Table[K, A]):
+    """A table of one aggregate for each key. Records without key or value are left out and counted.
+
+    A row is stamped with the greatest timestamp of the records in it.
+    """
+
+    def __init__(self, initialize: Callable[[], A], store: TableStore[K, A], dropped: DroppedRecords) -> None:
+        super().__init__()
+        self._initialize = initialize
+        self._store = store
+        self._dropped = dropped
+
+    def get(self, key: K) -> ValueAndTimestamp[A] | None:
+        """The key's row as of now, or None."""
+        return self._store.get(key)
+
+    def adding(self, add: Adder[K, Any, A]) -> Callable[[K | None, Any, int], None]:
+        """A function that takes the records of one stream. Streams with adders of their own share the table."""
+        get, put, initialize, drop = self._store.get, self._store.put, self._initialize, self._dropped.drop
+        downstream = self._downstream
+
+        def process(key: K | None, value: Any, timestamp_ms: int) -> None:
+            if value is None or key is None:
+                drop(DropReason.NULL_VALUE if key is not None else DropReason.NULL_KEY)
+                return
+            row = get(key)
+            if row is None:
+                old, new = None, add(key, value, initialize())
+            else:
+                old = row.value
+                new = add(key, value, old)
+                if row.timestamp_ms > timestamp_ms:  # noqa: PLR1730 (a call costs four times as much)
+                    timestamp_ms = row.timestamp_ms
+            row = put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
+            if downstream:
+                change = Change(None if row is None else row.value, old if self._sends_old_values else None)
+                for forward in downstream:
+                    forward(key, change, timestamp_ms)
+
+        return process
+
+
+def _with_adder(table: StreamAggregation[Any, Any, Any], add: Adder[Any, Any, Any]) -> Push:
+    process = table.process
+    return lambda key, value, timestamp_ms: process(key, None if value is None else (add, value), timestamp_ms)
+
+
+def _store_spec(
+    name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]], windows: Windows | None
+) -> TopologyStore:
+    if windows is None:
+        return rows_spec(name, options, serdes)
+    check_store(name, options, serdes)
+    keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
+    if isinstance(windows, UnlimitedWindows):
+        return TopologyStore(
+            name, StoreKind.WINDOW, keys, values, options, FOREVER_MS // 2, FOREVER_MS // 2, timestamped=True
+        )
+    retention_ms = max(milliseconds(options.retention, "retention"), windows.min_retention_ms)
+    if isinstance(windows, SessionWindows):
+        return TopologyStore(name, StoreKind.SESSION, keys, values, options, retention_ms)
+    size_ms = max(1, windows.time_difference_ms) if isinstance(windows, SlidingWindows) else windows.size_ms
+    return TopologyStore(name, StoreKind.WINDOW, keys, values, options, retention_ms, size_ms, timestamped=True)

@@ -1,0 +1,72 @@
+"""Repartition: the records of one key come together in one partition of an internal topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.names import checked_name
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import key_serde
+from storekeeper.topology.functions import Push
+from storekeeper.topology.node import GraphNode, ancestors, derived_name, descendants
+from storekeeper.topology.operators.source import Source
+from storekeeper.topology.operators.stateless import Sink
+from storekeeper.topology.wiring import Wiring
+
+
+class RepartitionSink(Sink):
+    """Writes to a repartition topic.
+
+    Attributes:
+        partitions: the number of partitions that the user sets, or None to follow its neighbours.
+        forced_topic: whether the user wants a topic where a shuffle would do.
+        closes_circle: whether its records come back to the sub-topology that they are from.
+    """
+
+    def __init__(
+        self, parent: GraphNode, keys: Serde[Any], values: Serde[Any], *, partitions: int | None = None,
+        topic: str | None = None, named: str | None = None, kind: str = "repartition",
+    ) -> None:  # fmt: skip
+        # The reading side has the name: operators below are named after it.
+        name = checked_name(named) if named is not None else derived_name(kind, (parent,))
+        GraphNode.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
+        if partitions is not None and (type(partitions) is not int or partitions < 1):
+            msg = f"{name}: partitions={partitions!r:.40} is no number of partitions: use 1 or more"
+            raise ConfigurationError(msg)
+        self.partitions = partitions
+        self.forced_topic = topic is not None
+        self.automatic = False
+        self.closes_circle = False
+        self.topic = checked_name(topic or _topic(self.graph.app, name))
+        self.key_serde = key_serde(keys)
+        self.value_serde = values
+        self.keeps_null_keys = False
+        self.source = RepartitionSource(self, name)
+
+    @property
+    def may_be_shuffle(self) -> bool:
+        """Whether Spark's shuffle may take the topic's place: all nodes before it are replayable.
+
+        A batch goes through each sub-topology once, so what comes back to one takes a topic to the next batch.
+        """
+        wanted = not self.forced_topic and not self.closes_circle
+        return wanted and all(node.replayable for node in ancestors(self) if node is not self)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Drops records without a key, which have no partition, unless a join below accepts them."""
+        self.keeps_null_keys = any(getattr(node, "keeps_null_keys_of", lambda _: False)(self.source) for node in
+                                   descendants(self.source))  # fmt: skip
+        return super().wire(wiring)
+
+
+class RepartitionSource(Source):
+    """Reads a repartition topic."""
+
+    def __init__(self, sink: RepartitionSink, name: str) -> None:
+        super().__init__(sink.graph, sink.topic, sink.key_serde, sink.value_serde, named=name)
+        self.sink = sink
+
+
+def _topic(app: str, name: str) -> str:
+    return f"{app}-{name}" if name.endswith("repartition") else f"{app}-{name}-repartition"

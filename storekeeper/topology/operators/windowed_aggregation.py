@@ -1,0 +1,215 @@
+"""Aggregations of a stream into windows: what all of them share, and those over aligned windows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from storekeeper.serdes.timestamped import ValueAndTimestamp
+from storekeeper.stores.record_context import RecordContext
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.aggregator import Aggregator
+from storekeeper.topology.change import Change, Forward, value_of
+from storekeeper.topology.dropped_records import DroppedRecords, DropReason
+from storekeeper.topology.operators.closing_index import ClosingIndex
+from storekeeper.topology.stream_time import StreamTime
+from storekeeper.topology.table import Table
+from storekeeper.topology.undo import Undo
+from storekeeper.topology.windows import FOREVER_MS, EmitStrategy, Window
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+NOTHING_EMITTED_MS = -1
+"""`emitted_until_ms` before the first emission on close."""
+
+
+class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
+    """A table of one aggregate for each key and window, made from a stream of records.
+
+    Records without key or value are left out and counted. A record advances stream time before its lateness is
+    checked, so one that comes far ahead closes the windows behind it.
+    """
+
+    def __init__(
+        self,
+        windows: Any,
+        aggregator: Aggregator[Any, V, A],
+        store: Any,
+        dropped: DroppedRecords,
+        stream_time: StreamTime,
+        *,
+        context: RecordContext,
+        as_read: Callable[[Any, A | None], A | None] = lambda _, aggregate: aggregate,
+        key_bytes: Callable[[K], Any] = lambda key: key,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+        emitted_until_ms: int = NOTHING_EMITTED_MS,
+        undo: Undo | None = None,
+    ) -> None:
+        """Builds the table over its store.
+
+        Args:
+            windows: the windows that records fall into.
+            aggregator: how values are folded and, for sessions, merged. It gets windowed keys.
+            store: the rows, a window store or a session store. It keeps them at least `windows.min_retention_ms`.
+            dropped: counts what is left out.
+            stream_time: how far the records have come.
+            context: the record under way. It does not make the windows that it closes: they go out without headers.
+            as_read: `as_read(key, aggregate)` is the aggregate as the store will give it.
+            key_bytes: what tells keys apart.
+            emit: on every update, or once when a window closes.
+            emitted_until_ms: `emitted_until_ms` of the task before: what it emitted isn't emitted again.
+            undo: notes how to take changes back.
+        """
+        super().__init__()
+        self.windows = windows
+        self.stream_time = stream_time
+        self._context = context
+        self._aggregator = aggregator
+        self._store = store
+        self._as_read = as_read
+        self.dropped = dropped
+        self._on_close = emit is EmitStrategy.ON_WINDOW_CLOSE
+        self._emitted_until_ms = emitted_until_ms
+        self._closing: ClosingIndex[K] = ClosingIndex(key_bytes, undo)
+        if undo is not None:
+            undo.keep(self, "_emitted_until_ms")
+        self._release: Forward[Windowed[K], A] = self._forward
+        if self._on_close:
+            self._read_rows()
+
+    @property
+    def emitted_until_ms(self) -> int:
+        """How far windows were emitted on close, inclusive: by start, sessions by end. Keep it beside the rows."""
+        return self._emitted_until_ms
+
+    def release_by(self, releasing: Callable[[Forward[Windowed[K], A]], Forward[Windowed[K], A]]) -> None:
+        """Guards the function that takes the windows which are emitted on close."""
+        self._release = releasing(self._forward)
+
+    def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
+        """Takes the stream's next record.
+
+        Raises:
+            InvalidTimestampError: the timestamp is negative. Nothing was changed.
+        """
+        if key is None:
+            self.dropped.drop(DropReason.NULL_KEY)
+            return
+        if value is None:
+            self.dropped.drop(DropReason.NULL_VALUE)
+            return
+        now_ms = self.stream_time.observe(timestamp_ms)
+        if self._on_close:
+            # First: this record can't change the windows that it closes, but its put may expire them in the store.
+            self._emit_closed(self._closed_until(now_ms))
+        self._aggregate(key, value, timestamp_ms)
+
+    def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        """The window's row as of now, or None. One that is emitted on close doesn't exist before its window closed."""
+        return None if self._on_close and self._decides_ms(key) > self._emitted_until_ms else self._row(key)
+
+    def is_expired(self, key: Windowed[K]) -> bool:
+        """Whether its store does not keep the window any more."""
+        oldest_ms: int = self._store.stream_time.oldest_live_ms
+        return self._decides_ms(key) < oldest_ms
+
+    @abstractmethod
+    def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        """The window's row, emitted or not."""
+
+    @abstractmethod
+    def _decides_ms(self, key: Windowed[K]) -> int:
+        """The time that decides about the window's closing and expiry: its start, or a session's end."""
+
+    @abstractmethod
+    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
+        """Brings the record into all windows that it belongs to."""
+
+    @abstractmethod
+    def _closed_until(self, now_ms: int) -> int:
+        """The latest start, or end of sessions, inclusive, of what is closed at stream time `now_ms`."""
+
+    @abstractmethod
+    def _read_rows(self) -> None:
+        """Finds the rows that are still to be emitted on close."""
+
+    def _emit_closed(self, until_ms: int) -> None:
+        self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
+        closed = self._closing.take_until(until_ms)
+        if not closed:
+            return
+        under_way = self._context.origin
+        self._context.come_from_headers(())
+        for window in closed:
+            row = self._row(window)
+            if row is not None:
+                self._release(window, Change(row.value), row.timestamp_ms)
+        self._context.come_from(under_way)
+
+
+class WindowedTable(StreamAggregation[K, V, A]):
+    """Aggregates in windows that follow from their starts: late records and rows.
+
+    Records whose window is closed are left out and counted, too. A row is stamped with the greatest timestamp of the
+    records in it: a late record doesn't lower it.
+    """
+
+    def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        if self.windows.window_at(key.start_ms).end_ms != key.end_ms:
+            return None
+        row: ValueAndTimestamp[A] | None = self._store.fetch_one(key.key, key.start_ms)
+        return row
+
+    def _decides_ms(self, key: Windowed[K]) -> int:
+        return key.start_ms
+
+    def _closed_until(self, now_ms: int) -> int:
+        until_ms: int = self.windows.starts_closed_by(now_ms)
+        return until_ms
+
+    def _is_closed(self, window: Window) -> bool:
+        is_closed: bool = self.windows.closes_at_ms(window.end_ms) <= self.stream_time.now_ms
+        return is_closed
+
+    def _add(
+        self, key: K, value: V, timestamp_ms: int, window: Window, *, base: ValueAndTimestamp[A] | None, old: A | None
+    ) -> None:
+        """Writes the window's row: `base`, or a fresh aggregate, with the record in it. Drops it if closed."""
+        if self._is_closed(window):
+            self.dropped.drop(DropReason.EXPIRED_WINDOW)
+            return
+        aggregate = self._aggregator.initialize() if base is None else base.value
+        newest_ms = timestamp_ms if base is None else max(base.timestamp_ms, timestamp_ms)
+        windowed = Windowed(key, window.start_ms, window.end_ms)
+        self._put(windowed, self._aggregator.add(windowed, value, aggregate), newest_ms, old=old)
+
+    def _put(self, key: Windowed[K], aggregate: A | None, timestamp_ms: int, *, old: A | None) -> None:
+        aggregate = self._as_read(key, aggregate)
+        row = None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms)
+        if self._on_close:
+            self._closing.add(key.start_ms, key)
+        self._store.put(key.key, row, key.start_ms)
+        if not self._on_close:
+            self._forward(key, Change(aggregate, old if self._sends_old_values else None), timestamp_ms)
+
+    def _read_rows(self) -> None:
+        for key, row in self._store.fetch_all(0, FOREVER_MS):
+            self.stream_time.observe(max(0, row.timestamp_ms))
+            if key.start_ms > self._emitted_until_ms:
+                end_ms = self.windows.window_at(key.start_ms).end_ms
+                self._closing.add(key.start_ms, Windowed(key.key, key.start_ms, end_ms))
+
+
+class WindowedAggregation(WindowedTable[K, V, A]):
+    """One aggregate for each key and tumbling, hopping or unlimited window.
+
+    A record may be late for one of its hopping windows and in time for the next; each miss is counted.
+    """
+
+    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
+        for window in self.windows.windows_for(timestamp_ms):
+            row = self._store.fetch_one(key, window.start_ms)
+            self._add(key, value, timestamp_ms, window, base=row, old=value_of(row))

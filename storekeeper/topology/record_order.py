@@ -1,0 +1,107 @@
+"""The order in which a task takes the records of a batch. The engine and the test driver both use it.
+
+Records of one *run* keep their order: those of one partition of a topic; behind a repartition, those of one task
+before it. Runs are merged by time, for which records that their source refuses don't count. Records of one time go by
+topic, those of tables first, then by number of the run.
+So the order is the same in each attempt of a batch, whatever order records come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import accumulate
+from operator import itemgetter
+
+from storekeeper.topology.event_time import LATEST_MS, epoch_ms
+from storekeeper.topology.node import GraphNode, TableNode
+from storekeeper.topology.operators.source import Source
+from storekeeper.topology.plan import SubTopology
+from storekeeper.topology.records import Output, RecordFields
+
+UPSTREAM = "storekeeper-task"
+"""The header of a record in a repartition topic: the partition of the task that wrote it."""
+
+_RUN, _OFFSET = itemgetter(0, 1), itemgetter(2)
+_NO_TIME_MS = -1
+
+
+def in_order(records: Iterable[RecordFields], sub_topology: SubTopology) -> list[RecordFields]:
+    """All records of one task and batch, in the order in which it takes them.
+
+    Args:
+        records: in any order. A record behind a repartition has the number of the task before as its partition.
+        sub_topology: what the task runs.
+    """
+    runs: dict[tuple[str, int], list[RecordFields]] = {}
+    for record in records:
+        runs.setdefault(_RUN(record), []).append(record)
+    ranked = reading_order(sub_topology)
+    ranks = {source.topic: rank for rank, source in enumerate(ranked)}
+    merged: list[RecordFields] = []
+    due: list[int] = []
+    for name in sorted(runs, key=lambda name: (ranks[name[0]], name[1])):
+        run = sorted(runs[name], key=_OFFSET)
+        merged += run
+        # A record that is older than the one before it waits for that one: no run changes its order.
+        due += accumulate(map(_time_of(ranked[ranks[name[0]]]), run), max)
+    return [merged[place] for place in sorted(range(len(merged)), key=due.__getitem__)]
+
+
+def reading_order(sub_topology: SubTopology) -> list[Source]:
+    """The sources in the order in which records of one time are taken.
+
+    Those whose records only become rows of tables are first, then the others; both in the order of declaration.
+    """
+    return sorted(sub_topology.sources, key=lambda source: not _only_makes_rows(source))
+
+
+def with_upstream(outputs: Iterable[Output], partition: int) -> Iterator[Output]:
+    """Outputs for a repartition topic, with the partition of the task that they come from."""
+    mark = (UPSTREAM, b"%d" % partition)
+    return ((key, value, timestamp_ms, [*headers, mark]) for key, value, timestamp_ms, headers in outputs)
+
+
+def by_upstream(record: RecordFields) -> RecordFields:
+    """A record of a repartition topic, with the number of the task that wrote it as its partition.
+
+    One without that header keeps its own: somebody else wrote it.
+    """
+    topic, _, offset, timestamp_ms, key, value, headers = record
+    if not headers or headers[-1][0] != UPSTREAM:
+        return record
+    return topic, int(headers[-1][1]), offset, timestamp_ms, key, value, headers[:-1] or ()
+
+
+def _only_makes_rows(node: GraphNode) -> bool:
+    children = [child for child, _ in node.children]
+    return bool(children) and all(
+        isinstance(child, TableNode) or (len(child.parents) == 1 and _only_makes_rows(child)) for child in children
+    )
+
+
+def _time_of(source: Source) -> Callable[[RecordFields], int]:
+    """What gives the time of a source's record: that of the event, where the topology says how to get it.
+
+    A record that the source refuses has none: it must not hold up those behind it.
+    """
+    return _own_time if source.timestamps is None else partial(_event_time, source)
+
+
+def _own_time(record: RecordFields) -> int:
+    time_ms = record[3]
+    return time_ms if time_ms <= LATEST_MS else _NO_TIME_MS
+
+
+def _event_time(source: Source, record: RecordFields) -> int:
+    _, _, _, timestamp_ms, key_bytes, value_bytes, _ = record
+    try:
+        key = None if key_bytes is None else source.key_serde.deserialize(key_bytes)
+        value = None if value_bytes is None else source.value_serde.deserialize(value_bytes)
+        if source.check is not None:
+            source.check(key, value, timestamp_ms)
+        if value is not None and source.timestamps is not None:
+            return epoch_ms(source.timestamps(key, value))
+    except Exception:
+        return _NO_TIME_MS
+    return _NO_TIME_MS if source.refuses_nulls else _own_time(record)

@@ -1,0 +1,141 @@
+"""Whether serdes that meet in an operator write the same types, as far as that is known where it is described."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any, TypeVar
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.serdes.integers import Int64Serde
+from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
+from storekeeper.serdes.struct import StructSerde
+from storekeeper.topology.windows import WindowedSerde
+
+_FORMS: tuple[tuple[type, str], ...] = (
+    (Utf8Serde, "text"),
+    (BytesSerde, "bytes"),
+    (Int64Serde, "eight bytes"),
+    (StructSerde, "JSON"),
+    (JsonSerde, "JSON"),
+)
+_UNKNOWN = (None, Any, object)
+
+
+def check_keys(operator: str, left: Serde[Any] | None, right: Serde[Any] | None) -> None:
+    """Refuses keys of two inputs that can't be equal, or whose records would be in different partitions.
+
+    Raises:
+        ConfigurationError: they are of different types, or are written differently.
+    """
+    if not _same_keys(left, right):
+        msg = (
+            f"{operator}: the keys on its two sides differ: {name_of(left)} and {name_of(right)}. "
+            "Pass the same keys= where they are made"
+        )
+        raise ConfigurationError(msg)
+
+
+def check_type(what: str, found: Serde[Any] | None, wanted: Serde[Any] | None) -> None:
+    """Refuses values of one type where those of another are wanted.
+
+    Raises:
+        ConfigurationError: both are known, and differ.
+    """
+    if not _fits(_type_of(found), _type_of(wanted)):
+        msg = f"{what} {name_of(found)} where {name_of(wanted)} is wanted: convert them, or say the other type"
+        raise ConfigurationError(msg)
+
+
+def wider(operator: str, left: Serde[Any] | None, right: Serde[Any] | None) -> Serde[Any] | None:
+    """The serde that writes the values of both sides.
+
+    Raises:
+        ConfigurationError: neither writes both.
+    """
+    one, two = _type_of(left), _type_of(right)
+    if _fits(two, one):
+        return left
+    if _fits(one, two):
+        return right
+    both = f"{name_of(left)} and {name_of(right)}"
+    msg = f"{operator}: the values are {both}: map them to one type first, which may be a union"
+    raise ConfigurationError(msg)
+
+
+def name_of(serde: Serde[Any] | None) -> str:
+    """A serde's type and form, for messages."""
+    if isinstance(serde, WindowedSerde):
+        return f"windows of {name_of(serde.keys)}"
+    found = _type_of(serde)
+    name = getattr(found, "__name__", str(found)) if typing.get_origin(found) is None else str(found)
+    if found in _UNKNOWN:
+        return f"those of {type(serde).__name__}"
+    form = _form_of(serde)
+    return name if form is None or isinstance(serde, StructSerde) else f"{name} as {form}"
+
+
+def _same_keys(left: Serde[Any] | None, right: Serde[Any] | None) -> bool:
+    if left is None or right is None:
+        return True
+    if isinstance(left, WindowedSerde) or isinstance(right, WindowedSerde):
+        both = isinstance(left, WindowedSerde) and isinstance(right, WindowedSerde)
+        return both and _same_keys(left.keys, right.keys)  # type: ignore[attr-defined]
+    forms = {_form_of(left), _form_of(right)} - {None}
+    one, two = _type_of(left), _type_of(right)
+    return len(forms) < 2 and (_fits(one, two, exactly=True) or _fits(two, one, exactly=True))
+
+
+def _form_of(serde: object) -> str | None:
+    return next((form for kind, form in _FORMS if isinstance(serde, kind)), None)
+
+
+def _type_of(serde: Serde[Any] | None) -> Any:
+    """The type that a serde reads, or None if it doesn't say."""
+    if serde is None:
+        return None
+    if isinstance(serde, StructSerde):
+        return serde.type
+    try:
+        found = typing.get_type_hints(serde.deserialize).get("return")
+    except (NameError, TypeError, AttributeError):
+        return None
+    return None if isinstance(found, TypeVar) else found
+
+
+def _fits(found: Any, wanted: Any, *, exactly: bool = False) -> bool:
+    """Whether values of one type are values of another. What is not known fits."""
+    found, wanted = _plain(found), _plain(wanted)
+    if found == wanted or _is_unknown(found) or _is_unknown(wanted):
+        return True
+    members = _members(wanted)
+    if len(members) > 1 or len(_members(found)) > 1:
+        return all(any(_fits(part, member, exactly=exactly) for member in members) for part in _members(found))
+    if (typing.get_origin(found) or found) == (typing.get_origin(wanted) or wanted):
+        pairs = zip(typing.get_args(found), typing.get_args(wanted), strict=False)
+        return all(_fits(one, two, exactly=exactly) for one, two in pairs)
+    if exactly or not (isinstance(found, type) and isinstance(wanted, type)):
+        return False
+    return issubclass(found, wanted) or (found is int and wanted is float)
+
+
+def _is_unknown(kind: Any) -> bool:
+    return kind in _UNKNOWN or isinstance(kind, TypeVar | types.EllipsisType)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what says nothing about its values' kind: limits, a name of its own, the fields of a dict."""
+    while typing.get_origin(kind) is typing.Annotated or isinstance(kind, typing.NewType):
+        kind = kind.__supertype__ if isinstance(kind, typing.NewType) else typing.get_args(kind)[0]
+    members = _members(kind)
+    if len(members) == 1 and members != [kind]:
+        return _plain(members[0])
+    return dict if typing.is_typeddict(kind) else kind
+
+
+def _members(kind: Any) -> list[Any]:
+    """The types of a union without None, which is no value but the lack of one."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return [part for part in typing.get_args(kind) if part is not types.NoneType]
+    return [kind]

@@ -1,0 +1,140 @@
+"""The options of a store in a topology: Kafka Streams' `Materialized`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.names import checked_name
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import serde_of
+
+V = TypeVar("V")
+E = TypeVar("E", bound=StrEnum)
+
+
+class StoreKind(StrEnum):
+    """How a store arranges its rows."""
+
+    KEY_VALUE = "key_value"
+    WINDOW = "window"
+    SESSION = "session"
+    VERSIONED = "versioned"
+    TTL = "ttl"
+
+
+@dataclass(frozen=True)
+class Store(Generic[V]):
+    """A store's name, the type of its values, and how it is kept.
+
+    Attributes:
+        name: names the store and its changelog. None: the name follows from the operator's place.
+        values: a type, or a serde.
+        keys: a type, or a serde. None: that of the stream.
+        kind: how rows are arranged, for stores of `add_store`. Operators choose it themselves.
+        profile: what the store is used for most: write_heavy, read_heavy, memory_constrained or balanced.
+        caching: whether only the last update of a key in a batch goes on downstream.
+        retention: how long windows and sessions are kept, at least as long as they are open.
+        history: how long a versioned table keeps its earlier values. Given, the table is versioned.
+        ttl: how long rows of a store of kind TTL live, in stream time.
+        logging: whether changes go to a changelog. Without one the rows are lost with the machine.
+        changelog: the changelog's topic. None: its name follows from those of app and store.
+        ranked_by: the field of the rows' JSON by which query nodes rank them. Rows by key only.
+        everywhere: whether every query node holds all partitions.
+        bounded: whether the app itself bounds the number of rows.
+
+    Raises:
+        InvalidNameError: the name or the changelog can't name a store or a topic.
+        ConfigurationError: a time is negative.
+    """
+
+    name: str | None = None
+    values: type[V] | Serde[V] | None = None
+    keys: Any = None
+    kind: StoreKind = StoreKind.KEY_VALUE
+    profile: str = "balanced"
+    caching: bool = False
+    retention: timedelta | None = None
+    history: timedelta | None = None
+    ttl: timedelta | None = None
+    logging: bool = True
+    changelog: str | None = None
+    ranked_by: str | None = None
+    everywhere: bool = False
+    bounded: bool = False
+    key_serde: Serde[Any] | None = field(init=False, default=None)
+    value_serde: Serde[V] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        for name in (self.name, self.changelog):
+            if name is not None:
+                checked_name(name)
+        object.__setattr__(self, "kind", _one_of(StoreKind, self.kind, f"store {self.name}: kind"))
+        if self.profile != "balanced":
+            from storekeeper.stores.rocksdb_options import Profile  # noqa: PLC0415 (who chooses none needs no RocksDB)
+
+            _one_of(Profile, self.profile, f"store {self.name}: profile")
+        for name in ("retention", "history", "ttl"):
+            if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
+                msg = f"store {self.name}: {name} can't be negative"
+                raise ConfigurationError(msg)
+        if self.keys is not None:
+            object.__setattr__(self, "key_serde", serde_of(self.keys))
+        if self.values is not None:
+            object.__setattr__(self, "value_serde", serde_of(self.values))
+
+
+def options_of(store: object) -> Store[Any] | None:
+    """The options of a store that is given by its name, or with them.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if store is None or isinstance(store, Store):
+        return store
+    if not isinstance(store, str):
+        msg = f"store= takes a name or a Store(...), not {store!r:.60}"
+        raise ConfigurationError(msg)
+    return Store(store)
+
+
+def name_of(store: str | Store[Any]) -> str:
+    """The name of a store of `add_store`, which is given by it or by the store itself.
+
+    Raises:
+        ConfigurationError: it is neither, or has no name.
+    """
+    name = store.name if isinstance(store, Store) else store
+    if not isinstance(name, str):
+        msg = f"a processor's store is given by its name or as the Store(...) of add_store, not {store!r:.60}"
+        raise ConfigurationError(msg)
+    return name
+
+
+def _one_of(choices: type[E], choice: str, what: str) -> E:
+    try:
+        return choices(choice)
+    except ValueError as error:
+        msg = f"{what} can't be {choice!r:.60}: use one of {', '.join(choices)}"
+        raise ConfigurationError(msg) from error
+
+
+def milliseconds(time: object, what: str) -> int:
+    """A time in whole milliseconds; 0 for None.
+
+    Args:
+        time: the time.
+        what: what it is, for the message.
+
+    Raises:
+        ConfigurationError: it is a number: of seconds, or of milliseconds?
+    """
+    if time is None:
+        return 0
+    if not isinstance(time, timedelta):
+        msg = f"{what} can't be {time!r:.60}: pass a timedelta, such as timedelta(seconds=30)"
+        raise ConfigurationError(msg)
+    return time // timedelta(milliseconds=1)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.broker import Broker
+from harness.waiting import eventually
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.position import Position
+from storekeeper.cli.generation import delete_generation, process_status, remove_folder
+from storekeeper.clock import ManualClock, SystemClock
+from storekeeper.engine.runtime.app_health import HEARTBEAT_STALE_MS
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.generations import steps
+from storekeeper.generations.changes.compare import ComparisonVerdict
+from storekeeper.generations.desired_state import Role
+from storekeeper.generations.handover import GenerationController
+from storekeeper.generations.journal import Generation
+from storekeeper.program import ExitCode
+
+
+def test_a_platform_whose_generation_is_set_is_not_migrated(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "storekeeper.cli.entry", "generation", "seed", "pos"],
+        env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), "STOREKEEPER_GENERATION": "2"},  # noqa: TID251 (a child's own)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.REFUSED
+    assert "fixes generation 2" in done.stderr
+    assert not list(tmp_path.glob("generations/*")), "it changed nothing"
+
+
+def failing(times: int, error: Callable[[], OSError]) -> Callable[[Path], None]:
+    """`shutil.rmtree` that fails so many times first."""
+    real, left = shutil.rmtree, [times]
+
+    def tried(path: Path) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise error()
+        real(path)
+
+    return tried
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "state" / "0").mkdir(parents=True)
+    return tmp_path / "state"
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOTEMPTY, "Directory not empty"), FileNotFoundError(errno.ENOENT, "gone")], ids=str
+)
+def test_a_folder_that_is_still_written_to_is_removed_once_that_ends(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    monkeypatch.setattr(shutil, "rmtree", failing(2, lambda: error))
+    waits: list[float] = []
+    remove_folder(folder, wait=waits.append)
+    assert not folder.exists()
+    assert len(waits) == 2
+
+
+def test_a_folder_that_is_gone_is_not_waited_for(folder: Path) -> None:
+    waits: list[float] = []
+    shutil.rmtree(folder)
+    remove_folder(folder, wait=waits.append)
+    assert waits == []
+
+
+@pytest.mark.parametrize(("error", "waited"), [(PermissionError(errno.EACCES, "denied"), 0), (OSError(39, "more"), 50)])
+def test_a_folder_that_cannot_be_removed_says_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, waited: int
+) -> None:
+    monkeypatch.setattr(shutil, "rmtree", failing(1000, lambda: error))
+    waits: list[float] = []
+    with pytest.raises(type(error), match=str(error.strerror)):
+        remove_folder(folder, wait=waits.append)
+    assert len(waits) == waited
+
+
+@pytest.mark.broker
+def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tmp_path: Path) -> None:
+    spec, settings = app_named("pos"), AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
+    topics = Topics(broker.kafka)
+    taken = GenerationController(
+        spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.committed_end
+    )
+    second = steps.planned(taken.read(), spec, []).generation(2)
+    its_own = {*second.topics.values(), "pos-gen-2-0-markers", "pos-gen-2-again-repartition"}
+    others = {"pos-gen-22-0-markers", "pos-gen-22-again-repartition", "pos-again-repartition"}
+    for topic in its_own | others:
+        broker.create_topic(topic, 1)
+    delete_generation(taken, second)
+    eventually(lambda: its_own.isdisjoint(topics.names()), 30, "its topics are gone")
+    assert others <= set(topics.names())
+
+
+def _not_compared(source: Generation, target: Generation) -> ComparisonVerdict:
+    raise AssertionError(f"generations {source.number} and {target.number} are not compared to be deleted")
+
+
+def test_the_status_says_what_is_wrong_with_a_process(tmp_path: Path) -> None:
+    settings, clock = AppSettings(run_dir=tmp_path), ManualClock(HEARTBEAT_STALE_MS)
+    taken = GenerationController(
+        app_named("pos"), settings, clock, lambda _: None, lambda _: None, _not_compared, lambda _: Position()
+    )
+    assert process_status(taken, Role.LIVE) is None
+    beat = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=0)
+    write_heartbeat(settings.heartbeat_file("pos"), beat)
+    assert _problem(taken) is None
+    assert _problem(replace(taken, clock=ManualClock(HEARTBEAT_STALE_MS + 1))) == "no heartbeat for 30 s"
+
+
+def _problem(taken: GenerationController) -> object:
+    status = process_status(taken, Role.LIVE)
+    return "no heartbeat" if status is None else status["problem"]

@@ -1,0 +1,1 @@
+"""The clients that are generated from the OpenAPI document."""

@@ -1,0 +1,193 @@
+"""Several apps in one driver: one session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from storekeeper.apps.errors import AppRunningError
+from storekeeper.apps.settings import AppSettings
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime import driver, runner, session
+from storekeeper.engine.runtime.driver import run_apps
+from storekeeper.engine.runtime.lease import Lease
+from storekeeper.engine.runtime.runner import AppRun
+from storekeeper.engine.runtime.scale import AppScale, write_scale
+from storekeeper.errors import ConfigurationError, StateError
+from storekeeper.generations import run as run_module
+from storekeeper.generations.desired_state import Role
+from storekeeper.generations.run import GenerationRun
+from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
+from storekeeper.samples.leaderboard import LEADERBOARD
+from storekeeper.samples.pos import POS
+from storekeeper.samples.ticks import TICKS
+
+SESSION = cast("Any", object())
+
+
+@dataclass
+class Sessions:
+    """The sessions that were started, by name, and how many were stopped."""
+
+    started: dict[str, AppSettings] = field(default_factory=dict)
+    stopped: int = 0
+
+    def start(self, name: str, settings: AppSettings) -> object:
+        self.started[name] = settings
+        return SESSION
+
+    def stop(self, stopped: object) -> None:
+        assert stopped is SESSION
+        self.stopped += 1
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    """In place of Spark's."""
+    found = Sessions()
+    for module in (session, runner, run_module):
+        monkeypatch.setattr(module, "start_session", found.start)
+        monkeypatch.setattr(module, "stop_session", found.stop)
+        monkeypatch.setattr(module, "jvm_pid", lambda _: None)
+    return found
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+    return threading.Event()
+
+
+def behave(monkeypatch: pytest.MonkeyPatch, behaviour: Callable[[AppRun | GenerationRun], None]) -> None:
+    """Has each app do that instead of running."""
+    monkeypatch.setattr(AppRun, "__call__", behaviour)
+    monkeypatch.setattr(GenerationRun, "__call__", behaviour)
+
+
+def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    settings, runs = AppSettings(run_dir=tmp_path), threading.Barrier(2)
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        assert run.shared is SESSION
+        if runs.wait(30) == 0:  # both run at once
+            with pytest.raises(AppRunningError):
+                Lease(settings.lease_file("shared_driver"), clock=SystemClock(), wait=lambda _: None).acquire(0)
+            stop.set()
+        assert stop.wait(30)
+        assert not sessions.stopped
+
+    behave(monkeypatch, behaviour)
+    write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
+    run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop)
+    assert {name: dict(started.spark) for name, started in sessions.started.items()} == {
+        "shared_driver": {"spark.driver.memory": "2048m"}
+    }
+    assert sessions.stopped == 1
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app that failed is started again without a pause."""
+    monkeypatch.setattr(driver, "_PAUSE_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once", "sessions")
+def test_an_app_that_fails_is_started_again_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
+) -> None:
+    starts: list[str] = []
+    failed_for_good = threading.Event()
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        starts.append(run.spec.name)
+        if run.spec is not LEADERBOARD:
+            assert failed_for_good.wait(30)
+            assert not run.stop.is_set()
+            return
+        if starts.count("leaderboard") == 4:
+            failed_for_good.set()
+        raise StateError("again")
+
+    behave(monkeypatch, behaviour)
+    run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert (starts.count("ticks"), starts.count("leaderboard")) == (1, 4)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_driver_ends_with_the_first_error_once_all_have_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    starts: list[str] = []
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        starts.append(run.spec.name)
+        raise ConfigurationError(run.spec.name)
+
+    behave(monkeypatch, behaviour)
+    with pytest.raises(ConfigurationError, match="ticks"):
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert sorted(starts) == ["leaderboard", "ticks"]
+    assert sessions.stopped == 1
+
+
+@pytest.mark.usefixtures("sessions")
+def test_an_error_that_may_be_the_sessions_stops_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: threading.Event
+) -> None:
+    stopped: list[bool] = []
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        if run.spec is LEADERBOARD:
+            raise ConnectionRefusedError("the JVM is gone")
+        stopped.append(run.stop.wait(30))
+
+    behave(monkeypatch, behaviour)
+    with pytest.raises(ConnectionRefusedError):
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert stopped == [True]
+
+
+def test_an_app_alone_starts_its_own_session_at_its_own_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    settings, ran = AppSettings(run_dir=tmp_path), list[AppRun | GenerationRun]()
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        ran.append(run)
+
+    behave(monkeypatch, behaviour)
+    write_scale(settings.scale_file("ticks"), AppScale(cores=7))
+    run_apps([TICKS], settings, SystemClock(), stop)
+    (run,) = ran
+    assert (run.shared, run.settings.spark_master, sessions.started) == (None, "local[7]", {})
+
+
+def test_an_app_leaves_the_session_of_its_driver_to_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    @contextmanager
+    def unwatched(*_: object) -> Iterator[None]:
+        yield
+
+    used: list[object] = []
+
+    def stream(_: AppRun, spark: object, *__: object) -> None:
+        used.append(spark)
+        stop.set()
+
+    settings = AppSettings(run_dir=tmp_path)
+    monkeypatch.setattr(AppRun, "_query", stream)
+    monkeypatch.setattr(GenerationRun, "_watching", unwatched)
+    monkeypatch.setattr(runner, "preflight", lambda *_: None)
+    GenerationRun(POS, settings, SystemClock(), stop, Role.LIVE, shared=SESSION)()
+    stop.clear()
+    AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=SESSION)()
+    assert used == [SESSION, SESSION]
+    assert (sessions.started, sessions.stopped) == ({}, 0)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import orjson
+import pytest
+
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
+
+BEAT = Heartbeat(
+    app="pos",
+    generation=1,
+    pid=7,
+    state=AppState.RUNNING,
+    started_at_ms=1_000,
+    updated_at_ms=2_000,
+    offsets={"pos": {"0": 5}},
+    latest_offsets={"pos": {"0": 6}},
+)
+
+
+def test_a_beat_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "heartbeats" / "pos.json"
+    write_heartbeat(path, BEAT)
+    assert read_heartbeat(path) == BEAT
+    assert [entry.name for entry in path.parent.iterdir()] == ["pos.json"]
+
+
+def test_the_file_is_one_flat_object(tmp_path: Path) -> None:
+    write_heartbeat(tmp_path / "a.json", BEAT)
+    content = orjson.loads((tmp_path / "a.json").read_bytes())
+    assert set(content) == {item.name for item in fields(Heartbeat)}
+    assert content["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"state":"DANCING"}', b"\xff"])
+def test_what_is_no_heartbeat_reads_as_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    assert read_heartbeat(tmp_path / "a.json") is None
+    assert read_heartbeat(tmp_path / "missing.json") is None
+
+
+def test_fields_of_later_versions_are_ignored(tmp_path: Path) -> None:
+    write_heartbeat(tmp_path / "a.json", BEAT)
+    content = orjson.loads((tmp_path / "a.json").read_bytes()) | {"mood": "good"}
+    (tmp_path / "a.json").write_bytes(orjson.dumps(content))
+    assert read_heartbeat(tmp_path / "a.json") == BEAT
+
+
+def test_caught_up_needs_offsets_that_are_the_latest() -> None:
+    assert not BEAT.caught_up
+    from dataclasses import replace
+
+    assert replace(BEAT, latest_offsets=BEAT.offsets).caught_up
+    assert not replace(BEAT, offsets={}, latest_offsets={}).caught_up

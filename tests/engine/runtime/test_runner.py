@@ -1,0 +1,137 @@
+"""A running app: which batches it refuses, and what its heartbeat says."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from storekeeper.apps.errors import PartitionsChangedError
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.position import Position
+from storekeeper.clock import SystemClock
+from storekeeper.engine.restores import Restoring, reporting, restore_dir
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
+from storekeeper.engine.runtime.preflight import Preflight
+from storekeeper.engine.runtime.runner import AppRun, Watch, first_heartbeat
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.runtime.stream import StreamContext
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.samples.ticks import TICKS
+from tests.apps.checkpoints import write_checkpoint
+from tests.engine.runtime.test_progress import report as reported
+
+NOTHING = cast("Any", None)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> AppRun:
+    return AppRun(TICKS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event())
+
+
+def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: Path) -> None:
+    topic = "market-ticks"
+    ends = [{topic: dict.fromkeys(map(str, range(count)), 5)} for count in (6, 8)]
+    write_checkpoint(tmp_path / "gen-1", ends, committed=1, initial=None)
+    begun: list[int] = []
+    process = run._with_partitions(
+        lambda _, batch_id: begun.append(batch_id), SparkCheckpoint(tmp_path / "gen-1"), {topic: 6}
+    )
+    process(NOTHING, 0)
+    with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
+        process(NOTHING, 1)
+    assert begun == [0]
+
+
+def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[bool] = []
+
+    class Begun(AppRun):
+        def begin(self, *_: object) -> Any:
+            return SimpleNamespace(stop=lambda: stopped.append(True))
+
+    def away(*_: object) -> dict[str, str]:
+        raise BrokerUnavailableError("nobody listens")
+
+    monkeypatch.setattr("storekeeper.engine.runtime.runner.opened", lambda _: SimpleNamespace(process=None))
+    monkeypatch.setattr(Topics, "ids", away)
+    found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={}, slots={})))
+    run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())
+    with pytest.raises(BrokerUnavailableError):
+        run._query(NOTHING, NOTHING, found)
+    assert stopped == [True]
+
+
+class Reporting:
+    """A query that has data, and reports the batches that are added. At first none has ended."""
+
+    status: ClassVar = {"isDataAvailable": True}
+
+    def __init__(self) -> None:
+        self.recentProgress: list[dict[str, Any]] = []
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> StreamContext:
+    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1")
+    return StreamContext(TICKS, NOTHING, settings, SparkCheckpoint(tmp_path / "gen-1"))
+
+
+def watching(run: AppRun, context: StreamContext, query: Reporting) -> Watch:
+    own = replace(run, settings=context.settings)
+    return Watch(own, cast("Any", query), context, Preflight(NOTHING, Position(), Position()))
+
+
+def test_dead_letters_count_once_spark_reports_the_rows_of_their_batch(
+    run: AppRun, context: StreamContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "end", lambda *_: Position())
+    query = Reporting()
+    watch = watching(run, context, query)
+    beat = Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0)
+    context.metrics.add(0, Written())
+    query.recentProgress.append(reported(0, rows=1000))
+    watch(beat)
+    context.metrics.add(1, Written(dead_letters=2000))  # of 50,000 rows, which Spark has not reported yet
+    assert watch(beat).dead_letters_total == 2000
+    assert watch.tripped is None
+    query.recentProgress.append(reported(1, rows=50_000))
+    watch(beat)
+    assert watch.tripped is None
+    context.metrics.add(2, Written(dead_letters=60_000))
+    query.recentProgress.append(reported(2, rows=60_000))
+    watch(beat)
+    assert watch.tripped is not None
+
+
+def test_dead_letters_and_records_left_out_are_counted_on_over_restarts(
+    run: AppRun, context: StreamContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "end", lambda *_: Position())
+    path = tmp_path / "ticks.json"
+    write_heartbeat(path, Heartbeat("ticks", 1, 7, AppState.STOPPED, 0, 0, dead_letters_total=180, dropped_total=3))
+    first = first_heartbeat(path, TICKS, 1, SystemClock())
+    watch = watching(run, context, Reporting())
+    assert (watch(first).dead_letters_total, watch(first).dropped_total) == (180, 3)
+    context.metrics.add(1, Written(dead_letters=20))
+    assert watch(watch(first)).dead_letters_total == 200
+
+
+def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, context: StreamContext) -> None:
+    watch = watching(run, context, Reporting())
+    first = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
+    assert (first.last_progress_ms, first.restoring) == (None, ())
+    with reporting(restore_dir(context.settings, "ticks")) as report:
+        report(Restoring("prices", 3, 10, 25))
+        second = watch(first)
+        assert second.restore_remaining == 15
+        assert second.last_progress_ms is not None
+        assert watch(second).last_progress_ms == second.last_progress_ms, "it stands still"

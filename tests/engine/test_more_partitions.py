@@ -1,0 +1,68 @@
+"""Topics that get partitions while an app runs: it stops before it counts a key in two places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.broker import Broker
+from storekeeper.apps.errors import PartitionsChangedError
+from storekeeper.apps.topology_app import Describe
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.engine.runtime.drain_barrier import DrainBarrier
+from storekeeper.engine.runtime.stream import ProcessBatch
+from tests.engine import topologies
+from tests.engine.spark_run import SparkRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
+
+MakeRun = Callable[[str, Describe], SparkRun]
+NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
+
+
+@pytest.fixture
+def make_run(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> MakeRun:
+    return lambda app, describe: SparkRun(app, describe, broker, spark_session, tmp_path / app)
+
+
+def test_no_key_is_counted_in_two_partitions_of_a_repartition_topic_that_grows(
+    make_run: MakeRun, broker: Broker
+) -> None:
+    run = make_run("joined", topologies.joined)
+    run.make_topics({"joined-customers": 2, "joined-items": 1, "joined-sales": 2, "joined-out": 1})
+    run.produce("joined-items", [(b"a", b"apple", NOW_MS)])
+    run.produce("joined-customers", [(b"c%d" % n, b'{"city":"city-%d"}' % n, NOW_MS) for n in range(10)])
+
+    def sell() -> None:
+        run.produce("joined-sales", [(b"c%d" % n, b'{"item":"a","number":1}', NOW_MS + 1) for n in range(10)])
+
+    sell()
+    run.settle("joined-out", 10)
+    [repartition] = [topic for topic in run.topics() if topic.endswith("repartition")]
+    moves = [key for key in (b"city-%d apple" % n for n in range(10)) if partition_for(key, 2) != partition_for(key, 3)]
+    assert moves
+
+    def grown(process: ProcessBatch) -> ProcessBatch:
+        def grows(batch: object, batch_id: int) -> None:
+            broker.add_partitions(repartition, 3)
+            process(batch, batch_id)  # type: ignore[arg-type]
+
+        gates.append(DrainBarrier(grows))
+        return gates[-1]
+
+    gates: list[DrainBarrier] = []
+    sell()
+    with pytest.raises(Exception, match="partitions"):
+        run.run(grown)
+    assert isinstance(gates[-1].failure, PartitionsChangedError)
+    with pytest.raises(PartitionsChangedError, match=f"topic {repartition} has 3 partitions"):
+        run.run()
+    assert {int(value) for value in run.rows("joined-cities-changelog").values()} == {1}
+    assert not [key for partition, key, _, _ in run.records(repartition) if partition == 2]

@@ -1,0 +1,222 @@
+"""The stages of a batch take records in the order of the test driver. Spark and Kafka are played."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storekeeper.changelog.partitioner import partition_for
+from storekeeper.engine import stages
+from storekeeper.engine.rows import SCHEMA, encoded_headers, forwarded_rows
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.task_run import Forwarded, TaskRun
+from storekeeper.stores.suppliers import MemorySupplier
+from storekeeper.topology import (
+    ProcessorContext,
+    Store,
+    StoreKind,
+    StreamsBuilder,
+    Topology,
+    TopologyTestDriver,
+    tumbling,
+)
+from storekeeper.topology.layout import Layout
+from storekeeper.topology.record_order import with_upstream
+from storekeeper.topology.records import Output, Record, RecordFields
+from storekeeper.topology.task import Task
+
+WORK: Any = SimpleNamespace(app=None)
+PARTITIONS = {"a": 3, "b": 2, "names": 2}
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(sorted(PARTITIONS)), st.integers(0, 2), st.sampled_from("klm"), st.integers(0, 30)),
+    max_size=30,
+)
+Event = tuple[str, int, str, int]
+
+
+class Numbering:
+    """Forwards each record with its number among those of its task."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._context, self._seen = context, context.store("seen")
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        number = (self._seen.get("all") or 0) + 1
+        self._seen.put("all", number)
+        self._context.forward(key, value * 1000 + number, timestamp_ms)
+
+
+def described() -> Topology:
+    """Records of two topics, behind a shuffle numbered, then joined with a third topic, then behind a topic counted."""
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("seen", int, kind=StoreKind.KEY_VALUE))
+    first = streams.stream("a", int).select_key(lambda key, value: f"{key}{value % 2}")
+    second = streams.stream("b", int).select_key(lambda key, value: f"{key}{value % 2}")
+    both = first.merge(second).repartition(named="both", partitions=2)
+    numbered = both.process(Numbering, stores=["seen"], values=int)
+    joined = numbered.left_join(streams.table("names", int), lambda value, name: value * 1000 + (name or 0), values=int)
+    joined.to("joined")
+    regions = joined.group_by(lambda _, value: str(value % 2))
+    counts = regions.windowed_by(tumbling(timedelta(milliseconds=5))).count(store=Store("counts", int))
+    counts.to_stream().map(lambda window, count: (f"{window.key}@{window.start_ms}", count), values=int).to("counted")
+    return streams.build()
+
+
+@dataclass
+class Played:
+    """The engine without Spark and Kafka: one instance of each task, in memory."""
+
+    rng: random.Random
+    layout: Layout = field(default_factory=lambda: Layout(described().plan(PARTITIONS)))
+    logs: dict[tuple[str, int], list[Record]] = field(default_factory=dict)
+    done: dict[tuple[str, int], int] = field(default_factory=dict)
+    written: dict[str, list[Output]] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], Task] = field(default_factory=dict)
+    place: int = 0
+
+    def append(self, topic: str, partition: int, output: Output) -> None:
+        key, value, timestamp_ms, headers = output
+        log = self.logs.setdefault((topic, partition), [])
+        log.append(Record(topic, partition, len(log), timestamp_ms, key, value, list(headers) or ()))
+
+    def run_task(self, _: object, __: Layout, sub: Any, partition: int, *___: object) -> Any:
+        def process(parts: Any) -> tuple[Written, Forwarded]:
+            task = self.tasks.setdefault((sub.number, partition), Task(sub, partition, MemorySupplier()))
+            for part in parts:
+                task.process(part)
+            outputs = task.end_batch().outputs
+            task.apply()
+            for topic in outputs.keys() & self.layout.topics_to_create.keys():
+                for output in with_upstream(outputs[topic], partition):
+                    self.append(topic, partition_for(output[0] or b"", self.layout.plan.partitions[topic]), output)
+            for topic, found in outputs.items():
+                self.written.setdefault(topic, []).extend(found)
+            shuffled = {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
+            return Written(), TaskRun(WORK, self.layout, sub, partition)._rows_of(shuffled)
+
+        return process
+
+    def batch(self) -> bool:
+        """Runs one batch; whether there were any records."""
+        rows: list[pa.RecordBatch] = []
+        waiting = {log: records[self.done.get(log, 0) :] for log, records in self.logs.items()}
+        self.done = {log: len(records) for log, records in self.logs.items()}
+        for records in filter(None, waiting.values()):
+            rows += stages.run_sources(self.cut(source_rows(records)), work=WORK)
+        for stage in range(1, self.layout.last_stage + 1):
+            gathered: list[pa.RecordBatch] = []
+            for place in range(len(self.layout.tasks(stage))):
+                own = [batch.filter(pa.compute.equal(batch["task"], place)) for batch in rows]
+                self.rng.shuffle(own)
+                self.place = place
+                gathered += stages.run_gathered(iter(own), work=WORK, stage=stage)
+            later = [batch.filter(pa.compute.greater(batch["stage"], stage)) for batch in gathered]
+            rows = [batch for batch in later if batch.num_rows]
+        return any(waiting.values())
+
+    def cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        size = self.rng.randint(1, 5)
+        return (batch.slice(begin, size) for begin in range(0, batch.num_rows, size))
+
+
+def source_rows(records: list[Record]) -> pa.RecordBatch:
+    fields = [SCHEMA.field(name) for name in Record._fields]
+    rows = [{**record._asdict(), "headers": encoded_headers(record.headers)} for record in records]
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(fields))
+
+
+def playing(patch: pytest.MonkeyPatch, seed: int) -> Played:
+    """The stages on tasks in memory."""
+    engine = Played(random.Random(seed))
+    app = SimpleNamespace(layout=engine.layout, global_tables={})
+    patch.setattr(stages, "_app", lambda _: app)
+    patch.setattr(stages, "TaskRun", engine.run_task)
+    context = SimpleNamespace(partitionId=lambda: engine.place)
+    patch.setattr(stages, "TaskContext", SimpleNamespace(get=lambda: context))
+    return engine
+
+
+def compared(engine: Played, batches: list[list[Event]]) -> None:
+    """Runs batches of events on both, and compares what comes out of each partition."""
+    driver = TopologyTestDriver(described(), PARTITIONS)
+    for batch in batches:
+        for number, (topic, place, key, time_ms) in enumerate(batch):
+            partition = place % PARTITIONS[topic] if topic != "names" else partition_for(key.encode(), 2)
+            driver.append(topic, key, number, time_ms, partition=partition)
+            engine.append(topic, partition, (key.encode(), b"%d" % number, time_ms, ()))
+        driver.run()
+        while engine.batch():
+            pass
+    for topic in ("joined", "counted"):
+        found = [
+            ((key or b"").decode(), int(value or b""), time) for key, value, time, _ in engine.written.get(topic, [])
+        ]
+        expected = [tuple(record) for record in driver.read(topic)]
+        assert {key: [row for row in found if row[0] == key] for key, *_ in found} == {
+            key: [row for row in expected if row[0] == key] for key, *_ in expected
+        }
+
+
+@settings(max_examples=100)
+@given(batches=st.lists(EVENTS, max_size=4), seed=st.integers(0, 1000))
+def test_the_engine_takes_records_in_the_order_of_the_test_driver(batches: list[list[Event]], seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        compared(playing(patch, seed), batches)
+
+
+@pytest.mark.long("test_stages.py with a hundred cases")
+@settings(max_examples=3000)
+@given(batches=st.lists(EVENTS, max_size=4), seed=st.integers(0, 1000))
+def test_the_engine_takes_records_in_the_order_of_the_test_driver_in_thousands_of_cases(
+    batches: list[list[Event]], seed: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        compared(playing(patch, seed), batches)
+
+
+def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) -> list[RecordFields]:
+    """The records that a task behind the shuffle gets from rows."""
+    engine, found = playing(monkeypatch, 0), list[RecordFields]()
+
+    def process(parts: Any) -> tuple[Written, Forwarded]:
+        found.extend(record for part in parts for record in part)
+        return Written(), {}
+
+    monkeypatch.setattr(stages, "TaskRun", lambda *_: process)
+    [(sub, _), *_] = engine.layout.tasks(2)
+    assert any(source.topic in engine.layout.shuffles for source in sub.sources)
+    list(stages.run_gathered(rows, work=WORK, stage=2))
+    return found
+
+
+def test_rows_of_a_shuffle_come_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs: list[Output] = [(b"k", b"%03d" % number, number, ()) for number in range(100)]
+    rows = list(forwarded_rows(2, [0] * 100, 1, "app-both-repartition", outputs, most_bytes=100))
+    assert len(rows) > 10
+    assert max(batch["value"].nbytes for batch in rows) <= 100
+    assert [record[2:4] for record in gathered(monkeypatch, iter(rows))] == [(number, number) for number in range(100)]
+
+
+def test_one_large_record_is_a_batch_of_its_own() -> None:
+    outputs: list[Output] = [(b"k", b"x" * size, 0, ()) for size in (1, 500, 1)]
+    rows = forwarded_rows(2, [0] * 3, 1, "app-both-repartition", outputs, most_bytes=100)
+    assert [(batch["offset"].to_pylist(), batch["value"].nbytes > 100) for batch in rows] == [
+        ([0], False), ([1], True), ([2], False),
+    ]  # fmt: skip
+
+
+@pytest.mark.long("test_stages.py with small limits")
+def test_a_task_takes_more_values_than_one_column_of_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    mib = 64
+    [batch] = forwarded_rows(2, [0], 1, "app-both-repartition", [(b"k", bytes(mib << 20), 0, ())])
+    number = (2 << 30) // (mib << 20) + 2
+    assert len(gathered(monkeypatch, (batch for _ in range(number)))) == number

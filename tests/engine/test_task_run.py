@@ -1,0 +1,184 @@
+"""What a task does with damaged local stores, and in a batch that it has committed before. Kafka is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+from storekeeper.apps.errors import UnrepeatableBatchError
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.topology_app import described
+from storekeeper.changelog.headers import SourceRanges
+from storekeeper.changelog.reader import TopicFacts
+from storekeeper.engine import task_run
+from storekeeper.engine.local_store import LocalStore
+from storekeeper.engine.markers import Marker, Passed, SourceSpans
+from storekeeper.engine.rows import passed
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.task_run import Forwarded, TaskRun
+from storekeeper.engine.transaction import Transaction
+from storekeeper.errors import RecordFailedError, StoreCorruptedError
+from storekeeper.kafka.connection import Kafka
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.topology.failures import OnError
+from storekeeper.topology.layout import Layout
+from tests.engine import topologies
+
+STORE = "digits"
+
+
+class Abandoned:
+    """A transaction that is not a replay, and is given up."""
+
+    is_replay = False
+
+    def __init__(self, *_: object) -> None:
+        self.abandoned = False
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
+    layout = Layout(described("shuffled", topologies.shuffled, AppSettings()).plan({"shuffled-numbers": 1}))
+    (sub,) = (sub for sub in layout.topology.sub_topologies if sub.stores)
+    app = SimpleNamespace(
+        slot=lambda *_: SimpleNamespace(name="slot"),
+        store_dir=lambda *_: tmp_path,
+        writer=SimpleNamespace(kafka=Kafka(""), app="shuffled"),
+        changelogs={STORE: TopicFacts("changelog", "AAA", 1, 60_000)},
+        schema_versions={},
+        app="shuffled",
+        settings=AppSettings(run_dir=tmp_path / "run"),
+    )
+    monkeypatch.setattr(task_run, "Transaction", Abandoned)
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 0})
+    monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
+    work: Any = SimpleNamespace(app=app, batch_id=1, source_of=lambda _: {})
+    return TaskRun(work, layout, sub, 0)
+
+
+def test_a_store_that_a_read_finds_damaged_is_set_aside(
+    run: TaskRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TaskRun, "_run", lambda _, __, ___, stores: stores.open(STORE).get(b"key"))
+    with_a_damaged_row(tmp_path / STORE)
+    with pytest.raises(StoreCorruptedError):
+        run([])
+    found: object = run([])
+    assert found is None  # the restored store has no such row
+    assert len(list(tmp_path.glob(f"{STORE}.corrupt-*"))) == 1
+
+
+def test_other_errors_leave_stores_where_they_are(
+    run: TaskRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise RuntimeError
+
+    monkeypatch.setattr(TaskRun, "_run", fail)
+    with pytest.raises(RecordFailedError, match=r"RuntimeError at .*test_task_run.py:\d+ in fail"):
+        run([])
+    assert [path.name for path in tmp_path.iterdir()] == [STORE]
+
+
+class Committed(Transaction):
+    """The transaction of a batch that the task had committed."""
+
+    forwarded: Mapping[str, Passed] = MappingProxyType({})
+    left_out: SourceSpans = MappingProxyType({})
+
+    def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
+        self._plan, self._slot, self._batch_id = plan, slot, batch_id
+        self.committed = Marker(batch_id, source, self.forwarded, b"{}", self.left_out)
+
+
+def replayed(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch, topic: str, numbers: Iterable[int]
+) -> tuple[Written, Forwarded]:
+    """Runs a task again with numbers in its source."""
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    return run([[(topic, 0, number, 1000, b"k", b"%d" % number, ()) for number in numbers]])
+
+
+def test_a_committed_task_may_find_fewer_records(run: TaskRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    [gathering] = (sub for sub in run.layout.topology.sub_topologies if sub.stores)
+    again = replayed(replace(run, sub=gathering), monkeypatch, gathering.sources[0].topic, [1])
+    assert again == (Written(replayed_tasks=1), {})
+
+
+def test_a_committed_task_passes_the_same_records_on_again_or_none(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [sending] = (sub for sub in run.layout.topology.sub_topologies if not sub.stores)
+    own, [topic] = replace(run, sub=sending), run.layout.shuffles
+    monkeypatch.setattr(Committed, "check_replay", lambda *_: None)
+    _, first = replayed(own, monkeypatch, "shuffled-numbers", [1, 2, 3, 5])
+    monkeypatch.undo()
+    monkeypatch.setattr(Committed, "forwarded", {topic: passed(first[topic])})
+    # Even numbers are not passed on: the log cleaner may remove them.
+    _, again = replayed(own, monkeypatch, "shuffled-numbers", [1, 3, 5])
+    assert [batch.num_rows for batch in again[topic]] == [3]
+    with pytest.raises(UnrepeatableBatchError, match=r"passed 3 records on to shuffle .*, and 2 now: .*Go back"):
+        replayed(own, monkeypatch, "shuffled-numbers", [1, 3])
+    for others in ([1, 3, 7], [3, 1, 5], [1, 3, 15]):
+        with pytest.raises(UnrepeatableBatchError, match="and other ones now"):
+            replayed(own, monkeypatch, "shuffled-numbers", others)
+
+
+class First(Transaction):
+    """The transaction of a batch's first attempt: it keeps the marker, and takes no record later than 5000."""
+
+    is_replay = False
+    marker: Marker
+
+    def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
+        self._batch_id, self._source, self.committed = batch_id, source, None
+
+    def latest_ms(self, topic: str) -> int:
+        return 5000
+
+    def write(self, topic: str, outputs: Iterable[Any]) -> None:
+        list(outputs)
+
+    def commit(self, progress: bytes, forwarded: Any = None, left_out: Any = None) -> None:
+        First.marker = Marker(self._batch_id, self._source, forwarded, progress, left_out)
+
+
+def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [sending] = (sub for sub in run.layout.topology.sub_topologies if not sub.stores)
+    own, [topic] = replace(run, sub=sending), run.layout.shuffles
+    vars(run.work.app).update(on_error=OnError.DEAD_LETTER)
+    vars(run.work.app.writer).update(dead_letters=None)
+    vars(run.work).update(writes_outputs=True)
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {})
+    monkeypatch.setattr(task_run, "Transaction", First)
+    records = [("shuffled-numbers", 0, number, 1000 * number, b"k", b"%d" % number, ()) for number in (1, 3, 7, 9)]
+    _, first = own([records])
+    marker = Marker.decode(First.marker.encode())
+    assert marker.left_out == {"shuffled-numbers": {0: [(7, 8), (9, 10)]}}
+    monkeypatch.setattr(Committed, "forwarded", marker.forwarded)
+    monkeypatch.setattr(Committed, "left_out", marker.left_out)
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    _, again = own([records])  # the clock has gone on, and takes them now
+    assert [batch.num_rows for batch in again[topic]] == [batch.num_rows for batch in first[topic]] == [2]
+
+
+def with_a_damaged_row(folder: Path) -> None:
+    """A store that opens, and has a row that can't be read."""
+    store = open_rocksdb(folder, STORE)
+    store.write([(b"key", b"row" * 50)])
+    store.close()
+    open_rocksdb(folder, STORE).close()  # which moves the row from the log to a table
+    for table in folder.glob("*.sst"):
+        data = bytearray(table.read_bytes())
+        data[5] ^= 0xFF
+        table.write_bytes(data)

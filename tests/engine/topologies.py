@@ -1,0 +1,174 @@
+"""Topologies that the engine's tests run."""
+
+from __future__ import annotations
+
+import operator
+from datetime import timedelta
+
+import msgspec
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.serdes.serde import Utf8Serde
+from storekeeper.topology import JoinWindows, Store, StoreKind, StreamsBuilder, tumbling
+from storekeeper.topology.operators.process import ProcessorContext
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What a key has added up to."""
+
+    events: int = 0
+    total: int = 0
+
+    def plus(self, amount: int) -> Totals:
+        """The totals with one more event."""
+        return Totals(self.events + 1, self.total + amount)
+
+
+def counted(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Totals by the record's own key."""
+    events = streams.stream("counted-events", int)
+    events.group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals)).to_stream().to("counted-out")
+
+
+def of_a_team(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Totals of another team's records, with a topic between two stores."""
+    purchases = streams.stream("purchases", int)
+    totals = purchases.group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals)).to_stream()
+    totals.to("till-team.points-out")
+    totals.select_key(_initial).repartition(named="initials").group_by_key().count(store="initials")
+
+
+def _initial(key: str, _: Totals) -> str:
+    return key[:1]
+
+
+def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Odd numbers by their last digit, and every number to a topic."""
+    numbers = streams.stream("shuffled-numbers", int)
+    numbers.to("shuffled-copies")
+    odd = numbers.filter(lambda _, number: number % 2 == 1).select_key(lambda _, number: str(number % 10))
+    odd.group_by_key().aggregate(Totals, Totals.plus, store=Store("digits", Totals)).to_stream().to("shuffled-out")
+
+
+class KeepPassing:
+    """Puts each number for ten seconds."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._rows = context.store("rows")
+
+    def process(self, key: str, number: int, timestamp_ms: int) -> None:
+        self._rows.put(key, number, timestamp_ms)
+
+
+def passing(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers that live for ten seconds, in a store that nobody sweeps."""
+    streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=timedelta(seconds=10)))
+    streams.stream("passing-numbers", int).process(KeepPassing, stores=["rows"], values=int)
+
+
+def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers with operators that fail on some: before a shuffle, beside it, behind it, and half-way through stores."""
+    numbers = streams.stream("bad-numbers", int, timestamps=_far_ahead_of_900)
+    own = numbers.group_by_key().aggregate(Totals, Totals.plus, store=Store("own", Totals)).to_stream()
+    own.to("bad-own")
+    numbers.select_key(lambda _, number: str(100 // number % 10)).group_by_key().aggregate(
+        Totals, _plus_but_13, store=Store("quotients", Totals)
+    )
+    numbers.peek(_not_7).to("bad-copies")
+    streams.stream("bad-texts", str).map_values(_twice, values=str).to_table(store="texts").to_stream().to(
+        "bad-texts-out"
+    )
+
+
+def _far_ahead_of_900(_: str, number: int) -> int:
+    return number * 10**10 if number > 900 else 1_700_000_000_000 + number
+
+
+def _plus_but_13(totals: Totals, number: int) -> Totals:
+    if number == 13:
+        raise LookupError(number)
+    return totals.plus(number)
+
+
+def _twice(text: str) -> str:
+    return text * 2
+
+
+def _not_7(_: str, number: int) -> None:
+    if number % 10 == 7:
+        raise ValueError(number)
+
+
+def regions(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Views joined with their users, and counted by the user's region in windows without grace, behind a topic."""
+    users = streams.table("regions-users", str)
+    views = streams.stream("regions-views", str).select_key(lambda _, user: user)
+    by_region = views.left_join(users, _or_nowhere, values=str).group_by(lambda _, region: region)
+    options = Store("regions", int, retention=timedelta(hours=1))
+    by_region.windowed_by(tumbling(timedelta(seconds=1))).count(store=options)
+
+
+def _or_nowhere(_: str, region: str | None) -> str:
+    return region or "nowhere"
+
+
+class Sale(msgspec.Struct, frozen=True):
+    """So many of an item, sold to a customer."""
+
+    item: str
+    number: int
+
+
+class Customer(msgspec.Struct, frozen=True):
+    """Where a customer lives."""
+
+    city: str
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A sale in a city, and then with its item's name."""
+
+    city: str
+    number: int
+    item: str
+
+    def named(self, name: str) -> Named:
+        """With the name in place of the item."""
+        return Named(self.city, self.number, name)
+
+    def entry(self) -> tuple[str, int]:
+        """What it counts for."""
+        return f"{self.city} {self.item}", self.number
+
+
+def in_city(sale: Sale, customer: Customer) -> Named:
+    """The sale where its customer lives."""
+    return Named(customer.city, sale.number, sale.item)
+
+
+def joined(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sales by city and item: a table, a global table, a repartition topic behind them."""
+    customers = streams.table("joined-customers", Customer, store="customers")
+    items = streams.global_table("joined-items", Utf8Serde())
+    sales = streams.stream("joined-sales", Sale).join(customers, in_city)
+    named = sales.join(items, Named.named, on=lambda _, sale: sale.item)
+    numbers = named.map(lambda _, sale: sale.entry(), keys=str, values=int).group_by_key()
+    numbers.reduce(lambda one, two: one + two, store="cities").to_stream().to("joined-out")
+
+
+def paired(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers of two streams, joined: there are only the join's own stores, which no node serves."""
+    right = streams.stream("paired-right", int)
+    left = streams.stream("paired-left", int)
+    left.join(right, operator.add, JoinWindows.of(timedelta(minutes=1)), values=int).to("paired-out")
+
+
+def versioned(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers, joined with a versioned table."""
+    prices = streams.table("versioned-prices", int, store=Store("prices", int, history=timedelta(hours=1)))
+    streams.stream("versioned-sales", int).join(prices, operator.mul, values=int).to("versioned-out")
+
+
+def stateless(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers, doubled."""
+    streams.stream("stateless-in", int).map_values(lambda number: 2 * number, values=int).to("stateless-out")

@@ -1,0 +1,65 @@
+"""Aliases that Kafka has lost are those of the journals: a node that starts without them would answer from old rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.position import Position
+from storekeeper.generations.aliases import lost_aliases
+from storekeeper.generations.catalog import first_journal
+from storekeeper.generations.journal import Journal, JournalFile
+from storekeeper.generations.steps import planned, retired, seeded, started
+from storekeeper.node.cluster.aliases import Alias
+from storekeeper.samples.pos import POS
+from storekeeper.samples.ticks import TICKS
+from tests.generations.test_steps import handed_over
+
+APPS = (POS, TICKS)
+
+
+def candidate() -> Journal:
+    return seeded(planned(first_journal(POS), POS, ()), 2, Position({"pos": {0: 1}}), 3)
+
+
+def lost(run_dir: Path, known: Mapping[str, Alias] | None = None) -> list[tuple[str, str, str | None, bool]]:
+    """Store, topic, topic before, whether it is only prepared."""
+    found = lost_aliases(APPS, AppSettings(run_dir=run_dir), lambda: known or {}, 7)
+    return [(alias.store, alias.topic, alias.previous_topic, alias.prepare) for alias in found]
+
+
+def test_without_generations_kafka_is_not_asked(tmp_path: Path) -> None:
+    def ask() -> Mapping[str, Alias]:
+        pytest.fail("nothing was ever published")
+
+    JournalFile(tmp_path, "pos").write(candidate())
+    assert lost_aliases(APPS, AppSettings(run_dir=tmp_path), ask, 7) == []
+
+
+def test_a_generation_that_is_prepared_stays_so(tmp_path: Path) -> None:
+    JournalFile(tmp_path, "pos").write(started(candidate(), 2))
+    first, second = "pos-rewards-changelog", "pos-rewards-changelog-g2"
+    assert lost(tmp_path) == [("rewards", second, first, True)]
+
+
+def test_the_live_generation_answers_and_the_standby_stays_warm(tmp_path: Path) -> None:
+    journal = handed_over()
+    JournalFile(tmp_path, "pos").write(journal)
+    live, standby = journal.live_generation.topics["rewards"], journal.generation(1).topics["rewards"]
+    assert lost(tmp_path) == [("rewards", live, standby, False)]
+    JournalFile(tmp_path, "pos").write(retired(journal, 1))
+    assert lost(tmp_path) == [("rewards", live, None, False)]
+
+
+def test_an_alias_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    """A step publishes it before the journal has the step."""
+    JournalFile(tmp_path, "pos").write(handed_over())
+    assert lost(tmp_path, {"rewards": Alias("rewards", 1, "pos-rewards-changelog", None, 1)}) == []
+
+
+def test_a_fixed_generation_has_no_aliases(tmp_path: Path) -> None:
+    JournalFile(tmp_path, "pos").write(handed_over())
+    assert lost_aliases(APPS, AppSettings(run_dir=tmp_path, generation=3), dict, 7) == ()

@@ -1,0 +1,369 @@
+"""The page in a real browser, before made-up clusters."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import ConsoleMessage, Error, Page, Route, expect, sync_playwright
+
+from tests.client.served_cluster import served_cluster
+from tests.node.query.page.shown_node import STORES, Shown, healthy, served
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+# Other tests may take the processor.
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    """One tab for all tests. Another context for each would start processes of the browser."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser.new_page(viewport={"width": 1240, "height": 900}, color_scheme="light")
+        browser.close()
+
+
+@pytest.fixture
+def page(tab: Page) -> Iterator[Page]:
+    """A page that fails the test if a script fails, or if it calls another address than its own."""
+    wrong: list[str] = []
+
+    def script_failed(error: Error) -> None:
+        wrong.append(str(error))
+
+    def said(message: ConsoleMessage) -> None:
+        if "Content Security" in message.text:
+            wrong.append(message.text)
+
+    tab.on("pageerror", script_failed)
+    tab.on("console", said)
+    yield tab
+    asked = {
+        request.split("/")[2]
+        for request in (tab.evaluate("performance.getEntries().map(e => e.name)"))
+        if request.startswith("http")
+    }
+    assert len(asked) <= 1, asked
+    tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+    tab.goto("about:blank")
+    tab.remove_listener("pageerror", script_failed)
+    tab.remove_listener("console", said)
+    assert wrong == []
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return healthy()
+
+
+def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica")).to_have_count(sum(map(len, shown.replicas.values())))
+        expect(page.locator("#figure-nodes")).to_have_text("3")
+        expect(page.locator("#figure-serving-note")).to_have_text("34 partitions of 5 stores")
+        drawn = page.locator(".replica").evaluate_all("all => all.map(e => [e.dataset.name, e.getAttribute('class')])")
+        assert dict(drawn) == {
+            f"{node}/{one['store']}/{one['partition']}": f"replica {one['role']}"
+            for node, replicas in shown.replicas.items()
+            for one in replicas
+        }
+        expect(page.locator("#stores tr")).to_have_count(len(STORES))
+
+
+def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown, pictures: Path) -> None:
+    origin = {"storekeeper-served-by": "a", "storekeeper-offset-lag": "0", "storekeeper-staleness-ms": "55"}
+    shown.answers["/state/ranked/players/top?limit=3"] = ('[{"rank": 1, "key": "4711", "score": 99120}]', origin)
+    restoring = shown.replicas["c"][2]
+    name = f"c/{restoring['store']}/{restoring['partition']}"
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator("#restores")).to_contain_text("Every replica has caught up")
+        restoring.update(state="RESTORING", serving=False, offset_lag=1000)
+        shown.replicas["b"][0]["offset_lag"] = 4321
+        expect(page.locator(f'[data-name="{name}"]')).to_have_class("replica restoring")
+        expect(page.locator("#restores")).to_contain_text("1,000 records left")
+        restoring["offset_lag"] = 250
+        expect(page.locator("#restores progress")).to_have_attribute("value", "0.750")
+        expect(page.locator("#restores small")).to_contain_text("about")
+        expect(page.locator("#figure-lag")).to_have_text("4,321")
+        page.get_by_label("Store", exact=True).select_option("players")
+        page.get_by_label("Query", exact=True).select_option("top")
+        page.get_by_label("Rows", exact=True).fill("3")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer")).to_contain_text("99120")
+        page.screenshot(path=pictures / "page.png", full_page=True, animations="disabled")
+        shown.suspects.add("b")
+        expect(page.locator("#figure-nodes")).to_have_text("2")
+        expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
+
+
+LOST = "changelog pos-rewards-changelog was deleted: this node keeps the old rows"
+FULL = "the disk is full"
+WAITS = "1 replica can\u2019t answer"
+SITUATIONS: dict[str, tuple[dict[str, object], str, str, str]] = {
+    "lost, and served": ({"error": LOST, "offset_lag": None}, "active", LOST, "Every replica has caught up"),
+    "lost, and closed": (
+        {"state": "FAILED", "serving": False, "error": LOST},
+        "silent",
+        LOST,
+        WAITS,
+    ),
+    "disk full": ({"state": "SUSPENDED", "serving": False, "error": FULL}, "silent", FULL, WAITS),
+    "waits for its turn": ({"state": "OUTDATED", "serving": False}, "silent", "", WAITS),
+    "opens": ({"state": "CREATED", "serving": False, "offset_lag": None}, "restoring", "", WAITS),
+    "restores": ({"state": "RESTORING", "serving": False, "offset_lag": 9}, "restoring", "", "9 records left"),
+    "far behind": ({"offset_lag": 70_000}, "active", "", "Every replica has caught up"),
+    "all is well": ({}, "active", "", "Every replica has caught up"),
+    "lost, and still empty": (
+        {"state": "CREATED", "serving": False, "error": LOST, "offset_lag": None},
+        "restoring",
+        LOST,
+        WAITS,
+    ),
+    "disk full, and served": ({"state": "SUSPENDED", "error": FULL}, "active", FULL, "Every replica has caught up"),
+    "failed, and served": ({"state": "FAILED", "error": "no"}, "active", "no", "Every replica has caught up"),
+    "outdated, and served": ({"state": "OUTDATED", "error": "old"}, "active", "old", "Every replica has caught up"),
+    "closed": ({"state": "CLOSED", "serving": False, "offset_lag": None}, "silent", "", WAITS),
+    "a standby": ({"role": "standby"}, "standby", "", "Every replica has caught up"),
+    "a standby restores": (
+        {"role": "standby", "state": "RESTORING", "serving": False, "offset_lag": 5},
+        "restoring",
+        "",
+        "5 records left",
+    ),
+}
+"""By name: what a replica says of itself, how it is drawn, what the alarm says, what is said of restores."""
+
+
+def test_no_situation_of_a_replica_is_shown_as_a_better_one(page: Page, shown: Shown) -> None:
+    one = next(replica for replica in shown.replicas["a"] if replica["role"] == "active")
+    before, every = dict(one), sum(map(len, shown.replicas.values()))
+    with served(shown):
+        page.goto(shown.address)
+        assert len(SITUATIONS) == 15
+        for changes, drawn, alarm, restores in SITUATIONS.values():
+            one.update(before)
+            one.update(changes)
+            name = f"a/{one['store']}/{one['partition']}"
+            expect(page.locator(f'[data-name="{name}"]')).to_have_class(f"replica {drawn}")
+            expect(page.locator("#restores")).to_contain_text(restores)
+            expect(page.locator("#alarm")).to_have_text(alarm)
+            expect(page.locator("#alarm")).to_be_visible(visible=bool(alarm))
+            expect(page.locator("#figure-serving")).to_have_text(f"{every - (not one['serving'])} / {every}")
+
+
+def test_it_tells_a_node_that_is_given_no_partitions_yet(page: Page, shown: Shown) -> None:
+    shown.settling.add("c")
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator("#picture .node-name").nth(2)).to_have_text("c · settling")
+        shown.settling.clear()
+        expect(page.locator("#picture .node-name").nth(2)).to_have_text("c")
+
+
+def test_queries_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
+    headers = {"storekeeper-served-by": "b", "storekeeper-role": "standby", "storekeeper-offset-lag": "7"}
+    shown.answers["/state/keyvalue/rewards/a%2Fb?key_format=string"] = (
+        '{"key": "a/b", "value": {"points": 12.0300}}',
+        headers,
+    )
+    shown.answers["/state/ranked/players/top?limit=3"] = ('[{"rank": 1, "key": "x"}]', headers)
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("a/b")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_contain_text('"points": 12.0300')
+        expect(page.locator("#origin")).to_contain_text("b (standby)")
+        expect(page.locator("#origin")).to_contain_text("7")
+        page.get_by_label("Store", exact=True).select_option("players")
+        page.get_by_label("Query", exact=True).select_option("top")
+        expect(page.get_by_label("Key", exact=True)).to_be_hidden()
+        page.get_by_label("Rows", exact=True).fill("3")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer")).to_contain_text('"rank": 1')
+        page.get_by_label("Store", exact=True).select_option("rewards")
+        page.get_by_label("Key", exact=True).fill("nobody")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer .bad")).to_have_text("there is no such key")
+
+
+QUERIES = (
+    # store, query, key, and the path that is asked
+    ("rewards", "keys that begin with", "..", "/state/keyvalues/rewards/prefix/Li4=?key_format=base64url&limit=10"),
+    ("rewards", "keys that begin with", "", "/state/keyvalues/rewards/all?&limit=10"),
+    ("players", "rank of a key", "4711", "/state/ranked/players/rank/4711?key_format=string"),
+    ("sales", "windows of a key, or of all", "s1", "/state/windowed/sales/s1/1000000/2000000?key_format=string"),
+    (
+        "sales",
+        "windows of a key, or of all",
+        "all",
+        "/state/windowed/sales/YWxs/1000000/2000000?key_format=base64url",
+    ),
+    ("sales", "windows of a key, or of all", "", "/state/windowed/sales/all/1000000/2000000"),
+    ("user-sessions", "sessions of a key", "ended", "/state/sessions/user-sessions/ZW5kZWQ=?key_format=base64url"),
+    ("user-sessions", "sessions that ended", "", "/state/sessions/user-sessions/ended/1000000/2000000?limit=10"),
+    ("user-sessions", "sessions still active", "", "/state/sessions/user-sessions/active?limit=10"),
+)
+
+
+def test_each_kind_of_store_is_asked_in_its_way(page: Page, shown: Shown) -> None:
+    paths = [path for *_, path in QUERIES]
+    shown.answers.update({path: (f'["answer {number}"]', {}) for number, path in enumerate(paths)})
+    with served(shown):
+        page.goto(shown.address)
+        for number, (store, query, key, _) in enumerate(QUERIES):
+            page.get_by_label("Store", exact=True).select_option(store)
+            page.get_by_label("Query", exact=True).select_option(query)
+            for label, text in (("Key", key), ("From", "1000000"), ("To", "2000000")):
+                if page.get_by_label(label, exact=True).is_visible():
+                    page.get_by_label(label, exact=True).fill(text)
+            page.get_by_role("button", name="Ask").click()
+            expect(page.locator("#answer pre")).to_contain_text(f"answer {number}")
+    assert shown.asked == paths
+
+
+def test_a_replica_says_what_it_skipped_and_what_it_does_not_rank(page: Page, shown: Shown) -> None:
+    for held in shown.replicas.values():
+        for replica in held:
+            replica.update(skipped_records=1234, last_skipped_offset=5678, unranked_rows=9)
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        page.locator("#picture").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#detail")).to_contain_text("1,234 changelog records skipped, the last at 5,678")
+        expect(page.locator("#detail")).to_contain_text("9 rows without a score")
+
+
+def test_keys_walk_over_the_picture(page: Page, shown: Shown) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        page.locator("#picture").focus()
+        page.keyboard.press("ArrowRight")
+        first = page.locator(".replica.chosen").get_attribute("data-name")
+        expect(page.locator("#detail")).to_contain_text("records behind")
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".replica.chosen").get_attribute("data-name") != first
+        page.keyboard.press("ArrowLeft")
+        assert page.locator(".replica.chosen").get_attribute("data-name") == first
+
+
+def test_a_node_that_is_gone_leaves_the_last_picture_greyed(page: Page, shown: Shown) -> None:
+    with served(shown) as server:
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        server.should_exit = True
+        expect(page.get_by_role("alert")).to_contain_text("does not answer")
+        expect(page.locator("body")).to_have_class("stale")
+        assert page.locator(".replica").count() == sum(map(len, shown.replicas.values()))
+
+
+def test_a_node_without_a_map_of_the_cluster_shows_what_it_knows(page: Page, shown: Shown) -> None:
+    shown.cluster = False
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica")).to_have_count(len(shown.replicas["a"]))
+        expect(page.locator("#figure-nodes")).to_have_text("2")
+
+
+def test_it_asks_for_a_token_and_keeps_it_for_the_session(page: Page, shown: Shown) -> None:
+    shown.token = "skt_secret"
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("This node asks for a token").fill("skt_secret")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator(".replica").first).to_be_visible()
+        expect(page.locator("#sign-in")).to_be_hidden()
+        page.reload()
+        expect(page.locator(".replica").first).to_be_visible()
+        assert "skt_secret" not in page.content() + page.url
+
+
+def test_dark_and_light(page: Page, shown: Shown) -> None:
+    def paper() -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    with served(shown):
+        page.goto(shown.address)
+        light = paper()
+        page.get_by_role("button", name="Dark or light").click()
+        dark = paper()
+        assert dark != light
+        page.reload()
+        assert paper() == dark, "it is remembered"
+        page.get_by_role("button", name="Dark or light").click()
+        assert paper() == light
+
+
+def test_a_query_that_comes_before_the_stores_are_known_is_asked_when_they_are(page: Page, shown: Shown) -> None:
+    shown.answers["/state/keyvalue/rewards/k?key_format=string"] = ('{"value": 7}', {})
+    held: list[Route] = []
+    with served(shown):
+        page.route("**/state/stores", lambda route: held.insert(0, route), times=1)
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("k")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_have_text("It is asked as soon as the stores are known.")
+        held[0].continue_()
+        expect(page.locator("#answer")).to_contain_text('"value": 7')
+
+
+def test_what_a_node_says_is_never_markup(page: Page, shown: Shown) -> None:
+    attack = "<img src=x onerror=document.title='broken'>"
+    shown.replicas["a"][0].update(error=attack, state="FAILED", serving=False)
+    shown.answers["/state/keyvalue/rewards/k?key_format=string"] = (
+        f'{{"value": "{attack}"}}',
+        {"storekeeper-served-by": attack},
+    )
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("k")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_contain_text(attack)
+        page.locator(".replica.silent").first.hover(force=True)
+        expect(page.locator("#detail")).to_contain_text(attack)
+        assert page.locator("img").count() == 0
+        assert page.title() == "Storekeeper"
+
+
+def test_swagger_shows_every_operation_and_asks_the_node(page: Page) -> None:
+    with served_cluster() as nodes:
+        page.goto(nodes.addresses[0] + "/docs")
+        operations = sum(map(len, page.request.get(nodes.addresses[0] + "/openapi.json").json()["paths"].values()))
+        expect(page.locator(".opblock")).to_have_count(operations)
+        operation = page.locator("[id$='-keyvalue']")
+        operation.locator(".opblock-summary-control").click()
+        operation.get_by_role("button", name="Try it out").click()
+        operation.get_by_placeholder("store").fill("rewards")
+        operation.get_by_placeholder("key", exact=True).fill("card-07")
+        operation.get_by_role("button", name="Execute").click()
+        expect(operation.locator(".responses-inner").first).to_contain_text('"Points": 7')
+
+
+def test_swagger_asks_with_the_token_of_the_page(page: Page, shown: Shown) -> None:
+    shown.token = "the-token"
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("This node asks for a token").fill("the-token")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#figure-nodes")).to_have_text("3")
+        page.goto(shown.address + "/docs")
+        operation = page.locator("[id$='lag_state_lag_get']")
+        operation.locator(".opblock-summary-control").click()
+        operation.get_by_role("button", name="Try it out").click()
+        operation.get_by_role("button", name="Execute").click()
+        expect(operation.locator(".live-responses-table tbody .response-col_status")).to_contain_text("200")

@@ -1,0 +1,132 @@
+"""The digest route of a node, on real replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.waiting import eventually
+from storekeeper.changelog.batch import PartitionBatch
+from storekeeper.changelog.restore import LogState
+from storekeeper.clock import SystemClock
+from storekeeper.node.query.reads.digests import BUCKETS, bucket_of, digest_of
+from storekeeper.node.query.reads.turns import finished
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.node.replicas.replica_storage import RocksDBStorage
+from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.stores.row import ReplicaRow
+from storekeeper.stores.row_digest import digest, entry_hash, from_hex, to_hex
+from tests.changelog.messages import Record
+from tests.node.query.cluster import Cluster
+from tests.node.replicas.recording import RecordingListener
+
+
+def test_a_node_tells_the_digest_of_what_it_holds_and_the_entries_of_wanted_buckets() -> None:
+    cluster = Cluster(partitions=1, nodes=("a", "b"))
+    rows = {b"card-%d" % number: b'{"n":%d}' % number for number in range(200)}
+    for key, value in rows.items():
+        cluster.write("rewards", key, value)
+    cluster.write("rewards", b"gone", b"{}")
+    cluster.write("rewards", b"gone", None)
+    (holder,) = [name for name, node in cluster.nodes.items() if ReplicaId("rewards", 0) in node.replicas]
+    other = "b" if holder == "a" else "a"
+
+    found = asyncio.run(cluster.get(holder, "/state/digest/rewards/0?bucket=3&bucket=5")).json()
+    assert (found["offset"], found["rows"], found["topic"], found["node"]) == (202, 200, "r-log", holder)
+    assert found["digest"] == to_hex(digest(rows.items()))
+    assert sum(map(from_hex, found["buckets"])) % 2**64 == digest(rows.items())
+    assert len(found["buckets"]) == BUCKETS
+    told = {base64.urlsafe_b64decode(key + "=="): from_hex(entry) for key, entry in found["entries"]}
+    assert told == {key: entry_hash(key, value) for key, value in rows.items() if bucket_of(key) in {3, 5}}
+
+    assert asyncio.run(cluster.get(other, "/state/digest/rewards/0")).status_code == 421
+    assert asyncio.run(cluster.get(holder, "/state/digest/nothing/0")).status_code == 404
+    assert asyncio.run(cluster.get(holder, f"/state/digest/rewards/0?bucket={BUCKETS}")).status_code == 400
+    many = "&".join(f"bucket={number}" for number in range(9))
+    assert asyncio.run(cluster.get(holder, f"/state/digest/rewards/0?{many}")).status_code == 400
+
+
+def test_the_digest_of_a_replica_that_is_being_written_is_that_of_its_offset(tmp_path: Path) -> None:
+    clock = SystemClock()
+    place = RocksDBStorage(tmp_path, clock)
+    replica = Replica(ReplicaId("s", 0), "s-log", storage=place, clock=clock, listener=RecordingListener())
+    replica.open(LogState("s-log", "id", 0, 0, 0, 86_400_000))
+    replica.apply(PartitionBatch("s-log", 0, [], 0, end_reached=True))
+    keys = 20
+
+    def value_at(offset: int) -> bytes:
+        return b"%d" % offset
+
+    enough = threading.Event()
+
+    def write() -> None:
+        for number in itertools.takewhile(lambda _: not enough.is_set(), itertools.count()):
+            offsets = range(number * keys, (number + 1) * keys)
+            records = [Record(offset, b"k%d" % (offset % keys), value_at(offset)) for offset in offsets]
+            replica.apply(PartitionBatch("s-log", 0, records, offsets.stop, end_reached=True))
+
+    seen = set()
+
+    def seen_at_several_offsets() -> bool:
+        found = finished(digest_of(replica))
+        seen.add(found.offset)
+        newest = range(max(0, found.offset - keys), found.offset)
+        assert found.digest == digest((b"k%d" % (offset % keys), value_at(offset)) for offset in newest)
+        return len(seen) > 3
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        eventually(seen_at_several_offsets, 30, "digests while rows are written")
+    finally:
+        enough.set()
+        writer.join()
+        replica.close()
+
+
+def test_no_partition_is_read_beside_another_or_when_nobody_waits_for_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    class Counted:
+        """The first scan never ends, the others have no rows."""
+
+        @contextmanager
+        def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
+            number = len(read) // 2
+            read.append(f"{number} begins")
+            try:
+                yield 0, itertools.repeat((b"k", ReplicaRow(0, 0, b"v"))) if number == 0 else iter(())
+            finally:
+                read.append(f"{number} ends")
+
+    monkeypatch.setattr(
+        "storekeeper.node.query.routes.digests.digest_of",
+        lambda _, wanted: digest_of(Counted(), wanted),  # type: ignore[arg-type]
+    )
+    cluster = Cluster(partitions=1, nodes=("a",))
+
+    async def ask() -> None:
+        first = asyncio.create_task(cluster.get("a", "/state/digest/rewards/0"))
+        while not read:  # noqa: ASYNC110 - it begins within a few rounds of the loop
+            await asyncio.sleep(0)
+        waiting = [asyncio.create_task(cluster.get("a", "/state/digest/rewards/0")) for _ in range(9)]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        # One is under way and seven wait. The others are refused.
+        assert {task.result().status_code for task in done} == {429}
+        assert read == ["0 begins"]
+        first.cancel()
+        async with asyncio.timeout(30):
+            answers = await asyncio.gather(*waiting)
+        assert sorted(answer.status_code for answer in answers) == [*[200] * 7, *[429] * 2]
+
+    asyncio.run(ask())
+    assert read == [f"{number} {step}" for number in range(8) for step in ("begins", "ends")]

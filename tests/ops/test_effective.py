@@ -1,0 +1,131 @@
+"""Against a real supervisor, none of whose programs is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.ports import free_ports
+from storekeeper.ops.effective import differences, effective, effective_lines, other_programs, write_started_with
+from storekeeper.ops.environment import Instance, child_environment, inherited_environment
+from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.settings import PROJECT_ROOT, PlatformSettings
+from storekeeper.ops.supervisor import start_supervisor, stop_everything
+from storekeeper.ops.up import up
+from storekeeper.quality.settings import QualitySettings
+
+_TELL = """
+from storekeeper.ops.settings_reference import ROLES
+for _, _, role in ROLES:
+    for name, value in role().model_dump(mode="json").items():
+        print(f"{name}={value}")
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Instance]:
+    instance = Instance.of(PlatformSettings.load(run_dir=tmp_path / "run", supervisor_port=free_ports(1)[0]))
+    instance.layout.make()
+    write_started_with(instance.layout, effective(instance.settings))
+    start_supervisor(instance.layout, instance.settings, instance.environment, instance.programs)
+    yield instance
+    stop_everything(instance.layout)
+
+
+def found(instance: Instance) -> list[str]:
+    return [str(one) for one in differences(instance.layout, effective(instance.settings))]
+
+
+def test_the_settings_that_it_was_started_with_differ_in_nothing(running: Instance) -> None:
+    assert found(running) == []
+    assert other_programs(running) == []
+
+
+def test_settings_are_named_with_the_old_and_the_new_value(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_TRIGGER_INTERVAL_MS", "1")
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    monkeypatch.setenv("STOREKEEPER_TOPIC_PARTITIONS", "8")
+    changed = replace(running, settings=PlatformSettings.load(run_dir=running.layout.root))
+    assert found(changed) == [
+        "quality_drift_limit: 0.25 -> 0.5",
+        f"supervisor_port: {running.settings.supervisor_port} -> 19001 (restart of the platform)",
+        "topic_partitions: 4 -> 8 (impossible for existing topics: start in another run directory)",
+        "trigger_interval_ms: 500 -> 1 (restart of the apps)",
+    ]
+    with pytest.raises(AlreadyRunningError, match=r"trigger_interval_ms: 500 -> 1 .*storekeeper down"):
+        up(changed, lambda _: None)
+    shown = [line.split() for line in effective_lines(changed.settings)]
+    assert ["trigger_interval_ms", "1", "environment", "running", "with", "500"] in shown
+    assert ["max_scans", "32", "default"] in shown
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("STOREKEEPER_TRIGGER_INTERVAL_MS", "500"), ("STOREKEEPER_OTHER", "1")]
+)
+def test_variables_that_change_nothing_are_not(
+    running: Instance, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert found(running) == []
+
+
+def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storekeeper.ops.up._heal", lambda *_, **__: None)
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    steps: list[str] = []
+    up(running, steps.append)
+    assert steps == ["took over quality_drift_limit: 0.25 -> 0.5"]
+    assert found(running) == []
+    monkeypatch.delenv("STOREKEEPER_QUALITY_DRIFT_LIMIT")
+    monkeypatch.setenv("STOREKEEPER_CONFIG", running.environment["STOREKEEPER_CONFIG"])
+    quality = QualitySettings(run_dir=running.layout.root)  # type: ignore[call-arg]
+    assert quality.quality_drift_limit == 0.5, "as a task reads it"
+
+
+def test_a_live_setting_hides_no_program_of_another_version(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storekeeper.ops.up._heal", lambda *_, **__: None)
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    conf = running.layout.supervisor_conf
+    conf.write_text(conf.read_text().replace("[program:pos]", "[program:till]"))
+    with pytest.raises(AlreadyRunningError, match=r"\(pos; till\).*storekeeper down"):
+        up(running, lambda _: None)
+    assert found(running) == ["quality_drift_limit: 0.25 -> 0.5"], "nothing was taken over"
+
+
+def test_every_process_of_the_platform_has_its_settings(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("MAX_SCANS", "7"),
+        ("TRIGGER_INTERVAL_MS", "9"),
+        ("WATCH_RESTARTS", "5"),
+        ("OWN_APPS", ""),
+        ("SPARK", '{"ui.enabled": true}'),
+    ):
+        monkeypatch.setenv(f"STOREKEEPER_{name}", value)
+    write_started_with(running.layout, effective(running.settings))
+    environment = child_environment(running.settings, inherited_environment()) | {"PYTHONPATH": str(PROJECT_ROOT)}
+    command, folder = [sys.executable, "-c", _TELL], running.layout.root
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert (found["max_scans"], found["trigger_interval_ms"], found["watch_restarts"]) == ("7", "9", "5")
+    assert found["spark"] == "{'spark.ui.enabled': 'true'}"
+    assert found["run_dir"] == str(running.layout.root)
+    assert found["kafka_bootstrap"] == running.settings.kafka_bootstrap
+    assert found["supervisor_port"] == str(running.settings.supervisor_port)
+    assert found["stores"].startswith("rewards=pos-rewards-changelog")
+    nodes = ",".join(f"{name}={url}" for name, url in running.settings.node_urls.items())
+    assert {line for line in done.stdout.splitlines() if line.startswith("peers=")} == {f"peers={nodes}"}
+
+
+def test_programs_that_another_start_would_configure_otherwise_are_named(running: Instance) -> None:
+    one_node = replace(running, settings=running.settings.model_copy(update={"node_names": ("a",)}))
+    assert other_programs(one_node) == ["node-b"]
+
+
+def test_a_configuration_that_is_gone_is_another_one(running: Instance) -> None:
+    running.layout.supervisor_conf.unlink()
+    assert {"kafka", "pos"} <= set(other_programs(running))

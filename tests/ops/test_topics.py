@@ -1,0 +1,100 @@
+"""The topics: their settings, and making those that are missing on a real broker."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import ConfigResource, ResourceType
+from typer.testing import CliRunner
+
+from harness.broker import Broker
+from storekeeper.apps.registry import ON_DEMAND_APPS, stores
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cli import entry
+from storekeeper.kafka.clients import new_admin
+from storekeeper.kafka.connection import Kafka
+from storekeeper.ops.broker import answers
+from storekeeper.ops.errors import StartError
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.topics import TopicSpec, ensure_topics, requested_topics, topics_of
+from storekeeper.ops.wanted_apps import wanted_apps
+from storekeeper.samples.pos import POS
+
+SPECS = topics_of(PlatformSettings.load(), [POS])
+
+
+@pytest.mark.broker
+def test_missing_topics_are_made_once(broker: Broker) -> None:
+    admin = new_admin(broker.kafka)
+    specs = tuple(_renamed(topic) for topic in SPECS)
+    assert ensure_topics(broker.kafka, specs) == [spec.name for spec in specs]
+    assert ensure_topics(broker.kafka, specs) == []
+    resource = ConfigResource(ResourceType.TOPIC, "ensured-pos-rewards-changelog")
+    config = admin.describe_configs([resource])[resource].result(timeout=30)
+    assert config["cleanup.policy"].value == "compact"
+    assert config["min.compaction.lag.ms"].value == "600000"
+
+
+@pytest.mark.broker
+def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) -> None:
+    broker.create_topic("ensured-otherwise", partitions=2)
+    spec = TopicSpec("ensured-otherwise", 4, {})
+    with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
+        ensure_topics(broker.kafka, (spec,))
+
+
+def test_changelogs_get_as_many_partitions_as_the_topics_that_are_there_ask_for() -> None:
+    partitions = {topic.name: topic.partitions for topic in topics_of(PlatformSettings.load(), [POS], {"pos": 7})}
+    assert partitions["pos"] == partitions["pos-rewards-changelog"] == 7
+    assert partitions["pos-dlq"] == 4
+    asked = {topic.name: topic.partitions for topic in requested_topics(PlatformSettings.load(), [POS], {"pos": 7})}
+    assert asked["pos-gen-1-pos-markers"] == 7
+
+
+@pytest.mark.broker
+def test_a_broker_answers_or_not(broker: Broker) -> None:
+    assert answers(broker.kafka, timeout_s=10)
+    assert not answers(Kafka("127.0.0.1:1"), timeout_s=0.3)
+
+
+def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:
+    topics = topics_of(PlatformSettings.load(apps="all"), wanted_apps(PlatformSettings.load(apps="all")).values())
+    policies = {topic.name: topic.config["cleanup.policy"] for topic in topics}
+    assert len(policies) == len(topics)
+    assert policies.keys() >= {topic for app in ON_DEMAND_APPS.values() for topic in app.topics(AppSettings())}
+    changelogs = {store.changelog_topic for store in stores().values()}
+    assert {name for name, policy in policies.items() if policy == "compact"} == changelogs
+
+
+def test_without_them_there_are_those_of_the_tills_alone() -> None:
+    settings = PlatformSettings.load(apps="pos")
+    topics = {topic.name: topic for topic in topics_of(settings, wanted_apps(settings).values())}
+    assert topics.keys() == {
+        *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop_export-dlq")
+    }
+    assert {topic.partitions for topic in topics.values()} == {4}
+    sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in topics.items()}
+    assert sizes["pos"] == 16 * 1024 * 1024
+    assert sizes["pos-dlq"] > sizes["pos"], "a dead letter of the largest record fits with its headers"
+
+
+@pytest.mark.broker
+def test_the_topics_of_an_app_of_ones_own_are_made_once(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(entry.app, ["new-app", "page_visits"]).output
+    (name,) = re.findall(r"STOREKEEPER_OWN_APPS=(\S+)", told)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
+    done = CliRunner().invoke(entry.app, ["create-topics", name])
+    assert done.stdout.split() == ["page_visits-events", "page_visits-dlq", "page_visits-totals-changelog"]
+    assert CliRunner().invoke(entry.app, ["create-topics", name]).stdout == ""
+
+
+def _renamed(topic: TopicSpec) -> TopicSpec:
+    return replace(topic, name=f"ensured-{topic.name}")

@@ -1,0 +1,44 @@
+"""Times of look-ups in versioned stores, as callers write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from storekeeper.errors import InvalidArgumentError
+from storekeeper.protocol.as_of import parse_as_of
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("0", 0),
+        ("1767268800000", 1_767_268_800_000),
+        ("9223372036854775807", (1 << 63) - 1),
+        ("2026-01-01T12:00:00Z", 1_767_268_800_000),
+        ("2026-01-01T12:00:00", 1_767_268_800_000),
+        ("2026-01-01T13:00:00.250+01:00", 1_767_268_800_250),
+        ("2026-01-01", 1_767_225_600_000),
+    ],
+)
+def test_forms(text: str, at_ms: int) -> None:
+    assert parse_as_of(text) == at_ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "-1",
+        "9223372036854775808",
+        "1" * 20,
+        "1.5",
+        "1960-01-01",
+        "2026-13-01",
+        "2026-01-01T13:00 01:00",
+        "١٢٣",
+    ],
+)
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="as_of is epoch milliseconds or a time like"):
+        parse_as_of(text)

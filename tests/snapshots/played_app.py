@@ -1,0 +1,117 @@
+"""An app whose part a test plays: it writes a store's changelog, and a real Spark takes snapshots of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from harness.broker import Broker
+from harness.changelog_writer import KafkaChangelogWriter
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.cleanup.snapshot_copies import SnapshotCopies
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.locations import Location, write_in_one_step
+from storekeeper.snapshots.catalogue.entry import entry_of_store
+from storekeeper.snapshots.columns import PLACE_COLUMNS
+from storekeeper.snapshots.cut import CommittedBatch
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.proof import prove
+from storekeeper.snapshots.values import values_of
+from storekeeper.snapshots.verification import verify_copies
+from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.stores.row_digest import row_hash
+from tests.apps.checkpoints import METADATA
+from tests.changelog.bad_records import Kind, write_kinds
+from tests.local_tables import local_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class App:
+    """Plays an app with one store: writes batches to its changelog, and commits them in its checkpoint."""
+
+    spark: SparkSession
+    broker: Broker
+    settings: AppSettings
+    store: StoreSpec
+    encode: Callable[[str], bytes] = lambda word: b'{"Word":"%s","At":1500}' % word.encode()
+    content: dict[bytes, bytes] = field(default_factory=dict)
+    now_ms: int = 1_760_000_000_000
+
+    def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
+        """Writes a batch's changes: words by key, None deletes."""
+        rows = {key.encode(): None if word is None else self.encode(word) for key, word in changes.items()}
+        self._plan(batch_id, generation)
+        headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
+        with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
+            writer.write(rows.items(), headers)
+        for key, value in rows.items():
+            if value is None:
+                self.content.pop(key, None)
+            else:
+                self.content[key] = value
+
+    def write_kinds(self, kinds: Sequence[Kind]) -> None:
+        """Writes records that somebody else might write."""
+        write_kinds(self.broker.bootstrap, self.store.changelog_topic, kinds)
+
+    def commit(self, batch_id: int) -> None:
+        """Finishes a batch, whose input ends at ten times its number."""
+        path = self._plan(batch_id, self.settings.generation)
+        write_in_one_step(path / "commits" / str(batch_id), b"v1\n{}")
+
+    def _plan(self, batch_id: int, generation: int) -> Location:
+        """Begins a batch as Spark does; returns the checkpoint."""
+        path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
+        plan = f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}'
+        write_in_one_step(path / "offsets" / str(batch_id), plan.encode())
+        return path
+
+    def snapshot(self) -> tuple[SnapshotManifest, int | None]:
+        from storekeeper.engine.runtime.topics import Topics
+        from storekeeper.snapshots.job import Snapshot
+
+        app = AppSpec(self.store.app, "Words of a test", lambda _: (), lambda _: (), stores=(self.store,))
+        entry = entry_of_store(self.store, app, self.settings)
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
+        batch = CommittedBatch.of(checkpoint, self.settings.generation)
+        topics = Topics(self.broker.kafka)
+        return Snapshot(self.spark, self.settings, self.store, topics, entry, now_ms=self.now_ms).take(batch)
+
+    def rows(self) -> dict[bytes, bytes]:
+        """The table, by key."""
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
+        return dict(zip(*table.to_pydict().values(), strict=True))
+
+    def comments(self) -> dict[str, str]:
+        """What the table says about itself, under an empty name, and about each of its columns."""
+        table = DeltaTable(local_table(self.settings, self.store.name))
+        said = {item.name: item.metadata.get("comment", "") for item in table.schema().fields}
+        return {"": table.metadata().description or ""} | said
+
+    def check(self, manifest: SnapshotManifest) -> None:
+        """The table and its manifest are the content."""
+        assert self.rows() == self.content
+        assert manifest.row_count == len(self.content)
+        table = DeltaTable(local_table(self.settings, self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
+        columns = table.to_pydict().values()
+        rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
+        assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
+
+
+def proven(app: App) -> tuple[str, ...]:
+    """What is wrong with the table, or how it differs from the changelog."""
+    path = local_table(app.settings, app.store.name)
+    vouched = vouched_version(path)
+    assert vouched is not None
+    copies = SnapshotCopies(path, prove(path, vouched, values_of(app.store, app.settings)))
+    changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
+    return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from storekeeper.errors import SerializationError, SnapshotDamagedError
+from storekeeper.snapshots.loaded import load_snapshot
+from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
+from storekeeper.snapshots.vouched import newest_snapshot
+from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
+
+LATER_MS = 10**14
+"""So far ahead that all of a table is old."""
+
+
+def snapshots(path: Path, count: int) -> None:
+    """Version `n` holds `n` + 1 rows, one a file, with the manifest of a snapshot."""
+    rows = rows_of({b"key-%d" % number: b"value" for number in range(count)})
+    for version, row in enumerate(rows):
+        write_snapshot(path, [row], mode="append", manifest=manifest_of(rows[: version + 1]))
+
+
+def rows_at(path: Path, version: int) -> int:
+    return DeltaTable(str(path), version=version).to_pyarrow_table().num_rows
+
+
+def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp_path: Path) -> None:
+    snapshots(tmp_path, 12)
+    first = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    assert first is not None
+    assert (first.files_before, first.files, first.version) == (12, 1, first.version_before + 1)
+    second = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    assert second is not None
+    assert {4, 11} <= set(second.kept_versions)
+    manifest = newest_snapshot(tmp_path)
+    assert manifest is not None
+    assert manifest.delta_version == 11
+    assert len(load_snapshot(tmp_path, manifest).rows) == 12
+    assert rows_at(tmp_path, 4) == 5
+
+
+def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) -> None:
+    snapshots(tmp_path, 10)
+    DeltaTable(str(tmp_path)).optimize.compact()
+    newest = write_snapshot(tmp_path, rows_of({b"a": b"1"}))
+    done = keep_up(tmp_path, [2], now_ms=LATER_MS, history_ms=0)
+    assert done is not None
+    assert done.vacuumed_files == 8  # the joined one, and all whose rows came behind the promised version, but the last
+    assert rows_at(tmp_path, 2) == 3
+    found = newest_snapshot(tmp_path)
+    assert found is not None
+    assert found.digests == newest.digests
+    assert load_snapshot(tmp_path, found).rows == {b"a": b"1"}
+
+
+def test_nothing_is_removed_from_a_table_that_something_else_wrote_to(tmp_path: Path) -> None:
+    snapshots(tmp_path, 10)
+    write_deltalake(tmp_path, DeltaTable(str(tmp_path)).to_pyarrow_table().slice(0, 1), mode="overwrite")
+    with pytest.raises(SnapshotDamagedError, match="was changed by something else: version 10"):
+        keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=0)
+    assert rows_at(tmp_path, 9) == 10
+
+
+def test_a_joined_file_says_nothing_of_keys_in_the_log(tmp_path: Path) -> None:
+    snapshots(tmp_path, 9)
+    keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=HOUR_MS)
+    newest = max((tmp_path / "_delta_log").glob("*.json"))
+    assert "OPTIMIZE" in newest.read_text()
+    assert "_key" not in newest.read_text()
+
+
+def test_versions_are_kept_by_age_by_snapshot_and_by_promise() -> None:
+    history = [{"version": version, "timestamp": version * HOUR_MS} for version in range(20)]
+    kept = kept_versions(history, [1, 99], snapshot=7, now_ms=19 * HOUR_MS, history_ms=3 * HOUR_MS)
+    assert kept == [1, 7, 15, 16, 17, 18, 19]
+
+
+def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_path: Path) -> None:
+    (tmp_path / "seed.json").write_text('{"version": 3, "until_ms": null}')
+    (tmp_path / "report.json").write_text('{"version": 5, "until_ms": 100}')
+    assert promised_versions(tmp_path, now_ms=99) == [5, 3]
+    assert promised_versions(tmp_path, now_ms=100) == [3]
+    assert promised_versions(tmp_path / "none", now_ms=0) == []
+    (tmp_path / "z.json").write_text("{}")
+    with pytest.raises(SerializationError, match="not a promise"):
+        promised_versions(tmp_path, now_ms=0)
+
+
+def test_a_table_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
+    assert keep_up(tmp_path / "nothing", [], now_ms=0, history_ms=0) is None

@@ -1,0 +1,155 @@
+"""Snapshots in an S3 store: found, proven, restored, kept up and queried as in a folder, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import psutil
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from harness.storage.place import frozen, is_asked
+from harness.storage.s3 import S3
+from harness.waiting import eventually
+from storekeeper.errors import InvalidArgumentError, SnapshotDamagedError, TablesUnreachableError
+from storekeeper.locations import Location, RemoteFolder, location
+from storekeeper.program import ExitCode, exit_code_of
+from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.damage import delta_table, open_table
+from storekeeper.snapshots.delta_log import is_table, newest_manifest
+from storekeeper.snapshots.loaded import load_snapshot
+from storekeeper.snapshots.sql import list_tables, query
+from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.table_restore import restore_snapshot
+from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
+from storekeeper.snapshots.vouched import newest_snapshot, vouched_version
+from tests.snapshot_tables import manifest_of, write_snapshot
+from tests.snapshots.test_proof import FIELDS, flaws, rows
+
+LONG = pytest.mark.long("test_sql.py, test_table_restore.py and test_table_upkeep.py have them in a folder")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[S3]:
+    if not S3.is_fetched():
+        pytest.skip("the S3 server is not there: run `make setup-storage`")
+    started = S3()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in started.environment.items():
+            patch.setenv(name, value)
+        started.start()
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def root(store: S3, request: pytest.FixtureRequest) -> Location:
+    """A folder of tables of the test's own."""
+    found = location(store.uri) / request.node.name
+    assert isinstance(found, RemoteFolder)
+    return found
+
+
+@pytest.fixture
+def table(root: Location) -> Location:
+    write_snapshot(root / "words", rows(20), FIELDS)
+    return root / "words"
+
+
+def test_a_folder_lists_its_tables_and_files(root: Location, table: Location) -> None:
+    assert list_tables(root) == ("words",)
+    assert list_tables(root / "none") == ()
+    assert (is_table(table), is_table(root / "other")) == (True, False)
+    with pytest.raises(TableNotFoundError):
+        delta_table(root / "none")
+    log = table / "_delta_log"
+    assert [file.name for file in log.iterdir()] == [f"{0:020}.json"]
+    assert (log.is_dir(), (log / f"{0:020}.json").exists(), (log / f"{1:020}.json").exists()) == (True, True, False)
+    with pytest.raises(FileNotFoundError):
+        (log / f"{1:020}.json").read_bytes()
+
+
+@LONG
+def test_a_snapshot_is_vouched_for_proven_and_loaded(table: Location) -> None:
+    manifest = newest_snapshot(table)
+    assert manifest is not None
+    assert flaws(table) == ()
+    assert len(load_snapshot(table, manifest).rows) == 20
+
+
+@LONG
+def test_a_change_by_another_program_is_found_and_undone(table: Location) -> None:
+    open_directly(table).update(updates={"_offset": "_offset + 1"})
+    with pytest.raises(SnapshotDamagedError, match="was changed by something else"):
+        vouched_version(table)
+    manifest = newest_manifest(table)
+    assert manifest is not None
+    assert restore_snapshot(table, manifest, StoreValues(FIELDS)) == 2
+    assert flaws(table) == ()
+
+
+def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(table: Location) -> None:
+    columns = (ValueField("Count", "bigint"),)
+    held = [row._replace(value=b'{"Count":%d}' % number) for number, row in enumerate(rows(30))]
+    manifest = manifest_of(held, generation=2, changelog_topic="words-log-g2", delta_version=1)
+    write_snapshot(table, held, columns, manifest=manifest)
+    assert newest_snapshot(table) == manifest
+    open_directly(table).delete("Count > 3")
+    assert newest_manifest(table) == manifest
+    assert restore_snapshot(table, manifest, StoreValues(columns)) == 3
+    assert len(load_snapshot(table, replace(manifest, delta_version=3)).rows) == 30
+    assert open_table(table, 0).to_pyarrow_table().num_rows == 20
+
+
+@LONG
+def test_small_files_are_joined_and_old_ones_removed(table: Location) -> None:
+    for end in range(30, 110, 10):
+        write_snapshot(table, rows(end)[end - 10 :], FIELDS, mode="append", manifest=manifest_of(rows(end)))
+    done = keep_up(table, [], now_ms=HOUR_MS * 10**6, history_ms=HOUR_MS)
+    assert done is not None
+    assert done.files < done.files_before
+    assert flaws(table) == ()
+
+
+@LONG
+def test_sql_reads_the_present_and_the_past(root: Location, table: Location) -> None:
+    write_snapshot(table, rows(30)[20:], FIELDS, mode="append", manifest=manifest_of(rows(30)))
+    assert query(root, "SELECT count(*) FROM words").rows == ((30,),)
+    assert query(root, "SELECT count(*) FROM words", at_version={"words": 0}).rows == ((20,),)
+    with pytest.raises(InvalidArgumentError, match="there are: words"):
+        query(root, "SELECT * FROM phrases")
+
+
+def test_a_store_that_is_away_is_said_to_be_and_nothing_is_said_to_be_damaged(
+    store: S3, root: Location, table: Location
+) -> None:
+    store.go_away()
+    try:
+        for reading in (
+            lambda: newest_snapshot(table),
+            lambda: flaws(table),
+            lambda: query(root, "SELECT count(*) FROM words"),
+        ):
+            with pytest.raises(TablesUnreachableError, match=r"Connection refused.*then repeat") as raised:
+                reading()
+            assert exit_code_of(raised.value) is ExitCode.TRY_AGAIN
+            assert store.environment["AWS_SECRET_ACCESS_KEY"] not in str(raised.value)
+    finally:
+        store.start()
+    assert flaws(table) == ()
+
+
+def test_a_store_that_freezes_holds_a_reader_up(store: S3, table: Location) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with frozen(store):
+            reading = pool.submit(flaws, table)
+            eventually(lambda: is_asked(store, [psutil.Process()]), 120, "the reader asks the store")
+            assert not reading.done()
+        assert reading.result() == ()
+
+
+def open_directly(table: Location) -> DeltaTable:
+    return DeltaTable(str(table))

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.cleanup.node_copies import NodeCopies
+from storekeeper.cleanup.snapshot_copies import SnapshotCopies
+from storekeeper.client.credentials import Credentials
+from storekeeper.errors import StoreUnavailableError
+from storekeeper.node.query.reads.digests import BUCKETS, bucket_of
+from storekeeper.snapshots.proof import prove
+from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.verification import Copy, Fold, Verification, verify_copies
+from storekeeper.snapshots.vouched import VouchedVersion
+from storekeeper.stores.row_digest import digest, entry_hash, to_hex
+from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
+
+Rows = dict[bytes, bytes]
+
+
+class FakeChangelog:
+    """One partition in memory."""
+
+    partitions = range(1)
+
+    def __init__(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        self.records = [LogRecord(offset, 0, key, value) for offset, (key, value) in enumerate(records)]
+
+    def first(self, partition: int) -> int:
+        assert partition == 0
+        return 0
+
+    def stable_end(self, partition: int) -> int:
+        assert partition == 0
+        return self.records[-1].offset + 1
+
+    def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        assert partition == 0
+        return (record for record in self.records if start <= record.offset < end)
+
+
+def log_of(count: int) -> list[tuple[bytes, bytes | None]]:
+    """Twice `count` rows, every tenth of them deleted."""
+    written: list[tuple[bytes, bytes | None]] = [(b"key-%04d" % (n % count), b"v%d" % n) for n in range(2 * count)]
+    return [*written, *((b"key-%04d" % n, None) for n in range(0, count, 10))]
+
+
+def folded(records: Iterable[tuple[bytes, bytes | None]]) -> Rows:
+    rows: Rows = {}
+    for key, value in records:
+        rows.pop(key, None)
+        if value is not None:
+            rows[key] = value
+    return rows
+
+
+def copy_of(rows: Rows, offset: int, holder: str = "snapshot 3") -> Copy:
+    hashes = {key: entry_hash(key, value) for key, value in rows.items()}
+    return Copy(holder, offset, len(rows), digest(rows.items()), lambda _: (offset, hashes, lambda _: True))
+
+
+def verified(log: Sequence[tuple[bytes, bytes | None]], *copies: Copy) -> Verification:
+    return verify_copies(FakeChangelog(log), lambda _: copies)  # type: ignore[arg-type]
+
+
+def test_copies_at_different_places_in_the_changelog_all_agree_with_it() -> None:
+    log = log_of(100)
+    places = (0, 1, 57, 150, len(log))
+    found = verified(log, *(copy_of(folded(log[:place]), place, f"node {place}") for place in places))
+    assert (found.differing, found.reasons) == (0, ())
+    assert (found.rows, len(found.compared)) == (90, len(places))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (b"key-0001", None, "missing ••••••01 (8 bytes)"),
+        (b"key-0000", b"a zombie", "surplus ••••••00 (8 bytes)"),
+        (b"key-0002", b"another value", "different ••••••02 (8 bytes)"),
+    ],
+)
+def test_one_wrong_row_is_found_and_named(key: bytes, value: bytes | None, told: str) -> None:
+    log = log_of(100)
+    rows = folded([*log, (key, value)])
+    assert verified(log, copy_of(rows, len(log))).reasons == (f"snapshot 3, partition 0: {told}",)
+
+
+def test_what_compaction_made_unknowable_is_no_difference() -> None:
+    log: list[tuple[bytes, bytes | None]] = [(b"a", b"old"), (b"b", b"1"), (b"a", b"new")]
+    compacted = FakeChangelog(log)
+    del compacted.records[0]
+    copy = copy_of({b"a": b"old", b"b": b"1"}, 2)
+    found = verify_copies(compacted, lambda _: [copy])  # type: ignore[arg-type]
+    assert (found.differing, found.superseded) == (0, 1)
+
+
+def test_very_many_differences_are_counted_and_some_are_named() -> None:
+    log = log_of(100)
+    found = verified(log, copy_of({}, len(log)))
+    assert (found.differing, len(found.shown)) == (90, 20)
+    assert found.reasons[-1] == "and 70 more"
+
+
+def test_a_snapshot_is_compared_by_partition_and_its_wrong_rows_are_named(tmp_path: Path) -> None:
+    log = log_of(100)
+    rows = [*rows_of(folded(log)), *rows_of({b"elsewhere": b"1"}, partition=1)]
+    manifest = manifest_of(rows, changelog_offsets={0: len(log), 1: 1})
+    write_snapshot(tmp_path, rows, manifest=manifest)
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
+    assert copies.flaws == ()
+    found = verified(log, *copies.of_partition(0))
+    assert (found.reasons, found.superseded, found.compared) == ((), 0, {"snapshot 0": 1})
+    found = verified(log[:-1], *copies.of_partition(0))
+    assert found.reasons == ("snapshot 0, partition 0: missing ••••••90 (8 bytes)",)
+
+
+def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path) -> None:
+    log = log_of(100)
+    rows = rows_of(folded(log))
+    manifest = manifest_of(rows, changelog_offsets={0: len(log)})
+    write_snapshot(tmp_path, [*rows[1:], rows[-1]._replace(offset=7)], manifest=manifest)
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
+    table = f"table {tmp_path.name}, version 0"
+    assert copies.flaws == (f"{table}: partition 0: its 90 rows are not those of the manifest",)
+    assert verified(log, *copies.of_partition(0)).reasons == ("snapshot 0, partition 0: missing ••••••01 (8 bytes)",)
+
+
+class FakeNode:
+    """A node that holds `rows` and moves on by one more record each time that it is asked."""
+
+    def __init__(self, log: Sequence[tuple[bytes, bytes | None]], wrong: Rows) -> None:
+        self.log, self.wrong, self.offset = log, wrong, 150
+
+    def answer(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/state/cluster":
+            members = [{"name": "a", "address": "http://a"}, {"name": "b", "address": "http://b"}]
+            return httpx2.Response(200, json={"members": members})
+        if request.url.host == "b":
+            return httpx2.Response(421)
+        rows = folded(self.log[: self.offset]) | self.wrong
+        wanted = {int(number) for number in request.url.params.get_list("bucket")}
+        buckets = [0] * BUCKETS
+        for key, value in rows.items():
+            buckets[bucket_of(key)] += entry_hash(key, value)
+        entries = [
+            (base64.urlsafe_b64encode(key).decode().rstrip("="), to_hex(entry_hash(key, value)))
+            for key, value in rows.items()
+            if bucket_of(key) in wanted
+        ]
+        found: dict[str, Any] = {
+            "topic": "s-log",
+            "offset": self.offset,
+            "rows": len(rows),
+            "digest": to_hex(digest(rows.items())),
+            "buckets": [to_hex(number % (1 << 64)) for number in buckets],
+            "entries": entries,
+        }
+        self.offset += 1
+        return httpx2.Response(200, json=found)
+
+
+@pytest.mark.parametrize(("wrong", "reasons"), [({}, 0), ({b"key-0003": b"flipped"}, 1), ({b"zombie": b"1"}, 1)])
+def test_a_node_is_compared_where_it_stands_and_its_wrong_rows_are_found_though_it_moves(
+    wrong: Rows, reasons: int
+) -> None:
+    log = log_of(100)
+    node = FakeNode(log, wrong)
+    with NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(node.answer)) as nodes:
+        members = nodes.members()
+        assert members == {"a": "http://a", "b": "http://b"}
+        copies = nodes.of_partition(members, "s", "s-log", 0)
+        found = verified(log, *copies)
+        assert nodes.of_partition(members, "s", "another-log", 0) == []
+    assert len(found.reasons) == reasons
+    assert found.compared == {"node a": 1}
+
+
+def test_a_node_that_does_not_answer_is_no_proof() -> None:
+    def down(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("down", request=request)
+
+    with (
+        NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(down)) as nodes,
+        pytest.raises(StoreUnavailableError, match="no query node answers"),
+    ):
+        nodes.members()
+
+
+def test_a_fold_forgets_what_was_deleted() -> None:
+    fold = Fold()
+    fold.take([LogRecord(0, 0, b"a", b"1"), LogRecord(1, 0, b"a", b"2"), LogRecord(2, 0, None, b"x")])
+    assert fold.digest == entry_hash(b"a", b"2")
+    fold.take([LogRecord(3, 0, b"a", None)])
+    assert (fold.digest, fold.hashes) == (0, {})

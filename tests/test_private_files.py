@@ -1,0 +1,108 @@
+"""Secrets are read from files that are the owner's alone, and nothing else is waited for or followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from storekeeper.client.credentials import Credentials
+from storekeeper.errors import ConfigurationError
+from storekeeper.node.security.access import read_tokens
+from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.private_files import check_regular, check_secret, private_folder, read_secret
+
+SECRET = b"x" * 32
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_bytes(SECRET)
+    path.chmod(0o600)
+    return path
+
+
+READERS: list[Callable[[Path], object]] = [
+    load_cluster_secret,
+    read_tokens,
+    lambda path: Credentials(token_file=path).headers(),
+    lambda path: Credentials(certificate_file=path).ssl_context(),
+    lambda path: check_secret(path, "the key"),
+]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("read", READERS)
+def test_a_fifo_is_refused_at_once(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ConfigurationError, match="is not a regular file"):
+        read(tmp_path / "pipe")
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_in_place_of_a_certificate_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for use in (lambda path: Credentials(ca_file=path).ssl_context(), lambda path: check_regular(path, "the CA")):
+        with pytest.raises(ConfigurationError, match="is not a regular file"):
+            use(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_link_is_refused(file: Path, read: Callable[[Path], object]) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    with pytest.raises(ConfigurationError, match="link is a symbolic link"):
+        read(link)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o666])
+def test_a_file_that_others_may_use_is_refused(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    with pytest.raises(ConfigurationError, match=r"others can read or write the key .*chmod 600"):
+        read_secret(file, "the key")
+
+
+def test_a_file_of_somebody_else_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_secret(file, "the key") == SECRET
+    owner = file.stat()
+    fields = [*owner[:10]]
+    fields[stat.ST_UID] = os.geteuid() + 1
+    monkeypatch.setattr(os, "fstat", lambda _: os.stat_result(fields))
+    with pytest.raises(ConfigurationError, match=f"belongs to another user .id {os.geteuid() + 1}"):
+        read_secret(file, "the key")
+
+
+def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_secret(tmp_path / "none", "the key")
+
+
+def test_a_folder_is_made_private_and_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    for mode in (None, 0o755, 0o777):
+        if mode is not None:
+            folder.chmod(mode)
+        private_folder(folder)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o710)
+    private_folder(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o710, "a group may pass on its way to the tables"
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_in_place_of_a_folder_is_refused(tmp_path: Path, dangling: bool) -> None:
+    if not dangling:
+        (tmp_path / "elsewhere").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match="is a symbolic link"):
+        private_folder(tmp_path / "link")
+    assert (tmp_path / "elsewhere").exists() is not dangling
+
+
+def test_a_file_in_place_of_a_folder_is_refused(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match="can't make the folder"):
+        private_folder(file)

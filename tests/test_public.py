@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import storekeeper
+import storekeeper.public
+
+ROOT = Path(__file__).parents[1]
+
+
+NAMES = {
+    name for name, value in vars(storekeeper.public).items() if inspect.isclass(value) or inspect.isfunction(value)
+}
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    assert {
+        name for name in NAMES if getattr(storekeeper, name, None) is not getattr(storekeeper.public, name)
+    } == set()
+    for name in ("Nothing", "_private", "__all__"):
+        assert not hasattr(storekeeper, name)
+
+
+def test_every_public_function_has_a_contract() -> None:
+    bare = []
+    for name in sorted(NAMES):
+        thing = getattr(storekeeper, name)
+        if not inspect.getdoc(thing):
+            bare.append(name)
+        if inspect.isclass(thing):
+            bare += [
+                f"{name}.{method}"
+                for method, function in vars(thing).items()
+                if inspect.isfunction(function) and not method.startswith("_") and not inspect.getdoc(function)
+            ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("imported", ["import storekeeper, storekeeper.errors", "from storekeeper import StoreBuilder"])
+def test_importing_the_package_loads_no_backend(imported: str) -> None:
+    code = f"import sys; {imported}; print(sorted({{'rocksdict', 'redis', 'confluent_kafka'}} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
+
+
+def test_the_example_runs_twice(tmp_path: Path) -> None:
+    example = ROOT / "examples" / "stores.py"
+    outputs = [
+        subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert outputs[0].startswith("before: None\n")
+    assert outputs[1].startswith("before: {'points': 10}\n")
+    assert "[('card-1', {'points': 10}), ('card-10', {'points': 3})]" in outputs[1]

@@ -1,0 +1,218 @@
+"""The store with a TTL of a task: rows go when a batch ends, and its changelog holds the rows that a read finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, auto
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
+from storekeeper.errors import ConfigurationError, InvalidArgumentError, InvalidTimestampError
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.topology import Store, StoreKind, StreamsBuilder, SubTopology
+from storekeeper.topology.operators.process import ProcessorContext
+from storekeeper.topology.records import Record, StoreChange
+from storekeeper.topology.task import Task
+from storekeeper.topology.task_stores import restore, rows_as_logged
+
+MS = timedelta(milliseconds=1)
+
+
+class Putting:
+    """Puts each record's row, None deletes it. Nobody sweeps."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.rows = context.store("rows")
+
+    def process(self, key: str, value: int | None, timestamp_ms: int) -> None:
+        self.rows.put(key, value, timestamp_ms)
+
+
+def putting(ttl_ms: int = 10) -> SubTopology:
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("rows", int, kind=StoreKind.TTL, ttl=ttl_ms * MS))
+    streams.stream("in", int | None).process(Putting, stores=["rows"], values=int)
+    (sub_topology,) = streams.build().sub_topologies
+    return sub_topology
+
+
+class Then(Enum):
+    """What becomes of the task after a batch."""
+
+    GOES_ON = auto()
+    STARTS_AGAIN = auto()
+    IS_GIVEN_UP = auto()
+    LOSES_ITS_DISK = auto()
+
+
+@dataclass
+class Running:
+    """A task with its local store and its changelog, batch by batch."""
+
+    sub_topology: SubTopology = field(default_factory=putting)
+    store: MemoryStore = field(default_factory=lambda: MemoryStore("rows"))
+    changelog: list[StoreChange] = field(default_factory=list)
+    progress: bytes = b"{}"
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def open(self, _: str) -> MemoryStore:
+        return self.store
+
+    def start(self, sub_topology: SubTopology | None = None) -> None:
+        self.sub_topology = sub_topology or self.sub_topology
+        self.task = Task(self.sub_topology, 0, self, progress=self.progress)
+
+    def batch(self, puts: Iterable[tuple[str, int | None, int]], then: Then = Then.GOES_ON) -> list[StoreChange]:
+        records = [
+            Record("in", 0, 0, timestamp_ms, key.encode(), None if value is None else b"%d" % value)
+            for key, value, timestamp_ms in puts
+        ]
+        self.task.process(records)
+        self.task.advance(0)
+        ended = self.task.end_batch()
+        if then is Then.IS_GIVEN_UP:
+            self.start()
+            return self.batch(puts)
+        self.changelog += ended.changes
+        self.progress = ended.progress
+        self.task.apply()
+        if then is Then.STARTS_AGAIN:
+            self.start()
+        if then is Then.LOSES_ITS_DISK:
+            self.restore()
+        return ended.changes
+
+    def restore(self) -> None:
+        """Starts on another machine, from what the log cleaner has left."""
+        self.store = MemoryStore("rows")
+        newest = {change.key: change for change in self.changelog}
+        restore(self.sub_topology.stores[0], self.store, newest.values())
+        self.start()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return dict(self.task.store("rows").all())
+
+    @property
+    def logged(self) -> dict[str, int]:
+        """What a reader of the changelog has."""
+        newest = {change.key.decode(): change.value for change in self.changelog}
+        return {key: int(value) for key, value in newest.items() if value is not None}
+
+
+PUTS = st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 9), st.integers(0, 60)), max_size=5)
+BATCHES = st.lists(st.tuples(PUTS, st.sampled_from(Then)), max_size=12)
+
+
+def check_against_a_model(batches: list[tuple[list[tuple[str, int | None, int]], Then]], ttl_ms: int) -> None:
+    running = Running(putting(ttl_ms))
+    model: dict[str, tuple[int, int]] = {}
+    now_ms = -1
+    for puts, then in batches:
+        for key, value, timestamp_ms in puts:
+            now_ms = max(now_ms, timestamp_ms)
+            model.pop(key, None)
+            if value is not None:
+                model[key] = (value, timestamp_ms)
+        running.batch(puts, then)
+        alive = {key: value for key, (value, put_at_ms) in model.items() if put_at_ms + ttl_ms > now_ms}
+        assert running.rows == running.logged == alive
+        assert {change.timestamp_ms for change in running.changelog if change.value} <= set(range(61))
+        index = running.task.store("rows").layers.expiry_index
+        assert index.index_size() == len(alive), "expired rows are still on the disk"
+
+
+@given(BATCHES, st.sampled_from([1, 10, 30]))
+@settings(max_examples=100)
+def test_rows_and_changelog_are_those_that_live_however_the_batches_are_cut(
+    batches: list[tuple[list[tuple[str, int | None, int]], Then]], ttl_ms: int
+) -> None:
+    check_against_a_model(batches, ttl_ms)
+
+
+@pytest.mark.long("test_task_ttl.py tries a hundred")
+@given(BATCHES, st.sampled_from([1, 10, 30]))
+@settings(max_examples=5000)
+def test_rows_and_changelog_are_those_that_live_in_many_cases(
+    batches: list[tuple[list[tuple[str, int | None, int]], Then]], ttl_ms: int
+) -> None:
+    check_against_a_model(batches, ttl_ms)
+
+
+def test_the_changelog_is_that_of_a_key_value_store() -> None:
+    running = Running()
+    (change,) = running.batch([("a", 5, 3)])
+    assert (change.key, change.value, change.timestamp_ms) == (b"a", b"5", 3)
+
+
+def test_a_row_that_expires_with_the_batch_that_wrote_it_takes_the_row_before_along() -> None:
+    running = Running()
+    running.batch([("a", 1, 100)])
+    assert [(change.key, change.value) for change in running.batch([("a", 2, 50)])] == [(b"a", None)]
+    assert running.rows == running.logged == {}
+
+
+def test_all_expired_rows_go_in_one_batch() -> None:
+    running = Running()
+    running.batch([(f"k{number}", number, 0) for number in range(2500)])
+    gone = running.batch([("new", 1, 10)])
+    assert (len(gone), running.rows, running.logged) == (2501, {"new": 1}, {"new": 1})
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(("ttl_ms", "alive"), [(5, {"b"}), (12, {"a", "b"}), (100, {"a", "b"})])
+def test_rows_get_a_changed_ttl_whether_they_were_restored_or_not(
+    ttl_ms: int, alive: set[str], *, restored: bool
+) -> None:
+    running = Running(putting(10))
+    running.batch([("gone", 1, 0), ("a", 1, 12), ("b", 1, 20)])
+    running.start(putting(ttl_ms))
+    if restored:
+        running.restore()
+    assert running.rows.keys() == alive
+    running.batch([])
+    assert running.logged.keys() == alive
+    running.batch([("now", 1, 20 + ttl_ms)])
+    assert running.rows.keys() == running.logged.keys() == {"now"}
+    assert running.task.store("rows").layers.expiry_index.index_size() == 1
+
+
+def test_more_rows_than_are_read_at_once_get_a_changed_ttl() -> None:
+    running = Running(putting(10))
+    running.batch([(f"k{number}", number, 0) for number in range(2001)])
+    running.start(putting(20))
+    running.batch([("now", 1, 15)])
+    assert len(running.rows) == len(running.logged) == 2002
+    running.batch([("now", 1, 20)])
+    assert running.rows == running.logged == {"now": 1}
+
+
+def test_a_look_at_the_rows_changes_none_of_them() -> None:
+    running = Running(putting(10))
+    running.batch([("a", 1, 0)])
+    with running.store.scan(None, None) as rows:
+        before = list(rows)
+    assert list(rows_as_logged(putting(20).stores[0], running.store)) == [(b"a", b"1")]
+    with running.store.scan(None, None) as rows:
+        assert list(rows) == before
+
+
+def test_a_row_has_the_ttl_of_its_store_and_a_time_that_readers_can_show() -> None:
+    rows = Running().task.store("rows")
+    with pytest.raises(InvalidArgumentError, match="store rows: a row can't have a TTL of its own"):
+        rows.put("a", 1, 0, 5)
+    with pytest.raises(InvalidTimestampError, match="the latest that readers of the store can show"):
+        rows.put("a", 1, LAST_TIMESTAMP_MS + 1)
+    rows.put("a", 1, LAST_TIMESTAMP_MS)
+
+
+def test_a_store_with_a_ttl_says_how_long() -> None:
+    with pytest.raises(ConfigurationError, match="'rows' has rows with a TTL: give it a ttl"):
+        StreamsBuilder("app").add_store(Store("rows", int, kind=StoreKind.TTL))
