@@ -106,7 +106,7 @@ def test_bad_records_leave_no_trace(nodes: Nodes, records: list[Input], bad: lis
 
 
 @pytest.mark.long("test_bad_records_leave_no_trace")
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=2000, deadline=None)
 @given(nodes=topologies(9), records=inputs(40), bad=BAD, cuts=CUTS)
 def test_bad_records_leave_no_trace_in_larger_ones(
     nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int]
