@@ -125,10 +125,10 @@ def _await_broker(instance: Instance, client: SupervisorRpc) -> None:
 
     def decided() -> bool:
         check_not_full(instance.layout.root)
-        return answers(settings.kafka, timeout_s=1.0) or bool(_given_up(client, (KAFKA,)))
+        return answers(settings.kafka, timeout_s=1.0) or KAFKA in _given_up(client)
 
     reached = eventually(decided, settings.start_timeout_s, poll_s=0.3)
-    if _given_up(client, (KAFKA,)):
+    if KAFKA in _given_up(client):
         msg = f"{KAFKA} gave up: see {log}."
         raise StartError(msg)
     if not reached:
@@ -152,9 +152,10 @@ def _await_health(instance: Instance, client: SupervisorRpc, without: Iterable[s
     deadline_s = time.monotonic() + instance.settings.start_timeout_s
     while True:
         check_not_full(instance.layout.root)
+        # Before the look: one that gives up after it would be described as it was before, as starting.
+        given_up = _given_up(client)
         ill = [process for process in _seen(instance).processes if not process.healthy and process.name not in without]
-        waits = {process.name for process in ill if not process.detail.startswith(LOST)}
-        waits -= {*_given_up(client, waits)}
+        waits = {process.name for process in ill if not process.detail.startswith(LOST)} - given_up
         late = time.monotonic() >= deadline_s
         if not waits or late:
             break
@@ -179,15 +180,13 @@ def _limit(instance: Instance) -> str:
     return f"{instance.settings.start_timeout_s} s, the setting start_timeout_s"
 
 
-def _given_up(client: SupervisorRpc, programs: Iterable[str]) -> list[str]:
-    """Those of some programs that the supervisor doesn't start again by itself."""
-    wanted = {*programs}
-    return [
+def _given_up(client: SupervisorRpc) -> set[str]:
+    """The programs that the supervisor doesn't start again by itself."""
+    return {
         info.name
         for info in client.processes()
-        if info.name in wanted
-        and (info.state in {"FATAL", "STOPPED"} or (info.state == "EXITED" and info.exit_status in {0, *NO_RESTART}))
-    ]
+        if info.state in {"FATAL", "STOPPED"} or (info.state == "EXITED" and info.exit_status in {0, *NO_RESTART})
+    }
 
 
 def _dags_unpaused(instance: Instance, password: str) -> Mapping[str, str]:

@@ -87,7 +87,8 @@ class Shop:
         return {*self.admin().list_topics(timeout=30).topics}
 
     def delete_topic(self, topic: str) -> None:
-        (gone,) = self.admin().delete_topics([topic]).values()
+        admin = self.admin()  # kept: its futures end with it
+        (gone,) = admin.delete_topics([topic]).values()
         gone.result(timeout=30)
 
     def status_of(self, node: str) -> str:

@@ -126,6 +126,23 @@ def test_an_app_that_ends_for_good_is_told_at_once_and_the_rest_is_up(
     assert FakeAirflow.unpaused == list(DAGS)
 
 
+def test_an_app_that_ends_between_two_looks_is_not_told_as_starting(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: dict[str, int] = {}
+    supervisor = FakeSupervisor()
+    supervisor._ends = ends
+
+    def ill(_: int) -> Mapping[str, str]:
+        seen = CAUSE if ends else "starting"
+        ends["views"] = 78  # after this look, before the next question to the supervisor
+        return {"views": seen}
+
+    looks(monkeypatch, ill)
+    (trouble,) = began(instance, supervisor)
+    assert str(trouble).startswith(f"views: {CAUSE} (its log: ")
+
+
 def test_what_takes_too_long_is_told_with_the_setting(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     hung = dict.fromkeys(AIRFLOW_PROGRAMS, "unreachable")
     moments = iter(range(10_000))
