@@ -17,13 +17,34 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor
 
 
-def configure_log() -> None:
-    """Sets up the log of this process, on standard error. Libraries log warnings and errors only."""
+def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Replaces an exception by its class and its places in the code, and those of its causes."""
+    found = line.pop("exc_info", None)
+    error = sys.exception() if found is True else found[1] if isinstance(found, tuple) else found
+    told: list[str] = []
+    seen: set[int] = set()
+    while isinstance(error, BaseException) and id(error) not in seen:
+        seen.add(id(error))
+        frames = traceback.extract_tb(error.__traceback__)
+        told += [f"{type(error).__module__}.{type(error).__qualname__}"]
+        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if told:
+        line["exception"] = "\n".join(told)
+    return line
+
+
+def configure_log(exceptions: Processor = only_places) -> None:
+    """Sets up the log of this process, on standard error. Libraries log warnings and errors only.
+
+    Args:
+        exceptions: what becomes of an exception in a line. A process that holds no rows may log its text.
+    """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        only_places,
+        exceptions,
     ]
     written = structlog.processors.JSONRenderer()
     structlog.configure(
@@ -40,23 +61,6 @@ def configure_log() -> None:
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     threading.excepthook = _on_end_of_thread
-
-
-def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """Replaces an exception by its class and its places in the code, and those of its causes."""
-    found = line.pop("exc_info", None)
-    error = sys.exception() if found is True else found[1] if isinstance(found, tuple) else found
-    told: list[str] = []
-    seen: set[int] = set()
-    while isinstance(error, BaseException) and id(error) not in seen:
-        seen.add(id(error))
-        frames = traceback.extract_tb(error.__traceback__)
-        told += [f"{type(error).__module__}.{type(error).__qualname__}"]
-        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if told:
-        line["exception"] = "\n".join(told)
-    return line
 
 
 def _without_arguments(_logger: Any, _method: str, line: EventDict) -> EventDict:

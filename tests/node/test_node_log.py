@@ -87,3 +87,12 @@ def test_the_text_of_an_exception_is_not_logged_but_its_class_and_its_places_are
     for line in lines[:3]:
         assert line["exception"].startswith("builtins.RuntimeError\n  <string>:")
         assert "in look_up" in line["exception"]
+
+
+def test_a_process_without_rows_may_log_the_text_of_an_exception() -> None:
+    chosen = _PROGRAM.replace("configure_log()", "configure_log(structlog.processors.format_exc_info)")
+    written = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
+        for program in (_PROGRAM, chosen)
+    ]
+    assert ["division by zero" in lines for lines in written] == [False, True]

@@ -49,7 +49,7 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
     nodes = load_node_settings({"listen_host": host})
     tls = checked_exposure(nodes)
     with exclusive(layout.jobs / "lock", "control"):
-        configure_log()
+        configure_log(structlog.processors.format_exc_info)
         jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
         app = make_app(jobs, PlatformViews(platform, clock), clock)
         gate = Gate(app, _callers(layout, nodes, clock))
