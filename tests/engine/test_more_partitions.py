@@ -1,4 +1,4 @@
-"""Topics that get partitions while an app runs: it stops before it counts a key in two places."""
+"""Topics that get partitions while an app runs: it reads them all, or stops before it counts a key in two places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.broker import Broker
-from storekeeper.apps.errors import PartitionsChangedError
+from storekeeper.apps.errors import MorePartitionsError, PartitionsChangedError
 from storekeeper.apps.topology_app import Describe
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine.runtime.drain_barrier import DrainBarrier
@@ -30,6 +30,45 @@ NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older rec
 @pytest.fixture
 def make_run(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> MakeRun:
     return lambda app, describe: SparkRun(app, describe, broker, spark_session, tmp_path / app)
+
+
+def test_an_input_of_an_app_without_state_may_grow(make_run: MakeRun, broker: Broker) -> None:
+    run = make_run("merged", topologies.merged)
+    run.make_topics({"merged-left": 2, "merged-right": 2, "merged-out": 1})
+    given = 0
+
+    def give() -> None:
+        nonlocal given
+        numbers = range(given, given + 40)
+        for topic in ("merged-left", "merged-right"):
+            run.produce(topic, [(b"%d" % n, b"%d" % n, NOW_MS + n) for n in numbers])
+        given += 40
+
+    def grown(process: ProcessBatch) -> ProcessBatch:
+        """Lets a topic grow while the app runs, before its second batch is planned."""
+
+        def grows(batch: object, batch_id: int) -> None:
+            process(batch, batch_id)  # type: ignore[arg-type]
+            if batch_id == 1:
+                broker.add_partitions("merged-left", 3)
+                run._producer.list_topics("merged-left", timeout=30)  # so that it knows them
+                for partition in range(3):
+                    run.produce("merged-left", [(b"new", b"%d" % (1000 + partition), NOW_MS)], partition=partition)
+
+        gates.append(DrainBarrier(grows))
+        return gates[-1]
+
+    gates: list[DrainBarrier] = []
+    give()
+    run.run()
+    give()
+    with pytest.raises(Exception, match="merged-left"):
+        run.run(grown)
+    assert isinstance(gates[-1].failure, MorePartitionsError)
+    give()
+    run.run()  # in the same worker processes, which have laid out tasks before
+    found = sorted(int(value or b"") for _, _, value, _ in run.records("merged-out"))
+    assert found == sorted([*range(given)] * 2 + [1000, 1001, 1002])
 
 
 def test_no_key_is_counted_in_two_partitions_of_a_repartition_topic_that_grows(

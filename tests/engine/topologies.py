@@ -169,6 +169,12 @@ def versioned(streams: StreamsBuilder, _: AppSettings) -> None:
     streams.stream("versioned-sales", int).join(prices, operator.mul, values=int).to("versioned-out")
 
 
+def merged(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Two inputs go into one output as they are: no store, no shuffle."""
+    left, right = (streams.stream(f"merged-{side}", int, keys=str) for side in ("left", "right"))
+    left.merge(right).to("merged-out")
+
+
 def stateless(streams: StreamsBuilder, _: AppSettings) -> None:
     """Numbers, doubled."""
     streams.stream("stateless-in", int).map_values(lambda number: 2 * number, values=int).to("stateless-out")
