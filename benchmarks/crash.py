@@ -1,7 +1,7 @@
-"""Rounds of `kill -9`, and what came of them: `make bench-crash`, or `python -m benchmarks.crash --rounds 20`.
+"""Rounds of `kill -9`, and what came of them: `make bench-crash`, or `python -m benchmarks.crash --minutes 20`.
 
-The apps of the point of sale run side by side while invoices keep coming. In each round somebody is killed: the driver
-of one of them, its JVM, both, a Python worker, or the broker, at a named step of a batch or at any moment. Between the
+All apps run side by side while good records and poison keep coming. In each round somebody is killed: the driver
+of one process, its JVM, both, a Python worker, or the broker, at a named step of a batch or at any moment. Between the
 lives of an app its local stores are deleted, swapped, set back to an older copy or damaged. At the end everything is
 recomputed from the input. Ends with 1 if anything was lost or is there twice, or if a named step was never met.
 """
@@ -28,16 +28,16 @@ from harness.crashes.points import Point
 def main() -> int:
     """Runs the rounds, prints and writes what came of them; 1 if an output is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     parser.add_argument("--smoke", action="store_true", help="a short run that meets few points and writes no results")
     arguments = parser.parse_args()
-    count = 8 if arguments.smoke else arguments.rounds
+    minutes = 1 if arguments.smoke else arguments.minutes
     folder = Path(tempfile.mkdtemp(prefix="bench-crash-"))
     broker = start_broker(folder / "broker")
     apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS, PATIENCE_S, CONSTANTS)
-    campaign = Campaign(apps, broker, count, arguments.seed)
+    campaign = Campaign(apps, broker, minutes, arguments.seed)
     began_s = time.monotonic()
     try:
         campaign.run()
@@ -59,7 +59,7 @@ def main() -> int:
     for complaint in campaign.complaints:
         print(f"complaint: {complaint}")
     if not arguments.smoke:
-        settings = {"rounds": count, "seed": arguments.seed, **SETTINGS}
+        settings = {"minutes": minutes, "seed": arguments.seed, **SETTINGS}
         print(write_results("crash", [*_measures(campaign, took_s), *_wrong(differences)], settings))
     is_whole = arguments.smoke or not campaign.never_hit
     return int(not is_whole or bool(campaign.complaints) or not all(difference.none for difference in differences))

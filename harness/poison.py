@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from itertools import cycle, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -28,11 +28,10 @@ class Poison(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def _with(field: str, json: bytes) -> bytes:
-    """An invoice whose field has a value in JSON that no encoder of ours would write."""
-    whole = orjson.loads(sale_bytes())
-    rest = orjson.dumps({name: value for name, value in whole.items() if name != field})
-    return b'{"%s": %s, %s' % (field.encode(), json, rest[1:])
+def _with(field: str, json: bytes, whole: Mapping[str, Any] = sale()) -> bytes:
+    """An object, of itself an invoice, whose field has a value in JSON that no encoder of ours would write."""
+    rest = orjson.dumps({name: value for name, value in whole.items() if name != field})[1:-1]
+    return b'{"%s": %s%s}' % (field.encode(), json, b", " + rest if rest else b"")
 
 
 def _in_utf_16() -> bytes:
@@ -152,19 +151,81 @@ BAD_TEXT_KEYS: dict[str, bytes | None] = {
 """Keys that no app takes whose keys are text."""
 
 
-def endless_poison() -> Iterator[Poison]:
-    """Poison of topic `pos`, every kind in turn."""
-    return cycle([*POISON.values(), *TIMED_POISON.values()])
+SOUND = {
+    "ticks": {"null", "empty", "number"},  # no price deletes a symbol, and 7 is one
+    "players": {"null"},
+    "products": {"null"},
+}
+"""Kinds that are none in a topic."""
+_OF_TEXTS = {
+    "number": b"7",
+    "lone surrogate": b'"\\ud800"',
+    "half an escape": b'"\\u12"',
+    "not UTF-8": b'"\xc3\x28"',
+    "overlong UTF-8": b'"\xc0\xaf"',
+    "surrogate in UTF-8": b'"\xed\xa0\x80"',
+    "too long": b'"%s"' % (b"9" * 2000),
+}
+_OF_NUMBERS = {
+    "text": b'"7"',
+    "boolean": b"true",
+    "NaN": b"NaN",
+    "Infinity": b"-Infinity",
+    "1e999": b"1e999",
+    "huge exponent": b"1e" + b"9" * 40,
+    "1,000 digits": b"9" * 1000 + b".5",
+    "leading zero": b"007",
+    "hexadecimal": b"0x7",
+    "beyond 64 bits": b"18446744073709551616",
+    "5,000 digits": b"7" * 5000,
+}
+_OF_WHOLE_NUMBERS = {**_OF_NUMBERS, "fraction": b"1.5"}
+_OF_ALL = {"null": b"null", "object": b"{}", "array": b"[1]"}
+
+
+def poison_of(topic: str, key: bytes, value: bytes, *, text_keys: bool = True) -> dict[str, Poison]:
+    """Poison of a topic, by kind.
+
+    Args:
+        topic: the topic.
+        key: that of a sound record. If it is an object, none of its fields may be left out or be of another type.
+        value: the record's value.
+        text_keys: whether keys must be text.
+    """
+    kinds = {**POISON, **TIMED_POISON}
+    keys = BAD_TEXT_KEYS if text_keys else {}
+    kinds |= {f"key: {kind}": Poison(bad, value) for kind, bad in keys.items()}
+    if topic != "pos" and value.startswith(b"{"):
+        kinds |= {kind: Poison(key, bad) for kind, bad in _spoiled(value).items()}
+    return {kind: poison for kind, poison in kinds.items() if kind not in SOUND.get(topic, ())}
+
+
+def _spoiled(value: bytes) -> dict[str, bytes]:
+    """An object, spoiled in each of its fields that is not null, and as a whole."""
+    sound: dict[str, Any] = orjson.loads(value)
+    found = {
+        "own: truncated": value[:-2],
+        "own: trailing bytes": value + b"\x00",
+        "own: twice": value * 2,
+        "own: UTF-16": value.decode().encode("utf-16"),
+        "own: byte order mark": b"\xef\xbb\xbf" + value,
+        "own: in an array": b"[%s]" % value,
+        "own: as text": orjson.dumps(value.decode()),
+        "own: comma at the end": value[:-1] + b",}",
+        "own: single quotes": value.replace(b'"', b"'"),
+        "own: not UTF-8 in an unknown field": _with("Note", b'"\xff"', sound),
+        "own: 3,000 deep in an unknown field": _with("Note", b"[" * 3000 + b"]" * 3000, sound),
+        "own: larger than a record may be": _with("Note", b'"%s"' % (b"x" * 300_000), sound),
+    }
+    for field, own in sound.items():
+        if own is None:
+            continue
+        kinds = _OF_TEXTS if isinstance(own, str) else _OF_WHOLE_NUMBERS if isinstance(own, int) else _OF_NUMBERS
+        found[f"{field}: missing"] = orjson.dumps({name: each for name, each in sound.items() if name != field})
+        found |= {f"{field}: {kind}": _with(field, json, sound) for kind, json in {**kinds, **_OF_ALL}.items()}
+    return found
 
 
 def bad_sales(count: int) -> list[tuple[bytes | None, bytes | None]]:
     """Records (key, value) of poison of topic `pos`, every kind in turn."""
     return [poison[:2] for poison in islice(cycle(POISON.values()), count)]
-
-
-def kind_of(key: bytes | None, value: bytes | None) -> str | None:
-    """The kind of a record of poison; None if it is none."""
-    return _KINDS.get((key, value))
-
-
-_KINDS = {poison[:2]: kind for kind, poison in {**POISON, **TIMED_POISON}.items()}

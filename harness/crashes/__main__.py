@@ -1,31 +1,39 @@
-"""`python -m harness.crashes APP`: runs an app that dies where a kill waits for it."""
+"""`python -m harness.crashes PROCESS`: runs an app, or those of the shared driver, which die where a kill waits."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from typing import Any
 
 from harness.crashes.armed import Armed
-from harness.crashes.dying_driver import DyingDriver
+from harness.crashes.dying_driver import DyingDriver, prepare
 from storekeeper.apps.app_log import configure_logging
-from storekeeper.apps.registry import app_named
+from storekeeper.apps.registry import app_named, apps_of
 from storekeeper.apps.settings import AppSettings
-from storekeeper.clock import SystemClock
+from storekeeper.apps.spec import AppSpec
+from storekeeper.clock import Clock, SystemClock
+from storekeeper.engine.runtime import driver
 from storekeeper.engine.runtime.runner import AppRun
 from storekeeper.errors import StateError
 from storekeeper.program import exit_code_of
 
 
 def main() -> int:
-    """Runs the app until it dies; its exit code if it doesn't."""
-    (name,) = sys.argv[1:]
+    """Runs the apps until they die; the exit code if they don't."""
+    (process,) = sys.argv[1:]
     configure_logging()
-    spec = app_named(name)
-    settings = spec.settings(AppSettings())
-    dying = DyingDriver(Armed.here(), settings.checkpoint_dir(name))
-    dying.prepare()
+    armed = Armed.here()
+    prepare(armed)
+
+    def mortal(app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, spark: Any = None) -> AppRun:
+        dying = DyingDriver(armed, app.name, settings.checkpoint_dir(app.name))
+        return AppRun(app, settings, clock, stop, around_batch=dying.around_batch, shared=spark)
+
+    vars(driver)["_run_of"]  # it goes by another name if this fails
+    driver._run_of = mortal
     try:
-        AppRun(spec, settings, SystemClock(), threading.Event(), around_batch=dying.around_batch)()
+        driver.run_apps([app_named(app) for app in apps_of(process)], AppSettings(), SystemClock(), threading.Event())
     except StateError as error:
         sys.stderr.write(f"failed: {type(error).__name__}: {error}\n")
         return exit_code_of(error)

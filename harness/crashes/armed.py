@@ -30,10 +30,12 @@ class Place:
     """Where a process is.
 
     Attributes:
+        app: the app that it works for.
         partition: of its task; None in the driver.
         stateful: whether its task has local stores.
     """
 
+    app: str = ""
     partition: int | None = None
     stateful: bool = False
 
@@ -98,7 +100,7 @@ class Armed:
                 armed: dict[str, Any] = json.loads(file.read_text())
             except FileNotFoundError:
                 continue
-            in_place = armed["partition"] in (None, place.partition) and armed["stateful"] in (None, place.stateful)
+            in_place = all(armed[name] in (None, at) for name, at in asdict(place).items())
             if in_place and (armed["point"], armed["life"]) == (point, self._life):
                 return file, armed
         return None

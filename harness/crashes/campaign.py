@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
-from harness.crashes import careless_oracle
+from harness.crashes import careless_oracle, systems
 from harness.crashes.careless import TOPIC as ORDERS
 from harness.crashes.careless_oracle import CarelessOracle
 from harness.crashes.feed import Feed
 from harness.crashes.harm import Harm, Stores
+from harness.crashes.inputs import LINE_ITEMS, POS, SYSTEMS, kind_of
 from harness.crashes.living import Living, Outcome
-from harness.crashes.oracle import BY_HAND, Difference, PosOracle, dead_letters
-from harness.crashes.points import POINTS, Point, Victim, lives
+from harness.crashes.oracle import Difference, PosOracle, bad, dead_letters
+from harness.crashes.points import POINTS, PROCESSES, Point, Victim, lives
 from harness.crashes.stores import local_stores, query_node, snapshot
+from harness.crashes.systems import SystemsOracle
 from harness.node_process import NodeProcess, make_nodes
-from harness.poison import kind_of
 from harness.topics import Record, end_offsets, read_topic
 
-SOURCES = {"pos": "pos", "hadoop_export": "hadoop-sink", "careless": ORDERS}
-TOPICS = ("shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq", *careless_oracle.TOPICS[1:])
-OF_ANY_TIME = ("pos", ORDERS)
+SOURCES = {"pos": (POS,), "hadoop_export": (LINE_ITEMS,), "careless": (ORDERS,), **systems.SOURCES}
+TOPICS = (
+    *("shipment", "loyalty", "pos-dlq", "hadoop_export-dlq"),
+    *(*careless_oracle.TOPICS[1:], *systems.DEAD_LETTERS),
+)
+OF_ANY_TIME = (POS, LINE_ITEMS, ORDERS, *SYSTEMS)
 """Topics that take poison whose time is far ahead."""
 CHANGELOG = "pos-rewards-changelog"
-CHANGELOGS = (CHANGELOG, *careless_oracle.CHANGELOGS.values(), *careless_oracle.CHANGELOGS_OF_WINDOWS)
+CHANGELOGS = (
+    *(CHANGELOG, *careless_oracle.CHANGELOGS.values(), *careless_oracle.CHANGELOGS_OF_WINDOWS),
+    *systems.CHANGELOGS,
+)
 SETTINGS = {
     "max_offsets_per_trigger": "200",
     "trigger_interval_ms": "50",
@@ -40,33 +49,40 @@ SETTINGS = {
 CONSTANTS: dict[str, object] = {
     "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
     "storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
+    "storekeeper.engine.runtime.driver:_PAUSE_S": 0.5,
+    "storekeeper.engine.runtime.driver:_RETRIES": 6,  # an app that is out for good can't be killed
 }
 PATIENCE_S = 1800.0
 """A machine may do other things beside a campaign."""
-_SHARES = {"pos": 3, "hadoop_export": 1, "careless": 2}
-"""Most kills are of the apps with state."""
-_STORES = {"pos": "pos-purchases.repartition", "hadoop_export": "none", "careless": "careless-shop.repartition"}
+_STORES = {
+    "pos": "pos-purchases.repartition",
+    "hadoop_export": "none",
+    "careless": "careless-shop.repartition",
+    "ticks": "ticks",
+    "leaderboard": "game-results",
+    "order_location": "order-events",
+    "session_tracker": "user-events",
+    "sales_windows": "sales_windows-sold-items.repartition",
+}
 """The folder of the local stores that are harmed."""
 _LARGE_BATCHES = {"max_offsets_per_trigger": "50000"}
-_FINAL_INVOICES = 400
-_WHOLE = 15
-"""An app that is to be killed so often goes on until it has met every point."""
+_FINAL_STEPS = 20
 
 
 @dataclass(slots=True)
 class Campaign:
-    """A number of kills, spread over the apps: `run` them, `settle`, and look at the `differences`.
+    """Kills of all processes at the same time: `run` them, `settle`, and look at the `differences`.
 
     Attributes:
         apps: starts them.
         broker: their broker, which is killed too.
-        count: how many kills are to meet somebody.
+        minutes: how long each process is killed over and over.
         seed: of everything random.
     """
 
     apps: AppProcesses
     broker: Broker
-    count: int
+    minutes: float
     seed: int
     feed: Feed = field(init=False)
     livings: dict[str, Living] = field(init=False)
@@ -74,9 +90,12 @@ class Campaign:
 
     def __post_init__(self) -> None:
         lock = threading.Lock()
-        self.feed = Feed(self.broker.bootstrap, self.seed)
+        self.feed = Feed(self.broker.bootstrap, self.seed, self.minutes)
         (self._node,) = make_nodes(self.broker, self.apps.run_dir / "node", f"rewards={CHANGELOG}", names="a")
-        self.livings = {app: Living(app, self.apps, self.broker, lock, self._stores(app)) for app in SOURCES}
+        self.livings = {
+            process: Living(process, self.apps, self.broker, lock, {app: self._stores(app) for app in apps})
+            for process, apps in PROCESSES.items()
+        }
 
     @property
     def hits(self) -> list[Outcome]:
@@ -86,7 +105,7 @@ class Campaign:
     @property
     def hits_at(self) -> Counter[tuple[str, Point]]:
         """How many kills met somebody, by app and point."""
-        return Counter((outcome.app, outcome.kill.point) for outcome in self.hits)
+        return Counter((outcome.kill.app or outcome.app, outcome.kill.point) for outcome in self.hits)
 
     @property
     def complaints(self) -> list[str]:
@@ -96,9 +115,14 @@ class Campaign:
     @property
     def records(self) -> Counter[str]:
         """How many records of each kind the feed has published: good ones, and each kind of poison."""
-        sales = Counter(kind_of(*sale) or "good invoices" for sale in self.feed.published)
-        orders = CarelessOracle([Record(0, 0, *order, {}) for order in self.feed.ordered])
-        return sales + Counter({f"orders, {kind or 'good'}": count for kind, count in orders.kinds.items()})
+        published = {topic: records for topic, records in self.feed.published.items() if topic != ORDERS}
+        kinds = Counter(
+            f"{topic}, {kind_of(topic, *record) or 'good'}"
+            for topic, records in published.items()
+            for record in records
+        )
+        orders = CarelessOracle([Record(0, 0, *order, {}) for order in self.feed.published[ORDERS]])
+        return kinds + Counter({f"orders, {kind or 'good'}": count for kind, count in orders.kinds.items()})
 
     @property
     def never_hit(self) -> list[str]:
@@ -112,7 +136,7 @@ class Campaign:
         ]
 
     def run(self) -> None:
-        """Makes the topics and kills until it is enough, while the feed goes on and a node follows."""
+        """Makes the topics and kills for its time, while the feed goes on and a node follows."""
         for topic in TOPICS:
             self.broker.create_topic(topic)
         for topic in OF_ANY_TIME:
@@ -121,7 +145,7 @@ class Campaign:
             self.broker.create_topic(topic, config={"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"})
         self._node.start()
         self.feed.start()
-        threads = [threading.Thread(target=self._run_app, args=(app,), name=app) for app in SOURCES]
+        threads = [threading.Thread(target=self._run_process, args=(process,)) for process in PROCESSES]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -135,29 +159,31 @@ class Campaign:
         shared = self.apps.start_module(first, "storekeeper.cli.entry", "run", *SOURCES, **_LARGE_BATCHES)
         running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
         # What a dead attempt had committed is not applied again: with a further batch the local stores are whole.
-        for more in (0, _FINAL_INVOICES):
+        for more in (0, _FINAL_STEPS):
             self.feed.add(more, last=more > 0)
-            for app, source in SOURCES.items():
-                running[app].await_caught_up(end_offsets(self.broker.bootstrap, source))
+            for app, sources in SOURCES.items():
+                for source in sources:
+                    running[app].await_caught_up(end_offsets(self.broker.bootstrap, source))
             running["careless"].await_caught_up(end_offsets(self.broker.bootstrap, careless_oracle.REPARTITION))
         assert shared.terminate() == 0, shared.log_tail()
 
     def differences(self) -> list[Difference]:
         """How each output differs from what follows from the input."""
-        bootstrap = self.broker.bootstrap
-        arrived, orders = read_topic(bootstrap, "pos"), read_topic(bootstrap, ORDERS)
-        oracle = PosOracle(arrived, lambda key, value: kind_of(key, value) is not None)
+        read = cache(partial(read_topic, self.broker.bootstrap))
+        oracle = PosOracle(read(POS), kind_of)
         table = DeltaTable(str(self.apps.run_dir / "delta" / "hadoop_export_staged")).to_pyarrow_table().to_pylist()
-        by_hand = {(r.partition, r.offset) for r in read_topic(bootstrap, "hadoop-sink") if r.key == BY_HAND}
         rewards = oracle.rewards()
         # The client put these records where their keys belong.
-        partitions = {record.key or b"": record.partition for record in read_topic(bootstrap, "loyalty")}
+        partitions = {record.key or b"": record.partition for record in read("loyalty")}
+        arrived = {
+            topic: [(r.key, r.value) for r in read(topic)] for topic in self.feed.published if topic != LINE_ITEMS
+        }
         return [
-            Difference.between("pos", self.feed.published, [(record.key, record.value) for record in arrived]),
-            Difference.between("orders", self.feed.ordered, [(record.key, record.value) for record in orders]),
-            *oracle.differences(lambda topic: read_topic(bootstrap, topic)),
-            *CarelessOracle(orders).differences(lambda topic: read_topic(bootstrap, topic)),
-            dead_letters("hadoop_export", by_hand, read_topic(bootstrap, "hadoop_export-dlq")),
+            *(Difference.between(topic, self.feed.published[topic], found) for topic, found in arrived.items()),
+            *oracle.differences(read),
+            *CarelessOracle(read(ORDERS)).differences(read),
+            *SystemsOracle(read, kind_of).differences(),
+            dead_letters("hadoop_export", bad(kind_of, LINE_ITEMS, read(LINE_ITEMS)), read("hadoop_export-dlq")),
             local_stores(self._store_folder("pos"), partitions, rewards),
             query_node(self._node, rewards),
             oracle.exported(table),
@@ -169,17 +195,15 @@ class Campaign:
         self._node.close()
         self.apps.stop()
 
-    def _run_app(self, app: str) -> None:
-        living = self.livings[app]
-        wanted = -(-self.count * _SHARES[app] // sum(_SHARES.values()))
-        for number, life in enumerate(lives(app, self.seed)):
-            is_whole = wanted < _WHOLE or all(self.hits_at[app, point] for point in POINTS[app])
-            if number > 2 * wanted or (is_whole and len(living.hits) >= wanted):
+    def _run_process(self, process: str) -> None:
+        living, until_s = self.livings[process], time.monotonic() + self.minutes * 60
+        for number, life in enumerate(lives(process, self.seed)):
+            if time.monotonic() > until_s:
                 return
             try:
                 living.live(number, life)
             except Exception as error:  # whatever it is, the other apps' lives go on
-                living.complaints.append(f"{app}, {life}: {type(error).__name__}: {error}")
+                living.complaints.append(f"{process}, {life}: {type(error).__name__}: {error}")
                 return
 
     def _stores(self, app: str) -> Stores:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from harness.crashes.armed import Armed
+from harness.crashes.armed import Armed, Place
 from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.points import Point
 from storekeeper.engine import stream
@@ -22,41 +22,43 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.002
 
 
+def prepare(armed: Armed) -> None:
+    """Makes the steps of all apps of this process mortal, before one of them opens its stream."""
+    for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
+        setattr(module, name, DyingTask(getattr(module, name)))
+    write = hadoop_export.Exporter._write_rows
+
+    def dying(self: hadoop_export.Exporter, items: DataFrame, batch_id: int) -> None:
+        armed.at(Point.DEAD_LETTERS_WRITTEN, Place("hadoop_export"))
+        write(self, items, batch_id)
+
+    hadoop_export.Exporter._write_rows = dying  # type: ignore[method-assign]
+
+
 class DyingDriver:
-    """Puts the points of an app around its steps, before it opens its stream."""
+    """Puts the points of an app around its batches."""
 
-    def __init__(self, armed: Armed, checkpoint: Location) -> None:
+    def __init__(self, armed: Armed, app: str, checkpoint: Location) -> None:
         self._armed = armed
+        self._place = Place(app)
         self._checkpoint = SparkCheckpoint(checkpoint)
-
-    def prepare(self) -> None:
-        """Makes the app mortal."""
-        for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
-            setattr(module, name, DyingTask(getattr(module, name)))
-        write, armed = hadoop_export.Exporter._write_rows, self._armed
-
-        def dying(self: hadoop_export.Exporter, items: DataFrame, batch_id: int) -> None:
-            armed.at(Point.DEAD_LETTERS_WRITTEN)
-            write(self, items, batch_id)
-
-        hadoop_export.Exporter._write_rows = dying  # type: ignore[method-assign]
         threading.Thread(target=self._watch_commits, daemon=True).start()
 
     def around_batch(self, process: ProcessBatch) -> ProcessBatch:
         """`process`, with death before and behind it."""
 
         def processed(frame: DataFrame, batch_id: int) -> None:
-            self._armed.at(Point.PLANNED)
+            self._armed.at(Point.PLANNED, self._place)
             process(frame, batch_id)
-            self._armed.at(Point.WRITTEN)
+            self._armed.at(Point.WRITTEN, self._place)
 
         return processed
 
     def _watch_commits(self) -> None:
         while True:
-            if self._armed.waits_at(Point.COMMITTED):
+            if self._armed.waits_at(Point.COMMITTED, self._place):
                 last = self._checkpoint.last_committed_batch()
                 while self._checkpoint.last_committed_batch() == last:
                     time.sleep(_PAUSE_S)
-                self._armed.at(Point.COMMITTED)
+                self._armed.at(Point.COMMITTED, self._place)
             time.sleep(0.1)

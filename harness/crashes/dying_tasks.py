@@ -84,7 +84,7 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
 
 def _run(inner: Callable[..., Any], run: TaskRun, records: Any) -> Any:
-    _Task.place = Place(run.partition, stateful=bool(run.sub.stores))
+    _Task.place = Place(run.work.app.app, run.partition, stateful=bool(run.sub.stores))
     try:
         return inner(run, records)
     finally:
@@ -99,7 +99,7 @@ def _write(inner: Callable[..., None], run: TaskRun, outputs: Any, transaction: 
 
 
 def _open(inner: Callable[..., None], own: Transaction, plan: WriterPlan, slot: Slot, *batch: Any) -> None:
-    _Task.place = replace(_Task.place, partition=slot.partition)
+    _Task.place = replace(_Task.place, app=plan.app, partition=slot.partition)
     _Task.at(Point.TASK_BEGUN)
     inner(own, plan, slot, *batch)
     _Task.at(Point.TRANSACTION_OPEN)

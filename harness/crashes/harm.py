@@ -36,18 +36,20 @@ class Stores:
         }
 
     def harm(self, kind: Harm) -> bool:
-        """Harms two of the stores or all of them, and keeps copies for later; whether that could be done."""
-        partitions = sorted(self._folder.glob("[0-9]")) if self._folder.is_dir() else []
+        """Harms two of the stores or all of them; whether that could be done."""
+        partitions = self._partitions
         if len(partitions) < 2:
             return False
         count = self._rng.choice((2, len(partitions)))
-        chosen = self._rng.sample(partitions, count)
-        self._keep(partitions)
-        return self._ways[kind](chosen)
+        return self._ways[kind](self._rng.sample(partitions, count))
 
-    def _keep(self, partitions: list[Path]) -> None:
+    @property
+    def _partitions(self) -> list[Path]:
+        return sorted(self._folder.glob("[0-9]")) if self._folder.is_dir() else []
+
+    def keep(self) -> None:
         """Keeps a copy of each store until it is used: by then the store has gone on."""
-        for partition in partitions:
+        for partition in self._partitions:
             copy = self._copies / partition.name
             if not copy.exists():
                 shutil.copytree(partition, copy)

@@ -1,11 +1,11 @@
-"""The lives of one app: started, killed at one point after the other, and started again."""
+"""The lives of one process of apps: started, killed at one point after the other, and started again."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -16,7 +16,7 @@ from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import FATAL, Kill, Life, Point, Victim
+from harness.crashes.points import FATAL, PROCESSES, Kill, Life, Point, Victim
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.program import NO_RESTART
 
@@ -52,17 +52,18 @@ class Outcome:
 
     def __str__(self) -> str:
         end = "killed" if self.hit else "nobody killed"
-        return f"{self.app}, life {self.life}: {self.kill.victim}, {self.kill.point}: {end} after {self.took_s:.1f} s"
+        where = f"{self.kill.victim}, {self.kill.point} of {self.kill.app or 'any app'}"
+        return f"{self.app}, life {self.life}: {where}: {end} after {self.took_s:.1f} s"
 
 
 @dataclass(slots=True)
 class Living:
-    """An app that is killed over and over.
+    """A process of one or more apps that is killed over and over.
 
     Attributes:
         outcomes: of all kills so far.
         harms: what was done to its local stores.
-        starts_s: how long it took from each start to where the app said that it runs.
+        starts_s: how long it took from each start to where all of its apps said that they run.
         complaints: what must not happen.
     """
 
@@ -70,7 +71,7 @@ class Living:
     apps: AppProcesses
     broker: Broker
     broker_lock: threading.Lock
-    stores: Stores
+    stores: Mapping[str, Stores]
     outcomes: list[Outcome] = field(default_factory=list)
     harms: list[Harm] = field(default_factory=list)
     starts_s: list[float] = field(default_factory=list)
@@ -86,8 +87,11 @@ class Living:
         """Lets one life happen; returns when nothing of the app is left alive but, maybe, its JVM as a zombie."""
         if life.harm is not None:
             self._end_zombies()
-            if self.stores.harm(life.harm):
-                self.harms.append(life.harm)
+            for stores in self.stores.values():
+                stores.keep()
+            if not self.stores[str(life.kills[0].app)].harm(life.harm):
+                return  # nothing would be restored
+            self.harms.append(life.harm)
         one = _One(self, number, life)
         try:
             for kill in life.kills:
@@ -165,7 +169,9 @@ class _One:
                     self._start_broker()
         else:
             hit = self._killed(kill)
-        if hit and (kill.victim in FATAL or (kill.victim == Victim.WORKER and not self._life.retries)):
+        # A driver of several apps starts the one again that failed.
+        ends_alone = not self._life.retries and len(PROCESSES[self._living.app]) == 1
+        if hit and (kill.victim in FATAL or (kill.victim == Victim.WORKER and ends_alone)):
             self._wait(lambda: False, _ENDS_WITHIN_S)
         return Outcome(self._living.app, self._number, kill, hit, time.monotonic() - began_s)
 
@@ -217,8 +223,10 @@ class _One:
 
     def _look(self) -> None:
         if not self._running:
-            beat = self._process.heartbeat
-            if beat is not None and beat.state == AppState.RUNNING:
+            process = self._process
+            apps = [AppProcess(app, process.process, process.run_dir) for app in PROCESSES[process.app]]
+            beats = [app.heartbeat for app in apps]
+            if all(beat is not None and beat.state == AppState.RUNNING for beat in beats):
                 self._running = True
                 self._living.starts_s.append(time.monotonic() - self._began_s)
 

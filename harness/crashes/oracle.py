@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +12,10 @@ from typing import Any
 
 from harness.topics import Record
 
-BY_HAND = b"poison"
-"""The key of records that the feed writes to `hadoop-sink` itself. They can't be processed."""
+KindOf = Callable[[str, bytes | None, bytes | None], str | None]
+"""Which kind of poison a topic's record, by key and value, was made to be; None if it is good."""
+Bad = tuple[str, Record, str]
+"""A record of poison: its topic, itself and its kind."""
 
 _LINE_FIELDS = ("ItemCode", "ItemDescription", "ItemPrice", "ItemQty", "TotalValue")
 _FACTOR = Decimal("0.02")
@@ -43,19 +46,17 @@ class Difference:
 class PosOracle:
     """The invoices that arrived, by their places in `pos`, and everything that follows from them.
 
-    `is_bad` says of a record's key and value whether it was made to be poison: the oracle doesn't decide it as the
-    apps do.
+    `kind_of` says of a topic, a key and a value which kind of poison they were made to be, or None: the oracle doesn't
+    decide it as the apps do.
     """
 
     records: list[Record]
-    is_bad: Callable[[bytes | None, bytes | None], bool]
-    good: dict[tuple[int, int], tuple[Record, dict[str, Any]]] = field(init=False)
-    bad: set[tuple[int, int]] = field(init=False)
+    kind_of: KindOf
+    good: list[tuple[Record, dict[str, Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bad = {(r.partition, r.offset) for r in self.records if self.is_bad(r.key, r.value)}
-        kept = [r for r in self.records if (r.partition, r.offset) not in self.bad]
-        self.good = {(r.partition, r.offset): (r, exact(r.value)) for r in kept}
+        kept = [r for r in self.records if self.kind_of("pos", r.key, r.value) is None]
+        self.good = [(record, exact(record.value)) for record in kept]
 
     def differences(self, read: Callable[[str], list[Record]]) -> list[Difference]:
         """How each Kafka output differs; `read` reads the committed records of a topic."""
@@ -64,21 +65,21 @@ class PosOracle:
             self.line_items(read("hadoop-sink")),
             self.notifications(read("loyalty")),
             *self.changelog(read("pos-rewards-changelog")),
-            dead_letters("pos", self.bad, read("pos-dlq")),
+            dead_letters("pos", bad(self.kind_of, "pos", self.records), read("pos-dlq")),
         ]
 
     def shipments(self, found: list[Record]) -> Difference:
         """Each home delivery once, as it came."""
         expected = [
             (record.key, record.value)
-            for record, invoice in self.good.values()
+            for record, invoice in self.good
             if invoice["DeliveryType"].lower() == "home-delivery"
         ]
         return Difference.between("shipment", expected, ((r.key, r.value) for r in found))
 
     def line_items(self, found: list[Record]) -> Difference:
         """Each line item of each invoice once."""
-        items = [exact(r.value) for r in found if r.key != BY_HAND]
+        items = [exact(r.value) for r in found if self.kind_of("hadoop-sink", r.key, r.value) is None]
         listed = [(item["InvoiceNumber"], *(item[name] for name in _LINE_FIELDS)) for item in items]
         return Difference.between("hadoop-sink", self._line_items(), listed)
 
@@ -125,18 +126,60 @@ class PosOracle:
     def _line_items(self) -> list[Hashable]:
         return [
             (invoice["InvoiceNumber"], *(line[name] for name in _LINE_FIELDS))
-            for _, invoice in self.good.values()
+            for _, invoice in self.good
             for line in invoice["InvoiceLineItems"]
         ]
 
     def _prime(self) -> list[dict[str, Any]]:
-        return [invoice for _, invoice in self.good.values() if invoice["CustomerType"].lower() == "prime"]
+        return [invoice for _, invoice in self.good if invoice["CustomerType"].lower() == "prime"]
 
 
-def dead_letters(app: str, bad: set[tuple[int, int]], found: list[Record]) -> Difference:
-    """Each bad record of an app's source once, by its place there."""
-    places = [(int(r.headers["dlq.partition"] or b""), int(r.headers["dlq.offset"] or b"")) for r in found]
-    return Difference.between(f"{app}-dlq", bad, places)
+def bad(kind_of: KindOf, topic: str, records: Iterable[Record]) -> list[Bad]:
+    """The poison of a topic."""
+    kinds = ((record, kind_of(topic, record.key, record.value)) for record in records)
+    return [(topic, record, kind) for record, kind in kinds if kind is not None]
+
+
+def dead_letters(app: str, bad: Iterable[Bad], found: Iterable[Record]) -> Difference:
+    """Each bad record of an app's topics once, unchanged, with its place and the right reason."""
+    expected = {(topic, r.partition, r.offset): (r.key, r.value, app, reason_of(topic, kind)) for topic, r, kind in bad}
+    listed = []
+    for record in found:
+        texts = {name: (text or b"").decode() for name, text in record.headers.items()}
+        place = (texts.get("dlq.topic", ""), int(texts.get("dlq.partition", -1)), int(texts.get("dlq.offset", -1)))
+        reason = expected[place][-1] if place in expected else ""
+        told = texts.get("dlq.error.message", "")
+        is_right = bool(texts.get("dlq.error.class")) and re.search(reason, told)
+        listed.append((place, (record.key, record.value, texts.get("dlq.app"), reason if is_right else told)))
+    return Difference.between(f"{app}-dlq", expected.items(), listed)
+
+
+_MALFORMED = "NaN|Infinity|zero|hexadecimal|surrogate|escape|twice|trailing|mark|comma|quotes"
+_REASONS = (
+    ("^key: ", "^the key "),
+    ("larger", "is larger than "),
+    ("UTF-8|UTF-16|inside of a character", "is not UTF-8"),
+    ("3,000.* deep", "nested too deeply|^Expected `object`"),
+    ("^own: (in an array|as text)", "^Expected `object`"),
+    ("^own: truncated", "malformed|truncated"),
+    (f"^([A-Z]\\w+|own): .*({_MALFORMED})", "malformed|truncated"),
+)
+"""Expressions for kinds and for the reasons of those kinds, the first that fits."""
+
+
+def reason_of(topic: str, kind: str) -> str:
+    """An expression for the reason of a dead letter."""
+    if topic == "ticks" and not kind.startswith("key: "):
+        return "^the price is not a number|^the key is "
+    for which, reason in _REASONS:
+        if re.search(which, kind):
+            return reason
+    field = re.match(r"([A-Z]\w+): ", kind)
+    if field is not None:
+        return rf"`(\$\.)?{field[1]}`$"
+    if topic != "pos":
+        return "."  # these are invoices, and no records of the topic at all
+    return "^its time is " if kind.startswith("record ") else "^the key " if " key" in kind[:5] else "."
 
 
 def rows(store: Mapping[Any, Mapping[str, Any]]) -> list[Hashable]:

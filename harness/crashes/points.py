@@ -59,10 +59,16 @@ IN_TRANSACTION = (
 )
 """The points that every task passes."""
 
-POINTS = {
-    "pos": (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
-    "hadoop_export": (Point.PLANNED, *IN_TRANSACTION, *IN_DRIVER[1:]),
-    "careless": (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
+_OF_TOPOLOGIES = (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED)
+PROCESSES = {
+    "pos": ("pos",),
+    "hadoop_export": ("hadoop_export",),
+    "careless": ("careless",),
+    "shared_driver": ("ticks", "leaderboard", "order_location", "session_tracker", "sales_windows"),
+}
+"""The apps of each process."""
+POINTS = {app: _OF_TOPOLOGIES for apps in PROCESSES.values() for app in apps} | {
+    "hadoop_export": (Point.PLANNED, *IN_TRANSACTION, *IN_DRIVER[1:])
 }
 """The points that each app passes."""
 
@@ -74,6 +80,7 @@ class Kill:
     Attributes:
         point: where.
         victim: who dies.
+        app: in the batch of which app; None for any.
         partition: in which task; None for the first that comes to the point.
         stateful: whether in a task with local stores; None for either.
         pause_s: how long after the kill before; until then the app is left alone.
@@ -81,6 +88,7 @@ class Kill:
 
     point: Point
     victim: Victim
+    app: str | None = None
     partition: int | None = None
     stateful: bool | None = None
     pause_s: float = 0.0
@@ -88,10 +96,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """An app from one start to the next.
+    """A process from one start to the next.
 
     Attributes:
-        harm: what is done to its local stores before it starts.
+        harm: what is done to local stores before it starts, those of the app of the first kill.
         retries: whether Spark runs failed tasks again, as on a cluster; if not, a dead worker ends the app.
         kills: what happens to it, in this order. The last one ends it.
     """
@@ -101,57 +109,58 @@ class Life:
     kills: tuple[Kill, ...]
 
 
-def lives(app: str, seed: int) -> Iterator[Life]:
-    """The lives of an app, without end. Points, victims and harms come in turn."""
-    rng = random.Random(f"{app}/{seed}")
-    passed = [point for point in POINTS[app] if point not in _RESTORES]
+def lives(process: str, seed: int) -> Iterator[Life]:
+    """The lives of a process, without end. Apps, points, victims and harms come in turn."""
+    rng = random.Random(f"{process}/{seed}")
+    apps = PROCESSES[process]
+    passed = [(app, point) for app in apps for point in POINTS[app] if point not in _RESTORES]
     rng.shuffle(passed)
-    in_driver = [point for point in passed if point in IN_DRIVER]
-    in_task = [point for point in passed if point not in IN_DRIVER]
+    in_driver = [(app, point) for app, point in passed if point in IN_DRIVER]
+    in_task = [(app, point) for app, point in passed if point not in IN_DRIVER]
     workers, brokers, fatal = cycle(in_task), cycle(passed), cycle(FATAL)
     # A driver passes few points, and is killed only where the app ends.
     drivers = cycle(in_driver)
     ends = chain.from_iterable(zip(drivers, drivers, cycle(in_task), strict=False))
-    harms = cycle([None, *Harm] if app in _WITH_STATE else [None])
+    harms = cycle([None, *Harm] if process != _WITHOUT_STATE else [None])
+    harmed = cycle(apps)
     for number, harm in enumerate(harms):
         kills: list[Kill] = []
         if harm is not None:
-            restoring = _RESTORES[number % 2]
+            restoring, app = _RESTORES[number % 2], next(harmed)
             if number // _HARMS % 2:
                 # It dies while its stores are restored, and the next life goes on with that.
-                yield Life(harm, retries=False, kills=(Kill(restoring, next(fatal), stateful=True),))
+                yield Life(harm, retries=False, kills=(Kill(restoring, next(fatal), app, stateful=True),))
                 continue
-            kills.append(Kill(restoring, Victim.WORKER if number % 3 else Victim.BROKER, stateful=True))
+            kills.append(Kill(restoring, Victim.WORKER if number % 3 else Victim.BROKER, app, stateful=True))
         if number % 7 == 6:
-            yield Life(harm, retries=False, kills=(_kill(app, next(workers), Victim.WORKER, rng),))
+            yield Life(harm, retries=False, kills=(_kill(*next(workers), Victim.WORKER, rng),))
             continue
-        kills += [_kill(app, next(workers), Victim.WORKER, rng) for _ in range(_WORKERS)]
+        kills += [_kill(*next(workers), Victim.WORKER, rng) for _ in range(_WORKERS * min(len(apps), 2))]
         if number % 2:
-            kills.append(_kill(app, next(brokers), Victim.BROKER, rng))
+            kills.append(_kill(*next(brokers), Victim.BROKER, rng))
         if number % 3 == 1:
             kills.append(Kill(Point.ANY, rng.choice((Victim.WORKER, Victim.BROKER)), pause_s=rng.uniform(0, 2)))
         if number % 5 == 3:
             kills.append(Kill(Point.ANY, next(fatal), pause_s=rng.uniform(0, 3)))
         else:
-            kills.append(_kill(app, next(ends), next(fatal), rng))
+            kills.append(_kill(*next(ends), next(fatal), rng))
         yield Life(harm, retries=True, kills=tuple(kills))
 
 
-_WITH_STATE = ("pos", "careless")
-_ONLY_STATE = ("careless",)
-"""All of its tasks have local stores."""
+_WITHOUT_STATE = "hadoop_export"
+_ONLY_STATE = ("careless", "ticks", "leaderboard", "order_location", "session_tracker")
+"""All of their tasks have local stores."""
 _HARMS = len([None, *Harm])
 _WORKERS = 6
-"""Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
+"""Workers that die before a victim whose death ends the app: a start takes far longer than all of these.
+Twice as many in a process of several apps, which starts more slowly."""
 _RESTORES = (Point.RESTORE_BEGUN, Point.RESTORING)
 
 
 def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
     pause_s = rng.choice((0.0, 0.0, 1.0))
-    if point in IN_DRIVER:
-        return Kill(point, victim, pause_s=pause_s)
     # The export writes only the few dead letters, and all of them may be of one partition.
-    if app not in _WITH_STATE:
-        return Kill(point, victim, pause_s=pause_s)
+    if point in IN_DRIVER or app == _WITHOUT_STATE:
+        return Kill(point, victim, app, pause_s=pause_s)
     stateful = point in IN_STORE or app in _ONLY_STATE or rng.choice((True, False))
-    return Kill(point, victim, rng.choice((None, *range(4))), stateful, pause_s)
+    return Kill(point, victim, app, rng.choice((None, *range(4))), stateful, pause_s)

@@ -98,6 +98,7 @@ def test_local_stores_heal(oracle: Oracle, tmp_path: Path) -> None:
     for harm in Harm:
         oracle.give()
         oracle.run.run()
+        harmed.keep()
         assert harmed.harm(harm)
         oracle.give()
         oracle.run.run()

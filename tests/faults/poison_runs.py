@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 from harness.crashes.careless import CARELESS
-from harness.crashes.careless_oracle import CHANGELOGS, DEAD_LETTERS, CarelessOracle
+from harness.crashes.careless_oracle import CarelessOracle
 from harness.crashes.oracle import Difference
 from harness.crashes.orders import Orders
-from harness.poison import BAD_TEXT_KEYS, POISON, TIMED_POISON, Poison
+from harness.poison import Poison, poison_of
 from harness.sales import good_sales
 from harness.topics import Record
 from storekeeper.apps.registry import APPS
@@ -24,12 +24,6 @@ from storekeeper.ops.demo.systems.events import system_records
 from storekeeper.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
 from storekeeper.topology import CrashStep, TopologyTestDriver
 
-SOUND = {
-    "ticks": {"null", "empty", "number"},  # no price deletes a symbol, and 7 is one
-    "players": {"null"},
-    "products": {"null"},
-}
-"""Kinds that are none in a topic."""
 BYTES_AS_KEYS = "pos"
 """The app whose keys may be any bytes."""
 WITH_TOTALS = ("loyalty",)
@@ -70,15 +64,17 @@ class PoisonRun:
             self.driver.run()
 
     def read(self, topic: str) -> list[Record]:
-        """What a topic has: an output, a changelog, or the dead letters."""
+        """What a topic has: the records that were given, an output, a changelog, or the dead letters."""
         offsets = count()
-        if topic == DEAD_LETTERS:
+        if topic in self.arrived:
+            return self.arrived[topic]
+        if topic == f"{self.spec.name}-dlq":
             made = (dead_letter(letter, app=self.spec.name) for letter in self.driver.dead_letters)
             return [Record(0, next(offsets), key, value, dict(headers)) for key, value, _, headers in made]
-        for store, changelog in CHANGELOGS.items():
-            if changelog == topic:
-                logs = [self.driver.changelog(store, partition) for partition in range(PARTITIONS)]
-                return [Record(0, next(offsets), key, value, {}) for log in logs for key, value in log]
+        for store in self.spec.stores:
+            if store.changelog_topic == topic:
+                logs = [(n, self.driver.changelog(store.name, n)) for n in range(PARTITIONS)]
+                return [Record(n, next(offsets), key, value, {}) for n, log in logs for key, value in log]
         sinks = [sink for sub in topology_of(self.spec, AppSettings()).sub_topologies for sink in sub.sinks]
         (sink,) = [sink for sink in sinks if sink.topic == topic]
         keys, values = sink.key_serde.serialize, sink.value_serde.serialize
@@ -136,11 +132,11 @@ def bad_records(app: str) -> Iterator[ToTopic]:
     """Every kind of poison, in every topic of an app."""
     good = good_records(app)
     for topic in sources(app):
-        kinds = {**POISON, **TIMED_POISON}
-        yield from ((topic, poison) for kind, poison in kinds.items() if kind not in SOUND.get(topic, set()))
-        if app != BYTES_AS_KEYS:
-            sound = next(record.value for name, record in good if name == topic)
-            yield from ((topic, Poison(key, sound)) for key in BAD_TEXT_KEYS.values())
+        key, value, _ = next(record for name, record in good if name == topic)
+        assert key is not None
+        assert value is not None
+        kinds = poison_of(topic, key, value, text_keys=app != BYTES_AS_KEYS)
+        yield from ((topic, poison) for poison in kinds.values())
 
 
 def careless_run(seed: int, number: int, bad_share: float) -> tuple[CarelessOracle, list[Difference]]:

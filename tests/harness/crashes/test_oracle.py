@@ -6,8 +6,9 @@ from collections import defaultdict
 
 import pytest
 
+from harness.crashes.inputs import kind_of
 from harness.crashes.oracle import Difference, PosOracle
-from harness.poison import bad_sales, kind_of
+from harness.poison import bad_sales
 from harness.sales import good_sales
 from harness.topics import Record
 from storekeeper.apps.settings import AppSettings
@@ -56,7 +57,7 @@ def everything_that_follows(records: list[Record]) -> dict[str, list[Record]]:
 
 
 def differences(written: dict[str, list[Record]]) -> list[Difference]:
-    oracle = PosOracle(invoices(), lambda key, value: kind_of(key, value) is not None)
+    oracle = PosOracle(invoices(), kind_of)
     return [difference for difference in oracle.differences(written.__getitem__) if not difference.none]
 
 

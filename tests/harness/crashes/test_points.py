@@ -12,7 +12,7 @@ import pytest
 from harness.crashes import armed as armed_kills
 from harness.crashes.armed import Armed, Place
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import POINTS, Kill, Life, Point, Victim, lives
+from harness.crashes.points import POINTS, PROCESSES, Kill, Life, Point, Victim, lives
 from storekeeper.stores.rocksdb import open_rocksdb
 
 
@@ -26,10 +26,12 @@ def planned(app: str, kills: int) -> list[Life]:
     return found
 
 
-@pytest.mark.parametrize(("app", "kills"), [("pos", 150), ("careless", 150), ("hadoop_export", 50)])
-def test_a_campaign_meets_every_point_of_an_app(app: str, kills: int) -> None:
-    points = Counter(kill.point for life in planned(app, kills) for kill in life.kills)
-    assert set(points) == {*POINTS[app], Point.ANY}
+@pytest.mark.parametrize(
+    ("process", "kills"), [("pos", 150), ("careless", 150), ("hadoop_export", 50), ("shared_driver", 600)]
+)
+def test_a_campaign_meets_every_point_of_every_app(process: str, kills: int) -> None:
+    points = {(kill.app, kill.point) for life in planned(process, kills) for kill in life.kills}
+    assert points == {(None, Point.ANY), *((app, point) for app in PROCESSES[process] for point in POINTS[app])}
 
 
 def test_every_victim_dies_and_every_harm_is_done() -> None:
@@ -50,12 +52,13 @@ def test_a_kill_is_taken_once_by_who_comes_to_its_place(tmp_path: Path, monkeypa
     killed: list[Victim] = []
     monkeypatch.setattr(armed_kills, "kill_from_inside", lambda victim, _: killed.append(victim))
     own, zombies = Armed(tmp_path, "pos-2"), Armed(tmp_path, "pos-1")
-    own.arm(7, Kill(Point.APPLIED, Victim.JVM, partition=2, stateful=True), broker_pid=0)
-    place = Place(2, stateful=True)
+    own.arm(7, Kill(Point.APPLIED, Victim.JVM, "pos", partition=2, stateful=True), broker_pid=0)
+    place = Place("pos", 2, stateful=True)
     zombies.at(Point.APPLIED, place)
     own.at(Point.APPLYING, place)
-    own.at(Point.APPLIED, Place(1, stateful=True))
-    own.at(Point.APPLIED, Place(2, stateful=False))
+    own.at(Point.APPLIED, Place("pos", 1, stateful=True))
+    own.at(Point.APPLIED, Place("pos", 2, stateful=False))
+    own.at(Point.APPLIED, Place("ticks", 2, stateful=True))
     assert (killed, own.is_taken(7)) == ([], False)
     for _ in range(2):
         own.at(Point.APPLIED, place)
@@ -85,6 +88,7 @@ def read(folder: Path, partition: int) -> tuple[bytes | None, bytes | None]:
 
 def test_stores_are_set_back_to_what_they_were_before(stores: tuple[Path, Stores]) -> None:
     folder, harmed = stores
+    harmed.keep()
     assert harmed.harm(Harm.SWAPPED)
     assert read(folder, 0) == (b"1", b"old")
     write(folder, 0, b"new")
