@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from storekeeper.stores.windowed import Windowed
-from storekeeper.topology import (
+from storekeeper import (
     EmitStrategy,
     KTable,
     StreamsBuilder,
     TopologyTestDriver,
+    Windowed,
     sessions,
     tumbling,
     until_window_closes,

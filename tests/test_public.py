@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -8,22 +9,40 @@ from pathlib import Path
 import pytest
 
 import storekeeper
-import storekeeper.public
 
 ROOT = Path(__file__).parents[1]
 
 
-NAMES = {
-    name for name, value in vars(storekeeper.public).items() if inspect.isclass(value) or inspect.isfunction(value)
-}
+NAMES = set(storekeeper._NAMES)
 
 
 def test_the_public_names_are_there_and_no_others() -> None:
-    assert {
-        name for name in NAMES if getattr(storekeeper, name, None) is not getattr(storekeeper.public, name)
-    } == set()
+    assert {name for name in NAMES if not hasattr(storekeeper, name)} == set()
     for name in ("Nothing", "_private", "__all__"):
         assert not hasattr(storekeeper, name)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    imports = [
+        node for node in ast.walk(ast.parse(Path(storekeeper.__file__).read_text())) if isinstance(node, ast.ImportFrom)
+    ]
+    typed = {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname}
+    assert typed == storekeeper._NAMES
+
+
+def test_no_room_has_the_name_of_a_public_name() -> None:
+    assert NAMES & {path.stem for path in Path(storekeeper.__file__).parent.iterdir()} == set()
+
+
+@pytest.mark.parametrize(
+    "imported",
+    ["import storekeeper", "from storekeeper import StateClient", "from storekeeper import Store, topology_app"],
+)
+def test_a_light_start_loads_nothing_of_an_extra(imported: str) -> None:
+    heavy = {"airflow", "pyspark", "pandas", "pyarrow", "duckdb", "deltalake", "great_expectations", "fastapi", "grpc"}
+    code = f"import sys; {imported}; print(sorted({heavy!r} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
 
 
 def test_every_public_function_has_a_contract() -> None:

@@ -70,7 +70,7 @@ def test_its_readme_runs(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_both_clients_import_without_an_extra(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from storekeeper.client import AsyncStateClient, StateClient", tmp_path)
+    ran = python(alone, "from storekeeper import AsyncStateClient, StateClient", tmp_path)
     assert ran.returncode == 0, ran.stderr
 
 

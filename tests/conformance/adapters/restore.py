@@ -43,6 +43,10 @@ class BackendStorage:
 
     set_aside = wipe
 
+    def has_lost(self, replica: ReplicaId) -> bool:
+        del replica
+        return False
+
 
 class RestoreAdapter(Adapter):
     """A replica that is fed by hand."""

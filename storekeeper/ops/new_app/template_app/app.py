@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import msgspec
 
-from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
-from storekeeper.apps.records import Count, KeySerde, ValueSerde, has_key_and_value
-from storekeeper.apps.settings import AppSettings
-from storekeeper.apps.topology_app import topology_app
-from storekeeper.topology import Store, StreamsBuilder, with_key
+from storekeeper import (
+    AppSettings,
+    CheckedColumn,
+    CheckedTable,
+    Count,
+    KeySerde,
+    Store,
+    StreamsBuilder,
+    ValueSerde,
+    has_key_and_value,
+    topology_app,
+    with_key,
+)
 
 EVENTS = "template_app-events"
 
