@@ -23,7 +23,7 @@ from storekeeper.engine.work import AppWork, BatchWork
 from storekeeper.stores.rocksdb_options import bound_process_memory
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.plan import SubTopology
-from storekeeper.topology.record_order import by_upstream, in_order
+from storekeeper.topology.record_order import Ordered, by_upstream
 from storekeeper.topology.records import RecordFields
 
 encode_outcome = msgspec.msgpack.Encoder().encode
@@ -43,7 +43,7 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
         parts: Iterable[Sequence[RecordFields]] = Parts(rows)
         with collector_off():
             if topic in layout.topics_to_create:
-                parts = [_ordered(chain.from_iterable(parts), layout, sub)]
+                parts = _ordered(chain.from_iterable(parts), layout, sub)
             yield from _run(work, sub, partition, parts)
         return
     place = layout.place(sub, partition)
@@ -70,7 +70,7 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = layout.tasks(stage)[context.partitionId()]
     with collector_off():
-        yield from _run(work, sub, partition, [_ordered(records, layout, sub)])
+        yield from _run(work, sub, partition, _ordered(records, layout, sub))
 
 
 class Parts:
@@ -87,12 +87,12 @@ class Parts:
             yield list(records_of(batch))
 
 
-def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology) -> list[RecordFields]:
+def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology) -> Ordered:
     """All records of a task in the order in which it takes them."""
     internal = layout.topics_to_create
     if any(source.topic in internal for source in sub.sources):
         records = [by_upstream(record) if record[0] in internal else record for record in records]
-    return in_order(records, sub)
+    return Ordered(records, sub)
 
 
 def _run(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,18 @@ from storekeeper.stores.bytes_store import BytesStore
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.set_aside import set_aside
 from storekeeper.stores.suppliers import MemorySupplier
-from storekeeper.topology.careful_task import CarefulTask
+from storekeeper.topology.careful_task import CarefulTask, run_carefully
 from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import is_of_record, summary_of
 from storekeeper.topology.guards import NOWHERE
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.plan import SubTopology
-from storekeeper.topology.record_order import with_upstream
+from storekeeper.topology.record_order import Ordered, Place, with_upstream
 from storekeeper.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
 from storekeeper.topology.task import Task
+
+_Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Output]], dict[str, int]]]
 
 Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
 """The rows that go to shuffles, by the topic that each stands for."""
@@ -113,7 +116,7 @@ class TaskRun:
             "on_error": app.on_error,
             "latest_ms": min([LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)]),
         }
-        task: Task | CarefulTask = Task(self.sub, self.partition, stores, **options)
+        task = Task(self.sub, self.partition, stores, **options)
         try:
             batch, collected, changes = self._processed(task, records, transaction)
         except Exception as error:
@@ -121,10 +124,17 @@ class TaskRun:
                 raise
             # A record may be to blame: once more, and without it.
             _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=summary_of(error))
-            transaction.begin_again()
             check = partial(self._check_change, transaction)
-            task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
-            batch, collected, changes = self._processed(task, records, transaction)
+
+            def run(those: Iterable[Sequence[RecordFields]]) -> tuple[_Careful, Sequence[DeadLetter]]:
+                transaction.begin_again()
+                task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
+                done = self._processed(task, those, transaction)
+                return (task, done), done[0].dead_letters
+
+            (task, (batch, collected, changes)), letters = run_carefully(run, records, _in_other_order)
+            batch = replace(batch, dead_letters=letters)
+        self._write_dead_letters(batch.dead_letters, transaction)
         check_input_complete()
         forwarded = self._rows_of(collected)
         transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
@@ -149,7 +159,6 @@ class TaskRun:
         task.advance(self.clock.now_ms())
         batch = task.end_batch()
         self._write(batch.outputs, transaction, collected)
-        self._write_dead_letters(batch.dead_letters, transaction)
         return batch, collected, self._write_changes(batch, transaction)
 
     def _check_change(self, transaction: Transaction, change: StoreChange) -> None:
@@ -250,13 +259,17 @@ class TaskRun:
         sub, left_out = self.sub.leading_to(self._shuffle_sinks), places_in(transaction.committed.left_out)
         outputs: Outputs = {}
         if sub.nodes:
-            again = _Without(records, left_out) if left_out else records
+            again = _rest(records, left_out, self.sub) if left_out else records
             try:
-                outputs = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
+                outputs, _ = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
             except Exception as error:
                 if not is_of_record(error):
                     raise
-                outputs = self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), again)
+                outputs, _ = run_carefully(
+                    lambda those: self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), those),
+                    again,
+                    _in_other_order,
+                )
         else:
             for _ in records:
                 pass
@@ -264,14 +277,16 @@ class TaskRun:
         transaction.check_replay(_passed(forwarded))
         return forwarded
 
-    def _forwarded_by(self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]) -> Outputs:
+    def _forwarded_by(
+        self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]
+    ) -> tuple[Outputs, Sequence[DeadLetter]]:
         collected = dict[str, list[Output]]()
         with closing(task):
             for part in records:
                 task.process(part)
                 for topic, outputs in task.take_outputs().items():
                     collected.setdefault(topic, []).extend(outputs)
-        return collected
+            return collected, task.end_batch().dead_letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +294,26 @@ class _Without:
     """Records without some of them."""
 
     records: Iterable[Sequence[RecordFields]]
-    left_out: frozenset[tuple[str, int, int]]
+    left_out: frozenset[Place]
 
     def __iter__(self) -> Iterator[Sequence[RecordFields]]:
         for part in self.records:
             yield [record for record in part if record[:3] not in self.left_out]
+
+
+def _rest(
+    records: Iterable[Sequence[RecordFields]], left_out: frozenset[Place], sub: SubTopology
+) -> Iterable[Sequence[RecordFields]]:
+    """The records without some of them, in their own order."""
+    rest = _Without(records, left_out)
+    return Ordered(chain.from_iterable(rest), sub) if isinstance(records, Ordered) else rest
+
+
+def _in_other_order(
+    records: Iterable[Sequence[RecordFields]], left_out: frozenset[Place]
+) -> Iterable[Sequence[RecordFields]] | None:
+    """The records without some of them, if those held up others. A part of a single partition keeps its order."""
+    return records.without(left_out) if isinstance(records, Ordered) else None
 
 
 def _passed(forwarded: Forwarded) -> dict[str, Passed]:

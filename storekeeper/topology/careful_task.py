@@ -18,15 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import OnError
-from storekeeper.topology.guards import CarefulGuards, letter_of
+from storekeeper.topology.guards import NOWHERE, CarefulGuards, letter_of
 from storekeeper.topology.plan import SubTopology
-from storekeeper.topology.records import RecordFields, StoreChange
+from storekeeper.topology.record_order import Place
+from storekeeper.topology.records import DeadLetter, RecordFields, StoreChange
 from storekeeper.topology.task import Task
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 _MOST = 1000
 """How many records are taken at once, at most."""
@@ -81,6 +85,30 @@ class CarefulTask(Task):
             else:
                 self._dead_letters.append(letter_of(part[0], failure))
                 at, size = at + 1, 1
+
+
+def run_carefully(
+    run: Callable[[R], tuple[T, Sequence[DeadLetter]]], records: R, without: Callable[[R, frozenset[Place]], R | None]
+) -> tuple[T, list[DeadLetter]]:
+    """Runs a batch in a careful task until the records that are left out hold up no others.
+
+    Args:
+        run: runs the records in a new task; gives what came of it, and the dead letters.
+        records: those of the batch, in their order.
+        without: the records without those of some places, in their order; None if that is the same order.
+
+    Returns:
+        What came of the last run, and all dead letters.
+    """
+    letters: list[DeadLetter] = []
+    while True:
+        done, new = run(records)
+        left_out = [letter for letter in new if letter.record.offset != NOWHERE]
+        rest = without(records, frozenset(letter.record[:3] for letter in left_out)) if left_out else None
+        if rest is None:
+            return done, [*letters, *new]
+        letters += left_out
+        records = rest
 
 
 class _Way:

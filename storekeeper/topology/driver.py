@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -17,15 +17,15 @@ from storekeeper.stores.bytes_store import BytesStore, Entry
 from storekeeper.stores.memory import MemoryStore
 from storekeeper.stores.record_context import Header
 from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.topology.careful_task import CarefulTask
+from storekeeper.topology.careful_task import CarefulTask, run_carefully
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.failures import OnError, is_of_record
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.plan import SubTopology, Topology
-from storekeeper.topology.record_order import in_order
-from storekeeper.topology.records import Batch, DeadLetter, Output, Record, RecordFields, StoreChange
+from storekeeper.topology.record_order import Ordered
+from storekeeper.topology.records import Batch, DeadLetter, Output, Record, StoreChange
 from storekeeper.topology.task import Task
 from storekeeper.topology.task_stores import restore
 from storekeeper.topology.unchanged_arguments import UnchangedArguments
@@ -187,7 +187,7 @@ class TopologyTestDriver:
             raise InvalidArgumentError("the wall clock never goes back: advance by 0 or more")
         self.now_ms += by_ms
         for slot in self._slots:
-            self._batch(slot, [], {})
+            self._batch(slot, Ordered([], slot.sub_topology), {})
         self.run()
 
     def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
@@ -269,7 +269,7 @@ class TopologyTestDriver:
             records += there[start:end]
             read[log] = end
         if records:
-            self._batch(slot, in_order(records, slot.sub_topology), read)
+            self._batch(slot, Ordered(records, slot.sub_topology), read)
         return bool(records)
 
     def _assigned(self, slot: _Slot) -> Iterable[_Log]:
@@ -279,8 +279,8 @@ class TopologyTestDriver:
                 if partition in every:
                     yield source.topic, partition
 
-    def _batch(self, slot: _Slot, records: Sequence[RecordFields], read: Mapping[_Log, int]) -> None:
-        task: Task | CarefulTask = self._task(slot)
+    def _batch(self, slot: _Slot, records: Ordered, read: Mapping[_Log, int]) -> None:
+        task = self._task(slot)
         before = dict(task.dropped.by_reason)
         try:
             batch = self._outcome(task, records)
@@ -288,8 +288,8 @@ class TopologyTestDriver:
             slot.task = None
             if not is_of_record(error):
                 raise
-            task, before = CarefulTask(*self._arguments(slot), **self._options(slot)), {}
-            batch = self._outcome(task, records)
+            (task, batch), letters = run_carefully(partial(self._careful_outcome, slot), records, Ordered.without)
+            batch, before = replace(batch, dead_letters=letters), {}
         crash = self._next_crash()
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
             # No reader sees what an aborted transaction wrote.
@@ -306,8 +306,14 @@ class TopologyTestDriver:
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
         task.apply(lambda _: {POSITION: orjson.dumps(ends)})
 
-    def _outcome(self, task: Task | CarefulTask, records: Sequence[RecordFields]) -> Batch:
-        task.process(records)
+    def _careful_outcome(self, slot: _Slot, records: Ordered) -> tuple[tuple[CarefulTask, Batch], Sequence[DeadLetter]]:
+        task = CarefulTask(*self._arguments(slot), **self._options(slot))
+        batch = self._outcome(task, records)
+        return (task, batch), batch.dead_letters
+
+    def _outcome(self, task: Task | CarefulTask, records: Ordered) -> Batch:
+        for part in records:
+            task.process(part)
         task.advance(self.now_ms)
         self._unchanged.check()
         return task.end_batch()

@@ -4,14 +4,19 @@ Records of one *run* keep their order: those of one partition of a topic; behind
 before it. Runs are merged by time, for which records that their source refuses don't count. Records of one time go by
 topic, those of tables first, then by number of the run.
 So the order is the same in each attempt of a batch, whatever order records come in.
+
+A record that operators fail on must not hold up those behind it either: the batch is run again in the order of the
+others, where that differs; see `Ordered.without`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import operator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
+from typing import TypeAlias
 
 from storekeeper.topology.event_time import LATEST_MS, epoch_ms
 from storekeeper.topology.node import GraphNode, TableNode
@@ -21,6 +26,9 @@ from storekeeper.topology.records import Output, RecordFields
 
 UPSTREAM = "storekeeper-task"
 """The header of a record in a repartition topic: the partition of the task that wrote it."""
+
+Place: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
 
 _RUN, _OFFSET = itemgetter(0, 1), itemgetter(2)
 _NO_TIME_MS = -1
@@ -46,6 +54,25 @@ def in_order(records: Iterable[RecordFields], sub_topology: SubTopology) -> list
         # A record that is older than the one before it waits for that one: no run changes its order.
         due += accumulate(map(_time_of(ranked[ranks[name[0]]]), run), max)
     return [merged[place] for place in sorted(range(len(merged)), key=due.__getitem__)]
+
+
+class Ordered:
+    """All records of one task and batch, in the order in which it takes them."""
+
+    def __init__(self, records: Iterable[RecordFields], sub_topology: SubTopology) -> None:
+        """Puts them in order; see `in_order`."""
+        self._sub = sub_topology
+        self._records = in_order(records, sub_topology)
+
+    def __iter__(self) -> Iterator[list[RecordFields]]:
+        """One part with all of them."""
+        yield self._records
+
+    def without(self, places: Container[Place]) -> Ordered | None:
+        """The records without those of some places, in an order of their own; None if that is the order here."""
+        rest = [record for record in self._records if record[:3] not in places]
+        alone = Ordered(rest, self._sub)
+        return None if all(map(operator.is_, rest, alone._records)) else alone
 
 
 def reading_order(sub_topology: SubTopology) -> list[Source]:

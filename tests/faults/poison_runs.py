@@ -39,12 +39,14 @@ class PoisonRun:
         spec: the app.
         rng: decides on batches and crashes.
         crashes: whether there are any.
+        sizes: how many records a batch has, at least and at most.
         arrived: the records, by topic.
     """
 
     spec: AppSpec
     rng: random.Random
     crashes: bool = True
+    sizes: tuple[int, int] = (1, 80)
     arrived: dict[str, list[Record]] = field(default_factory=dict)
     driver: TopologyTestDriver = field(init=False)
     _ends: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -56,7 +58,7 @@ class PoisonRun:
     def give(self, records: Iterable[ToTopic]) -> None:
         """Gives records in batches."""
         waiting = iter(records)
-        while batch := list(islice(waiting, self.rng.randint(1, 80))):
+        while batch := list(islice(waiting, self.rng.randint(*self.sizes))):
             if self.crashes and self.rng.random() < 0.3:
                 self.driver.crash_at(self.rng.choice([*CrashStep]), batches_before=self.rng.randrange(4))
             for topic, record in batch:
@@ -139,10 +141,20 @@ def bad_records(app: str) -> Iterator[ToTopic]:
         yield from ((topic, poison) for poison in kinds.values())
 
 
-def careless_run(seed: int, number: int, bad_share: float) -> tuple[CarelessOracle, list[Difference]]:
-    """Runs the careless app over a number of orders; returns what differs."""
-    orders = Orders(seed, bad_share=bad_share, step_ms=3000, by_the_clock=False)
-    run = PoisonRun(CARELESS, random.Random(seed))
+def careless_run(
+    seed: int, number: int, bad_share: float, *, step_ms: int = 3000, sizes: tuple[int, int] = (1, 80)
+) -> tuple[CarelessOracle, list[Difference]]:
+    """Runs the careless app over a number of orders; returns what differs.
+
+    Args:
+        seed: decides on the orders, batches and crashes.
+        number: of orders.
+        bad_share: the share of orders that are to fail.
+        step_ms: the time between two orders.
+        sizes: how many orders a batch has, at least and at most.
+    """
+    orders = Orders(seed, bad_share=bad_share, step_ms=step_ms, by_the_clock=False)
+    run = PoisonRun(CARELESS, random.Random(seed), sizes=sizes)
     run.give(("orders", record) for record in orders.take(number))
     # By themselves: a record that is far ahead holds up those behind it in its batch.
     run.give(("orders", record) for record in orders.last())

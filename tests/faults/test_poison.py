@@ -44,6 +44,12 @@ def test_each_record_that_a_function_fails_on_is_in_the_result_or_in_the_dead_le
     assert bad_share < 0.2 or set(FAILS) < oracle.kinds.keys()
 
 
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_one_that_is_left_out_holds_up_no_other_of_a_batch_that_is_longer_than_its_windows(seed: int) -> None:
+    _, differences = careless_run(seed, 4000, 0.03, step_ms=1000, sizes=(4000, 4000))
+    assert differences == []
+
+
 @pytest.mark.long("test_each_record_that_a_function_fails_on_is_in_the_result_or_in_the_dead_letters_once")
 def test_it_holds_for_many_orders_and_crashes() -> None:
     rng = random.Random(0)

@@ -33,7 +33,7 @@ def test_every_dag_that_runs_seldom_has_such_a_schedule() -> None:
         for line in path.read_text().splitlines()
         if re.search(r'"[\d*/]+ [\d*/]+ \* \* \*"', line)
     ]
-    assert len(crons) == 6
+    assert len(crons) == 5
     assert [(name, line) for name, line in crons if 'at("' not in line] == [
         ("watch_streams", '    schedule="* * * * *",')
     ]
