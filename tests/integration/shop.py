@@ -110,6 +110,13 @@ class Shop:
                 found += [f"{store}/{key}" for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
         return found
 
+    def tells_nothing_wrong(self, orders: Records) -> bool:
+        """Whether nodes answer as the oracle, or say that they can't: after a restart they can't prove lost rows."""
+        try:
+            return self.differences(orders) == []
+        except StateError:
+            return self.code_of("spent", "c0") == 503
+
     def equals(self, orders: Records) -> bool:
         """Whether all rows are as the oracle has them, within the time that an app may take."""
 
