@@ -22,6 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from harness.broker import start_broker
 from storekeeper.ops.broker import prepare_broker
+from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import supervisor_of
@@ -228,7 +229,7 @@ def test_an_app_that_ends_for_good_and_a_frozen_airflow_take_nothing_down(shop: 
             return False
         try:
             found = supervisor_of(shop.run_dir).processes()
-        except OSError:
+        except SupervisorUnreachableError:  # it starts
             return False
         frozen.extend(info.pid for info in found if info.name == "airflow-api-server" and info.pid)
         return bool(frozen)
