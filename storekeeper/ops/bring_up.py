@@ -81,7 +81,7 @@ def bring_up(
             report(f"starting Kafka at {settings.kafka_bootstrap}")
             client.start(KAFKA)
             _await_broker(instance, client)
-        losses = Losses({}, 0) if accept_loss else _losses(settings, time.monotonic() + settings.start_timeout_s)
+        losses = Losses({}, 0) if accept_loss else losses_of(settings)
         made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
         if told := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
@@ -102,8 +102,14 @@ def bring_up(
     return tuple(Trouble(name, why) for name, why in troubles.items())
 
 
-def _losses(settings: PlatformSettings, until_s: float) -> Losses:
-    """The topics that apps began with and that are lost; with all of them lost, nothing goes on."""
+def losses_of(settings: PlatformSettings) -> Losses:
+    """The topics that apps began with and that are lost.
+
+    Raises:
+        LostTopicsError: all of them are.
+        BrokerUnavailableError: the broker doesn't answer within `start_timeout_s`.
+    """
+    until_s = time.monotonic() + settings.start_timeout_s
     apps = wanted_apps(settings).values()
     known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
     while True:

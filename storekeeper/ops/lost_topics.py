@@ -60,7 +60,7 @@ class Losses:
     def of(self, app: str) -> str:
         """What an app has lost, in a sentence."""
         return (
-            f"not started, as topics are lost that it began with: {_listed(self.by_app[app])}. Nothing was made anew. "
+            f"can't start, as topics are lost that it began with: {_listed(self.by_app[app])}. Nothing was made anew. "
             f"{_REMEDY}"
         )
 

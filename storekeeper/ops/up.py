@@ -10,7 +10,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.kafka.properties import read_properties
 from storekeeper.ops.airflow_home import make_airflow_password, write_airflow_config
-from storekeeper.ops.bring_up import Report, Trouble, bring_up
+from storekeeper.ops.bring_up import Report, Trouble, bring_up, losses_of
 from storekeeper.ops.broker import prepare_broker
 from storekeeper.ops.dag_export import export_dags
 from storekeeper.ops.disk import check_room
@@ -135,7 +135,8 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
 
 
 def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool) -> Outcome:
-    if collect_status(instance.settings).healthy:
+    # An app that has nothing to read is healthy without its topics.
+    if collect_status(instance.settings).healthy and (accept_loss or not losses_of(instance.settings).topics):
         report("everything runs already")
         return Outcome()
     before = {info.name for info in client.processes() if info.is_wanted}

@@ -182,7 +182,7 @@ def test_an_app_whose_topics_are_lost_is_not_started_and_none_of_them_is_made(
     looks(monkeypatch, lambda _: {"views": "stopped"})
     supervisor = FakeSupervisor(ends={"views": 78})
     (trouble,) = began(instance, supervisor)
-    assert str(trouble).startswith("views: not started, as topics are lost that it began with: views-log (deleted).")
+    assert str(trouble).startswith("views: can't start, as topics are lost that it began with: views-log (deleted).")
     assert {*supervisor.started} == {*OWN, *AIRFLOW_PROGRAMS} - {"views"}
     assert without == [{"views-log": "deleted"}]
     assert began(instance, supervisor, accept_loss=True)[0].why.startswith("stopped")

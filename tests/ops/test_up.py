@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from storekeeper.ops import up as module
+from storekeeper.ops.bring_up import Trouble
+from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.settings import OwnPlatformSettings
+from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.ops.supervisor import find_orphans
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.up import check_no_other, forget_removed_apps
 from storekeeper.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
@@ -25,6 +32,27 @@ FEW = ("demo", "--purchases", "10")
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
+
+
+def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
+    trouble = Trouble("views", "can't start")
+    found = {"losses": Losses({}, 3)}
+    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True))
+    monkeypatch.setattr(module, "losses_of", lambda _: found["losses"])
+    monkeypatch.setattr(module, "make_airflow_password", lambda _: ("secret", False))
+    monkeypatch.setattr(module, "bring_up", lambda *_, **__: (trouble,))
+    supervisor = cast("SupervisorRpc", SimpleNamespace(processes=list))
+
+    def healed(*, accept_loss: bool = False) -> tuple[Trouble, ...]:
+        return module._heal(instance, supervisor, lambda _: None, accept_loss=accept_loss).troubles
+
+    assert healed() == ()
+    found["losses"] = Losses({"views": {"views-log": "deleted"}}, 3)
+    assert healed() == (trouble,)
+    assert healed(accept_loss=True) == ()
 
 
 @pytest.mark.parametrize("command", [("up",), FEW])

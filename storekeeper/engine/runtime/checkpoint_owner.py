@@ -88,6 +88,23 @@ class CheckpointOwner:
                 )
                 raise UnusableCheckpointError(msg)
 
+    def check_sources(self, ids: Mapping[str, str]) -> None:
+        """Checks that topics are those that the app began with. Topics that it began without may have any id.
+
+        Args:
+            ids: the ids of existing topics.
+
+        Raises:
+            UnusableCheckpointError: one was deleted and recreated since.
+        """
+        for topic, topic_id in self.topic_ids.items():
+            if ids.get(topic, topic_id) != topic_id:
+                msg = (
+                    f"topic {topic} was deleted and recreated since generation {self.generation} of {self.app} began, "
+                    "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
+                )
+                raise UnusableCheckpointError(msg)
+
 
 def owner_file(checkpoint_dir: Location) -> Location:
     """The file of the claim on a checkpoint folder."""
@@ -116,13 +133,7 @@ def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Col
     if earlier.query_id is not None and query_id != earlier.query_id:
         raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
     earlier.check_own_topics(mine.topic_ids, own)
-    for topic, topic_id in earlier.topic_ids.items():
-        if mine.topic_ids.get(topic, topic_id) != topic_id:
-            msg = (
-                f"topic {topic} was deleted and recreated since generation {mine.generation} of {mine.app} began, "
-                "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
-            )
-            raise UnusableCheckpointError(msg)
+    earlier.check_sources(mine.topic_ids)
     return replace(mine, query_id=query_id, partitions={**mine.partitions, **earlier.partitions})
 
 

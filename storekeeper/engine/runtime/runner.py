@@ -7,7 +7,7 @@ import importlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
 from storekeeper.engine.restores import restore_dir, restores
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
 from storekeeper.engine.runtime.drain_barrier import DrainBarrier
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
@@ -116,7 +117,7 @@ class AppRun:
             slots=found.claim.slots,
         )  # fmt: skip
         stream = opened(context)
-        process = self._with_partitions(stream.process, checkpoint, made_with)
+        process = self._on_same_topics(stream.process, checkpoint, found.claim)
         barrier = DrainBarrier(self.around_batch(process))
         query = self.begin(stream, barrier, checkpoint)
         try:
@@ -143,16 +144,19 @@ class AppRun:
             _log.error("stream_failed", app=self.spec.name, error=described(failure))
             raise failure
 
-    def _with_partitions(
-        self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
+    def _on_same_topics(
+        self, process: ProcessBatch, checkpoint: SparkCheckpoint, claim: CheckpointOwner
     ) -> ProcessBatch:
-        """Wraps `process`: refuses a batch whose numbers of partitions differ from those the state was made with.
+        """Wraps `process`: refuses a batch if topics were recreated, or have other numbers of partitions than at first.
 
-        Spark finds new partitions when it plans a batch. Until `process` runs nothing of the batch is executed.
+        Spark finds new partitions when it plans a batch, and reads on in a recreated topic that is long enough. Until
+        `process` runs nothing of the batch is executed.
         """
+        topics, sources = Topics(self.settings.kafka), self.spec.sources(self.settings)
 
         def checked(batch: DataFrame, batch_id: int) -> None:
-            check_partitions(self.spec.name, made_with, counts_in(checkpoint.end_position(batch_id)))
+            claim.check_sources(topics.ids(sources))
+            check_partitions(self.spec.name, claim.partitions, counts_in(checkpoint.end_position(batch_id)))
             process(batch, batch_id)
 
         return checked

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from storekeeper.apps.errors import PartitionsChangedError
+from storekeeper.apps.errors import PartitionsChangedError, UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
 from storekeeper.engine.restores import Restoring, reporting, restore_dir
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.engine.runtime.preflight import Preflight
 from storekeeper.engine.runtime.runner import AppRun, Watch, first_heartbeat
@@ -35,16 +36,39 @@ def run(tmp_path: Path) -> AppRun:
     return AppRun(TICKS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event())
 
 
-def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: Path) -> None:
+def test_a_batch_that_reads_new_partitions_is_not_begun(
+    run: AppRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "ids", lambda *_: {})
     topic = "market-ticks"
     ends = [{topic: dict.fromkeys(map(str, range(count)), 5)} for count in (6, 8)]
     write_checkpoint(tmp_path / "gen-1", ends, committed=1, initial=None)
     begun: list[int] = []
-    process = run._with_partitions(
-        lambda _, batch_id: begun.append(batch_id), SparkCheckpoint(tmp_path / "gen-1"), {topic: 6}
+    process = run._on_same_topics(
+        lambda _, batch_id: begun.append(batch_id),
+        SparkCheckpoint(tmp_path / "gen-1"),
+        CheckpointOwner("ticks", 1, partitions={topic: 6}),
     )
     process(NOTHING, 0)
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
+        process(NOTHING, 1)
+    assert begun == [0]
+
+
+def test_a_batch_of_a_recreated_topic_is_not_begun(
+    run: AppRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, ids = "market-ticks", ["AAA", "BBB"]
+    write_checkpoint(tmp_path / "gen-1", [{topic: {"0": 5}}, {topic: {"0": 9}}], committed=1, initial=None)
+    monkeypatch.setattr(Topics, "ids", lambda *_: {topic: ids.pop(0)})
+    begun: list[int] = []
+    process = run._on_same_topics(
+        lambda _, batch_id: begun.append(batch_id),
+        SparkCheckpoint(tmp_path / "gen-1"),
+        CheckpointOwner("ticks", 1, topic_ids={topic: "AAA"}),
+    )
+    process(NOTHING, 0)
+    with pytest.raises(UnusableCheckpointError, match=f"topic {topic} was deleted and recreated"):
         process(NOTHING, 1)
     assert begun == [0]
 
