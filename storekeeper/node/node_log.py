@@ -21,16 +21,16 @@ def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
     """Replaces an exception by its class and its places in the code, and those of its causes."""
     found = line.pop("exc_info", None)
     error = sys.exception() if found is True else found[1] if isinstance(found, tuple) else found
-    told: list[str] = []
+    lines: list[str] = []
     seen: set[int] = set()
     while isinstance(error, BaseException) and id(error) not in seen:
         seen.add(id(error))
         frames = traceback.extract_tb(error.__traceback__)
-        told += [f"{type(error).__module__}.{type(error).__qualname__}"]
-        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        lines += [f"{type(error).__module__}.{type(error).__qualname__}"]
+        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if told:
-        line["exception"] = "\n".join(told)
+    if lines:
+        line["exception"] = "\n".join(lines)
     return line
 
 

@@ -84,8 +84,8 @@ def bring_up(
         losses = Losses({}, 0) if accept_loss else losses_of(settings)
         made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
-        if told := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
-            report(f"told nodes again which generation answers for {', '.join(told)}: Kafka had lost it")
+        if stores := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
+            report(f"published the aliases of {', '.join(stores)} again: Kafka had lost them")
         apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
         without_topics = {
             program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app

@@ -81,6 +81,24 @@ def test_each_record_is_in_the_result_or_in_the_dead_letters_once(run: SparkRun,
     assert letters[7]["dlq.error.message"].endswith(b" in _not_7")
 
 
+def test_a_bad_record_far_ahead_makes_no_other_of_its_batch_late(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun("held", topologies.held_up, broker, spark_session, tmp_path)
+    run.make_topics({"held-numbers": 2, "held-out": 1})
+    hour_ms, began_ms = 3_600_000, 1_700_000_000_000
+    run.produce("held-numbers", [(b"a", b"13", began_ms + hour_ms)], partition=0)
+    seconds = range(20)
+    for partition in (0, 1):
+        numbers = [(b"a", b"%d" % (partition + 1), began_ms + 1000 * second) for second in seconds]
+        run.produce("held-numbers", numbers, partition=partition)
+    run.run()
+    newest = {time_ms: value for _, _, value, time_ms in run.records("held-out")}
+    assert newest == {began_ms + 1000 * second: b"3" for second in seconds}
+    [letter] = read_topic(broker.kafka, "held-dlq")
+    assert letter.value() == b"13"
+
+
 def test_an_app_that_is_to_fail_names_the_line_and_the_record(run: SparkRun) -> None:
     object.__setattr__(run.context.spec, "on_error", "fail")
     produce(run, [1, 2, 7])

@@ -80,6 +80,14 @@ def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:
     )
 
 
+def held_up(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers added up in windows without grace, behind a shuffle."""
+    digits = streams.stream("held-numbers", int).select_key(lambda _, number: "all").group_by_key()
+    digits.windowed_by(tumbling(timedelta(seconds=1))).aggregate(
+        Totals, _plus_but_13, store=Store("held-totals", Totals, retention=timedelta(hours=9))
+    ).to_stream().map_values(lambda totals: totals.total, values=int).to("held-out")
+
+
 def _far_ahead_of_900(_: str, number: int) -> int:
     return number * 10**10 if number > 900 else 1_700_000_000_000 + number
 
