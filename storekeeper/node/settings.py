@@ -190,14 +190,11 @@ class NodeSettings(KafkaSettings):
     max_connections: int = counted(
         1024,
         "connections",
-        "Connections of callers; for one more, the one that has been idle longest is closed. "
-        "Half as many places are for connections without a whole request yet.",
+        "Open connections; for one more, one that has been idle for long is closed.",
         least=16,
         most=1 << 20,
     )
-    max_client_connections: int = counted(
-        512, "connections", "Connections of callers from one IP address.", most=1 << 20
-    )
+    max_client_connections: int = counted(512, "connections", "Open connections from one IP address.", most=1 << 20)
     max_examined_rows: int = counted(
         20_000, "rows", "Most rows that one page of a search by time looks at, on each node.", least=1000
     )

@@ -1,4 +1,4 @@
-"""Attacks with more connections than a node has places for: a caller from the same address gets every answer."""
+"""Attacks with more connections than a node may have: a caller from the same address gets every answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 CONNECTIONS = 600
-"""More than a node has places for newcomers, and than one address may have."""
+"""More than one address may have."""
 ASKED = 30
 PAUSE_S = 0.1
 TOPIC = "connection-attacks-changelog"

@@ -1,4 +1,4 @@
-"""HTTP connections and their places: the most frequent request is answered as it arrives, all others go to the app.
+"""HTTP connections: the most frequent request is answered as it arrives, all others go to the app.
 
 A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
 Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
@@ -11,25 +11,21 @@ import asyncio
 import contextlib
 import logging
 import select
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from storekeeper.node.query.protection.guard import PROVEN
+from storekeeper.node.query.http.limiter import ConnectionLimiter, LimitedConnection
 from storekeeper.node.query.protection.traffic import Traffic
 
 _TURNS_TO_READ = 3
 """The loop reads what has arrived in one turn. It may be in the middle of one."""
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
-_LEAST_NEWCOMERS = 16
-_LOOKS = 16
-"""The most sockets that are looked into to make room for one more connection."""
 HotAnswer = Callable[[bytes], bytes | None]
 """The whole response to a whole request that can be answered at once; None leaves it to the application."""
 
@@ -39,7 +35,7 @@ class ConnectionLimits:
     """Limits of a connection.
 
     Attributes:
-        max_connections: the most proven connections at the same time; see `Places`.
+        max_connections: the most at the same time.
         max_client_connections: the most of these from one IP address.
         max_head_bytes: the most bytes of a request line and its headers: what the guard allows, and some room.
         request_s: from a request's first byte to its last, and for an answer to be taken.
@@ -51,105 +47,6 @@ class ConnectionLimits:
     max_head_bytes: int = 52 << 10
     request_s: float = 10.0
     idle_s: float = 60.0
-
-
-class Guest(Protocol):
-    """A connection, or one that is still in its TLS handshake."""
-
-    @property
-    def resting_since_s(self) -> float | None:
-        """Since when it has been idle; None while a request is under way."""
-        ...
-
-    @property
-    def is_sent_to(self) -> bool:
-        """Whether bytes have arrived that nobody has read yet."""
-        ...
-
-    def abort(self) -> None:
-        """Closes it now."""
-        ...
-
-
-class Places:
-    """The places that connections take: a pool for those that have proven themselves, and one for all others.
-
-    A connection is *proven* once it has carried a whole request of an authorized caller. Until then it has a place in
-    the pool of newcomers. When that pool is full, its oldest connection is closed for the next one. So connections that
-    send nothing, half a request or no valid token can't keep callers out. A proven connection is closed only while it
-    is idle and no request waits in its socket. Belongs to one event loop.
-
-    Args:
-        most: the most proven connections at the same time; newcomers get half as many places, at least 16.
-        most_of_client: the most proven connections from one IP address.
-        traffic: counts connections, and those that were closed or refused for lack of room.
-
-    Attributes:
-        most_newcomers: places for those that have not proven themselves.
-    """
-
-    def __init__(self, most: int, most_of_client: int, traffic: Traffic) -> None:
-        self._most = most
-        self._most_of_client = most_of_client
-        self.most_newcomers = max(_LEAST_NEWCOMERS, most // 2)
-        self._traffic = traffic
-        self._newcomers: dict[Guest, str] = {}
-        self._proven: dict[Guest, str] = {}
-        self._by_client: Counter[str] = Counter()
-
-    def enter(self, guest: Guest, client: str) -> None:
-        """Gives a new connection from an IP address a place among the newcomers."""
-        if len(self._newcomers) >= self.most_newcomers:
-            self._turn_out(next(iter(self._newcomers)), "unproven-connections")
-        self._newcomers[guest] = client
-        self._count()
-
-    def prove(self, guest: Guest) -> bool:
-        """Counts a connection as proven. False if all places are taken by connections that aren't idle."""
-        client = self._newcomers.get(guest)
-        if client is None:
-            return guest in self._proven
-        if self._by_client[client] >= self._most_of_client:
-            if not self._make_room("connections-of-client", client):
-                return False
-        elif len(self._proven) >= self._most and not self._make_room("connections", None):
-            return False
-        del self._newcomers[guest]
-        self._proven[guest] = client
-        self._by_client[client] += 1
-        return True
-
-    def leave(self, guest: Guest) -> None:
-        """Frees the place of a connection that has ended."""
-        self._newcomers.pop(guest, None)
-        client = self._proven.pop(guest, None)
-        if client is not None:
-            self._by_client[client] -= 1
-            if not self._by_client[client]:
-                del self._by_client[client]
-        self._count()
-
-    def _make_room(self, reason: str, client: str | None) -> bool:
-        """Closes the proven connection that has been idle longest, of one IP address or of all."""
-        resting = [
-            (since_s, guest)
-            for guest, of_client in self._proven.items()
-            if client in {None, of_client} and (since_s := guest.resting_since_s) is not None
-        ]
-        for _, guest in sorted(resting, key=lambda found: found[0])[:_LOOKS]:
-            if not guest.is_sent_to:
-                self._turn_out(guest, reason)
-                return True
-        self._traffic.refuse(reason)
-        return False
-
-    def _turn_out(self, guest: Guest, reason: str) -> None:
-        self._traffic.refuse(reason)
-        self.leave(guest)
-        guest.abort()
-
-    def _count(self) -> None:
-        self._traffic.connections = len(self._proven) + len(self._newcomers)
 
 
 class Connections:
@@ -166,7 +63,7 @@ class Connections:
         self.hot = hot or (lambda _: None)
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
-        self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)
+        self.limiter = ConnectionLimiter(limits.max_connections, limits.max_client_connections, self.traffic)
         self._closed = asyncio.Event()
         self._config = Config(
             app,
@@ -184,24 +81,27 @@ class Connections:
         self._config.load()
         self._state = ServerState()
 
-    def __call__(self) -> Connection:
-        """A new connection's protocol."""
-        return Connection(self)
+    def __call__(self, pending: LimitedConnection | None = None) -> Connection:
+        """A new connection's protocol. It counts in place of `pending`."""
+        return Connection(self, pending)
 
-    def opened(self, connection: Connection, client: str) -> None:
-        """Adds a new connection from an IP address."""
+    def opened(self, connection: Connection, client: str, pending: LimitedConnection | None) -> None:
+        """Adds a new connection from an IP address, or closes it if there is no room."""
         self.open.add(connection)
-        self.places.enter(connection, client)
+        if pending is not None:
+            self.limiter.remove(pending)
+        if not self.limiter.add(connection, client):
+            connection.abort()
 
     def closed(self, connection: Connection) -> None:
         """Removes a connection that has ended."""
         self.open.discard(connection)
-        self.places.leave(connection)
+        self.limiter.remove(connection)
         self._closed.set()
 
-    def parser(self, proven: Callable[[], object]) -> AppProtocol:
-        """A parser that runs the application, which calls `proven` once it has read a whole request."""
-        return AppProtocol(self._config, self._state, {PROVEN: proven}, self.traffic, self.loop)
+    def parser(self) -> AppProtocol:
+        """A parser that runs the application."""
+        return AppProtocol(self._config, self._state, {}, self.traffic, self.loop)
 
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
@@ -274,22 +174,33 @@ class AppProtocol(HttpToolsProtocol):
 class Connection(asyncio.Protocol):
     """One connection: answers plain requests for hot paths itself, and hands all others to uvicorn's parser."""
 
-    __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_proven", "_server", "_since_s", "_transport")
+    __slots__ = (
+        "_app",
+        "_head",
+        "_head_bytes",
+        "_opened_s",
+        "_paused",
+        "_pending",
+        "_server",
+        "_since_s",
+        "_transport",
+    )
 
-    def __init__(self, server: Connections) -> None:
+    def __init__(self, server: Connections, pending: LimitedConnection | None = None) -> None:
         self._server = server
+        self._pending = pending
         self._transport: asyncio.Transport
         self._app: AppProtocol | None = None
         self._head = b""
         self._head_bytes = 0
         self._paused = False
-        self._proven = False
-        self._since_s = server.loop.time()
+        self._opened_s = self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Adds the connection to its server."""
         self._transport = transport  # type: ignore[assignment]
-        self._server.opened(self, (transport.get_extra_info("peername") or ("",))[0])
+        self._server.opened(self, (transport.get_extra_info("peername") or ("",))[0], self._pending)
+        self._pending = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Removes the connection from its server."""
@@ -313,9 +224,8 @@ class Connection(asyncio.Protocol):
         else:
             response = server.hot(data)
             if response is not None:
-                if self._proven or self._prove():
-                    self._since_s = server.loop.time()
-                    self._transport.write(response)
+                self._since_s = server.loop.time()
+                self._transport.write(response)
                 return
         self._to_app(data)
 
@@ -342,17 +252,27 @@ class Connection(asyncio.Protocol):
             if now_s - self._since_s > limits.request_s:
                 self._server.traffic.refuse("too-slow")
                 self._transport.abort()
-        elif (self._app is None or self._app.idle) and now_s - self._since_s > limits.idle_s and not self.is_sent_to:
+        elif (
+            (self._app is None or self._app.idle)
+            and now_s - self._since_s > limits.idle_s
+            and not self._has_unread_bytes
+        ):
             self._transport.abort()
 
     @property
-    def resting_since_s(self) -> float | None:
-        """Since when it has been idle; None while a request is under way."""
-        at_request = self._is_at_head_or_body or self._paused or (self._app is not None and not self._app.idle)
-        return None if at_request else self._since_s
+    def idle_since_s(self) -> float | None:
+        """Since when it has been idle or has sent a part of a request; None while a request is answered."""
+        app = self._app
+        answers = self._paused or (app is not None and not app.idle and not app.in_message)
+        return None if answers else self._since_s
 
     @property
-    def is_sent_to(self) -> bool:
+    def has_unread_request(self) -> bool:
+        """Whether the next request may have arrived unread. Who has sent none yet, or a part, is not waited for."""
+        return not self._is_at_head_or_body and self._since_s > self._opened_s and self._has_unread_bytes
+
+    @property
+    def _has_unread_bytes(self) -> bool:
         """Whether bytes have arrived that the loop has not read yet: to close it now would reset a request."""
         found = self._transport.get_extra_info("socket")
         if found is None or found.fileno() < 0:
@@ -377,14 +297,6 @@ class Connection(asyncio.Protocol):
         """Closes the connection now."""
         self._transport.abort()
 
-    def _prove(self) -> bool:
-        """Counts the connection as proven. False if there is no place for it: then it is closed."""
-        if not self._proven:
-            self._proven = self._server.places.prove(self)
-            if not self._proven:
-                self._transport.abort()
-        return self._proven
-
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""
         if not self._head:
@@ -402,7 +314,7 @@ class Connection(asyncio.Protocol):
             self._refuse_head()
             return
         if self._app is None:
-            self._app = self._server.parser(self._prove)
+            self._app = self._server.parser()
             self._app.connection_made(self._transport)
         self._feed(self._app, data)
 

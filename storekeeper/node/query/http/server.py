@@ -1,6 +1,6 @@
 """Serves an ASGI application inside this process, as RocksDB belongs to one process; hot answers go in front of it.
 
-A connection that is still in its TLS handshake has a place like any other newcomer.
+A connection that is still in its TLS handshake counts like any other.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ log = structlog.get_logger(__name__)
 _HANDSHAKE_S = 10.0
 _PAUSE_S = 0.1
 _TURNS = 8
-"""How many turns of the event loop a newcomer has at least for its request, however many follow it."""
+"""How many turns of the event loop a new connection has at least for its request, however many follow it."""
 
 
-class Entrance:
+class Acceptor:
     """Accepts connections as soon as it is made. Belongs to one event loop.
 
     `listening` is a socket that listens and does not block.
@@ -39,16 +39,16 @@ class Entrance:
         self._connections = connections
         self._tls = tls
         # A handshake takes milliseconds: many at once would hold up every request.
-        self._at_once = max(1, connections.places.most_newcomers // _TURNS) if tls is None else 1
-        self._arrivals: set[_Arrival] = set()
+        self._at_once = max(1, connections.limits.max_client_connections // _TURNS) if tls is None else 1
+        self._pending: set[_PendingConnection] = set()
         self._resume()
 
     def close(self) -> None:
         """Accepts nothing more, and ends the handshakes that are under way."""
         self._loop.remove_reader(self._listening)
         self._listening.close()
-        for arrival in list(self._arrivals):
-            arrival.abort()
+        for pending in list(self._pending):
+            pending.abort()
 
     def _resume(self) -> None:
         if self._listening.fileno() >= 0:
@@ -69,19 +69,21 @@ class Entrance:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            arrival = _Arrival(accepted)
-            arrival.task = self._loop.create_task(self._arrive(arrival))
-            arrival.task.add_done_callback(partial(self._arrived, arrival))
-            self._arrivals.add(arrival)
-            self._connections.places.enter(arrival, address[0])
+            pending = _PendingConnection(accepted, self._loop.time())
+            if not self._connections.limiter.add(pending, address[0]):
+                accepted.close()
+                continue
+            pending.task = self._loop.create_task(self._connect(pending))
+            pending.task.add_done_callback(partial(self._connected, pending))
+            self._pending.add(pending)
 
-    async def _arrive(self, arrival: _Arrival) -> None:
+    async def _connect(self, pending: _PendingConnection) -> None:
         handshake_s = None if self._tls is None else _HANDSHAKE_S
-        arrival.has_transport = True
+        pending.has_transport = True
         try:
             await self._loop.connect_accepted_socket(
-                self._connections,
-                arrival.socket,
+                partial(self._connections, pending),
+                pending.socket,
                 ssl=self._tls,
                 ssl_handshake_timeout=handshake_s,
                 ssl_shutdown_timeout=handshake_s,
@@ -89,23 +91,23 @@ class Entrance:
         except (OSError, TimeoutError):
             self._connections.traffic.refuse("handshake")
 
-    def _arrived(self, arrival: _Arrival, _task: asyncio.Task[None]) -> None:
-        self._connections.places.leave(arrival)
-        self._arrivals.discard(arrival)
-        if not arrival.has_transport:
-            arrival.socket.close()
+    def _connected(self, pending: _PendingConnection, _task: asyncio.Task[None]) -> None:
+        self._connections.limiter.remove(pending)
+        self._pending.discard(pending)
+        if not pending.has_transport:
+            pending.socket.close()
 
 
-class _Arrival:
+class _PendingConnection:
     """A connection before its protocol takes it over. `has_transport`: the transport closes the socket."""
 
-    resting_since_s = None
-    is_sent_to = False
+    has_unread_request = False
     task: asyncio.Task[None]
 
-    def __init__(self, accepted: socket.socket) -> None:
+    def __init__(self, accepted: socket.socket, accepted_s: float) -> None:
         self.socket = accepted
         self.has_transport = False
+        self.idle_since_s = accepted_s
 
     def abort(self) -> None:
         """Closes it now."""
@@ -142,7 +144,7 @@ async def serve(
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     connections = Connections(app, limits or ConnectionLimits(), hot, traffic)
-    entrance = Entrance(_listening(host, port), connections, tls)
+    acceptor = Acceptor(_listening(host, port), connections, tls)
     # The objects that exist now stay. Collecting garbage among them would hold up requests for 60 ms each time.
     gc.collect()
     gc.freeze()
@@ -153,7 +155,7 @@ async def serve(
             await stop.wait()
     finally:
         sweeping.cancel()
-        entrance.close()
+        acceptor.close()
         await connections.drain(_DRAIN_S)
 
 

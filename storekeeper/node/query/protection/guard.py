@@ -71,8 +71,6 @@ _BODILESS = frozenset({"GET", "HEAD"})
 _INTERNAL, _DEADLINE_QUERY = INTERNAL_PREFIX.decode(), b"deadline_ms="
 _OPEN = frozenset({LIVE_PATH, b"/", DOCS_PATH.encode()})
 _HIDDEN = (b"%2f", b"%5c", b"%00")
-PROVEN = "storekeeper.proven"
-"""In the `state` of an ASGI scope: to be called once a whole request of an authorized caller was read."""
 
 _HOT_GET, _HOT_POST = b"GET " + HOT_PREFIX, b"POST " + HOT_PREFIX
 _END = b"\r\n\r\n"
@@ -283,8 +281,6 @@ class Guard:
             receive = replayed(body, receive)
         if hop is not None:
             hop.check_body(body)
-        if hop is not None or caller is not None or self._authenticator.open:
-            scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
         asked_for.set(ANONYMOUS if caller is None else caller.name)
         trace = trace_of(watched.get(_TRACEPARENT))
@@ -343,10 +339,6 @@ _AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
     HopRefusedError: _CLOSE,
     UnauthenticatedError: ((b"www-authenticate", b"Bearer"), *_CLOSE),
 }
-
-
-def _nothing() -> None:
-    """For requests that don't arrive on a connection of the server."""
 
 
 def _is_deadline(parameter: bytes) -> bool:

@@ -8,7 +8,7 @@ _PROBLEM = re.compile(rb'\{"type":"urn:storekeeper:problem:([a-z-]{1,40})"')
 _REASONS = 64
 _OTHER = "other"
 CONNECTION_REFUSALS = (
-    *("connections", "connections-of-client", "unproven-connections"),
+    *("connections", "connections-of-client"),
     *("handshake", "malformed", "headers-too-large", "too-slow"),
 )
 """Why connections are refused or cut off."""

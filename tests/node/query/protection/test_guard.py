@@ -12,7 +12,7 @@ import pytest
 
 from harness.tokens import write_callers
 from storekeeper.clock import ManualClock, SystemClock
-from storekeeper.node.query.protection.guard import PROVEN, Guard, GuardLimits
+from storekeeper.node.query.protection.guard import Guard, GuardLimits
 from storekeeper.node.security.access import (
     Authenticator,
     Caller,
@@ -73,13 +73,12 @@ def guarded(app: App, authenticator: Authenticator | None = None) -> Guard:
     )
 
 
-async def ask(  # noqa: PLR0917 - each is a part of a request
+async def ask(
     guard: Guard,
     target: str,
     headers: Headers | None = None,
     method: str = "GET",
     body: list[bytes] | None = None,
-    proven: Callable[[], None] = lambda: None,
 ) -> tuple[int, dict[str, str], bytes]:
     path, _, query = target.partition("?")
     scope = {
@@ -89,7 +88,6 @@ async def ask(  # noqa: PLR0917 - each is a part of a request
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "headers": [HOST] if headers is None else headers,
-        "state": {PROVEN: proven},
     }
     parts, sent = list(body or []), []
 
@@ -269,31 +267,6 @@ def test_a_hop_for_a_caller_is_checked_again_here(authenticator: tuple[Authentic
         headers = HopSigner("b", SECRET, SystemClock(), lambda caller=caller: caller)("a", "GET", target, b"", 150)  # type: ignore[misc]
         encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
         assert asyncio.run(ask(guard, target, encoded))[0] == told
-
-
-def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(
-    authenticator: tuple[Authenticator, bytes],
-) -> None:
-    def proves(guard: Guard, target: str, headers: Headers | None = None, body: list[bytes] | None = None) -> bool:
-        calls: list[None] = []
-        method = "GET" if body is None else "POST"
-        asyncio.run(ask(guard, target, headers, method, body, proven=lambda: calls.append(None)))
-        return bool(calls)
-
-    guard, right = guarded(Echo(), authenticator[0]), [HOST, (b"authorization", authenticator[1])]
-    chunked = (b"transfer-encoding", b"chunked")
-    assert proves(guard, "/state/keyvalue/rewards/1", right)
-    assert proves(guard, "/state/keyvalues/rewards", [*right, chunked], [b"[]"])
-    assert not proves(guard, "/state/keyvalues/rewards", [*right, chunked], [b"endless"])
-    for target, headers in (
-        ("/livez", None),
-        ("/", None),
-        ("/state/keyvalue/rewards/1", None),
-        ("/state/keyvalue/other/1", right),
-        ("/state/keyvalue/rewards/1", [HOST, (b"authorization", b"Bearer x")]),
-    ):
-        assert not proves(guard, target, headers)
-    assert proves(guarded(Echo()), "/livez"), "where nobody is asked who they are"
 
 
 @pytest.mark.parametrize(("given", "kept"), [(TRACE, TRACE.decode()), (b"nonsense", None), (None, None)])
