@@ -8,7 +8,6 @@ that of the project folder. A run directory that is named decides, wherever it i
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -23,22 +22,6 @@ from storekeeper.locations import Location, location
 from storekeeper.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_dir, is_of_project, make_private
 
 PREFIX = "STOREKEEPER_"
-KEYS = frozenset({
-    "acceptable_staleness_ms", "advertised_address", "airflow_port", "allowed_hosts", "apps", "backend",
-    "client_ca_file", "client_certificate_file", "client_key_file", "client_token_file", "cluster",
-    "cluster_secret_file", "durable_uri", "executor_state_dir", "generation",
-    "jars_dir", "jobs_at_once", "join_delay_ms", "kafka_bootstrap", "kafka_controller_port",
-    "kafka_port", "kafka_properties", "keep_dropped_s", "listen_host", "listen_port", "log_max_mb", "make_topics",
-    "max_client_connections", "max_connections", "max_dead_letter_share", "max_examined_rows",
-    "max_offsets_per_trigger", "max_record_bytes", "max_requests", "max_scans", "max_streams",
-    "memory_mib", "metrics_port", "node_names", "node_port", "own_apps", "own_apps_dir", "peer_networks", "peers",
-    "quality_drift_limit", "quality_reconcile", "rack", "ranked_memory_mib", "replicas", "row_cache_mib", "run_dir",
-    "spark", "spark_master", "start_timeout_s", "state_memory_mb", "store_replicas", "stores", "supervisor_port",
-    "table_history_days", "tables_uri", "tls_certificate", "tls_client_ca", "tls_key",
-    "tls_peer_ca", "tokens_file", "topic_config", "topic_partitions", "transaction_timeout_ms",
-    "trigger_interval_ms", "watch_progress_s", "watch_restarts", "watch_stale_s", "watch_start_s",
-})  # fmt: skip
-"""All settings. A process knows only some of the classes, and refuses a key that no class has."""
 
 
 class _Named(BaseSettings):
@@ -103,20 +86,13 @@ def read_file(path: Path) -> dict[str, Any]:
     """The settings in a file.
 
     Raises:
-        ConfigurationError: it can't be read, is not TOML, or has a key that is not a setting.
+        ConfigurationError: it can't be read, or is not TOML.
     """
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         msg = f"{path} can't be read as TOML: {error}"
         raise ConfigurationError(msg) from error
-    for key in found:
-        if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1)
-            advice = f"did you mean {near[0]}?" if near else "`storekeeper settings` lists the settings"
-            msg = f"{path}: there is no setting {key!r}: {advice}"
-            raise ConfigurationError(msg)
-    return found
 
 
 class Settings(BaseSettings):
@@ -254,12 +230,6 @@ def _no_run_dir(settings: RunDirSettings) -> ConfigurationError:
         f"there is no run directory: no platform in {settings.run_dir} or in a folder above, and none that you started "
         "elsewhere; set STOREKEEPER_RUN_DIR to one, or start a platform here with `storekeeper up`"
     )
-
-
-def is_setting(variable: str) -> bool:
-    """Whether an environment variable sets a setting."""
-    name = variable.upper()
-    return name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() in KEYS
 
 
 def explained(error: ValidationError) -> str:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from storekeeper.apps.app_log import configure_logging
-from storekeeper.configuration import PREFIX, configuration_file, explained, own_file, read_file
+from storekeeper.configuration import PREFIX, configuration_file, explained, own_file
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.ops.disk import full_disk, is_full
 from storekeeper.program import ExitCode, exit_code_of
@@ -236,7 +236,10 @@ def _find_configuration(command: str) -> None:
         os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
     path = configuration_file()
     if path is not None:
-        read_file(path)
+        # Here, because a command without a file needs no class of settings but its own.
+        from storekeeper.ops.settings_reference import check_names  # noqa: PLC0415
+
+        check_names(path)
 
 
 def _go_on_without_own_apps() -> None:

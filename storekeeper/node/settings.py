@@ -178,9 +178,6 @@ class NodeSettings(KafkaSettings):
         description="A node that joins takes partitions after this time, or at once if too few nodes hold them. "
         "One that leaves before moves none.",
     )
-    keep_dropped_s: int = Field(
-        3600, ge=0, description="Rows of replicas that a node no longer holds are deleted after this time."
-    )
     backend: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="Where rows live: rocksdb or memory.")
     memory_mib: int = Field(256, ge=16, le=1 << 20, description="Bound of RocksDB's caches and write buffers together.")
     row_cache_mib: int = Field(

@@ -12,13 +12,13 @@ from pathlib import Path
 from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
-from storekeeper.configuration import is_setting
 from storekeeper.generations.catalog import numbered
 from storekeeper.generations.named import is_fixed
 from storekeeper.node.settings import load_node_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program, platform_programs
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.settings_reference import is_setting
 from storekeeper.ops.wanted_apps import wanted_apps
 from storekeeper.run_dir import STARTED_WITH
 

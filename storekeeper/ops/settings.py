@@ -30,8 +30,9 @@ class PlatformSettings(KafkaSettings):
         description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
     )
 
-    kafka_port: _Port = Field(_KAFKA_PORT, description="Port of the platform's own Kafka broker.")
-    kafka_controller_port: _Port = Field(19093, description="Port of the KRaft controller of that broker.")
+    kafka_port: _Port = Field(
+        _KAFKA_PORT, description="Port of the platform's own Kafka broker. Its KRaft controller has the next one."
+    )
     airflow_port: _Port = Field(18080, description="Port of Airflow's UI and API.")
     supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
     node_names: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -98,6 +99,11 @@ class PlatformSettings(KafkaSettings):
         return self.kafka_bootstrap == _own_broker(self.kafka_port)
 
     @property
+    def kafka_controller_port(self) -> int:
+        """Port of the KRaft controller of the platform's own broker."""
+        return self.kafka_port + 1
+
+    @property
     def airflow_url(self) -> str:
         """Base address of Airflow, without a trailing slash."""
         return f"http://127.0.0.1:{self.airflow_port}"
@@ -132,7 +138,7 @@ class PlatformSettings(KafkaSettings):
         """Every port that the platform listens on, by the environment variable that moves it."""
         broker = {
             "STOREKEEPER_KAFKA_PORT": self.kafka_port,
-            "STOREKEEPER_KAFKA_CONTROLLER_PORT": self.kafka_controller_port,
+            "STOREKEEPER_KAFKA_PORT (+1)": self.kafka_controller_port,
         }
         named = {
             "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,

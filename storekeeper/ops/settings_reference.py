@@ -1,9 +1,11 @@
-"""Every setting of every role in one table, made from the settings classes themselves."""
+"""Every setting of every role, collected from the settings classes: their names, and a page with a table of them."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
@@ -11,10 +13,11 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from storekeeper.apps.client_settings import ClientSettings
+from storekeeper.apps.own_apps_settings import OwnAppsSettings
 from storekeeper.apps.settings import AppSettings
-from storekeeper.apps.user_apps import OwnAppsSettings
 from storekeeper.cleanup.settings import MaintenanceSettings
-from storekeeper.configuration import PREFIX, RunDirSettings, Settings
+from storekeeper.configuration import PREFIX, RunDirSettings, Settings, read_file
+from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.node.settings import NodeSettings
 from storekeeper.ops.control.settings import OperationsSettings
@@ -68,8 +71,8 @@ tokens_file = "secrets/tokens"            # secrets are in files of their own, n
 driver.memory = "2g"
 ```
 
-An unknown key is refused. A file that belongs to another user, or that all users may write to, is used only if
-`STOREKEEPER_CONFIG` names it. The folder of the file is the project folder: its `.run` is the run directory.
+Every command refuses an unknown key. A file that belongs to another user, or that all users may write to, is used only
+if `STOREKEEPER_CONFIG` names it. The folder of the file is the project folder: its `.run` is the run directory.
 
 `storekeeper up` writes the values that aren't defaults, and those that it computes (`kafka_bootstrap`, `peers`,
 `stores`), into `settings.toml` of the run directory. All processes of the platform read that file, and so does every
@@ -107,6 +110,34 @@ class Setting:
     def variable(self) -> str:
         """The environment variable."""
         return PREFIX + self.name.upper()
+
+
+@cache
+def names() -> frozenset[str]:
+    """The names of all settings: the keys that a configuration file may have."""
+    return frozenset(name for _, _, settings in ROLES for name in settings.model_fields)
+
+
+def is_setting(variable: str) -> bool:
+    """Whether an environment variable sets a setting."""
+    name = variable.upper()
+    return name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() in names()
+
+
+def check_names(path: Path) -> None:
+    """Checks that each key of a configuration file is a setting.
+
+    A class of settings passes over the keys of others, so a file is checked where all classes are known.
+
+    Raises:
+        ConfigurationError: one is not, or the file can't be read.
+    """
+    for key in read_file(path):
+        if key not in names():
+            near = difflib.get_close_matches(key, names(), n=1)
+            advice = f"did you mean {near[0]}?" if near else "`storekeeper settings` lists the settings"
+            msg = f"{path}: there is no setting {key!r}: {advice}"
+            raise ConfigurationError(msg)
 
 
 def settings_of(settings: type[Settings]) -> Iterator[Setting]:

@@ -28,15 +28,14 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor = free_ports(4)
-        # Each has the next port, too: of the second node, and of the control API.
-        first_node, metrics = (
-            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(2)
+        airflow, supervisor = free_ports(2)
+        # Each has the next port, too: of the controller, the second node and the control API.
+        kafka, first_node, metrics = (
+            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(3)
         )
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),
-            "kafka_controller_port": str(controller),
             "airflow_port": str(airflow),
             "supervisor_port": str(supervisor),
             "metrics_port": str(metrics),

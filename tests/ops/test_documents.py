@@ -14,9 +14,8 @@ import pytest
 import typer
 
 from storekeeper.cli.entry import app
-from storekeeper.configuration import KEYS
 from storekeeper.ops.settings import PROJECT_ROOT
-from storekeeper.ops.settings_reference import ROLES, settings_of
+from storekeeper.ops.settings_reference import ROLES, names, settings_of
 
 PAGES = [
     PROJECT_ROOT / "README.md",
@@ -122,7 +121,7 @@ def test_every_variable_is_a_setting(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_configuration_file_has_settings_alone(page: Path) -> None:
     files = re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert set().union(*(tomllib.loads(textwrap.dedent(file)) for file in files)) <= KEYS
+    assert set().union(*(tomllib.loads(textwrap.dedent(file)) for file in files)) <= names()
 
 
 def test_a_variable_means_one_thing() -> None:

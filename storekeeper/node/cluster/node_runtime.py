@@ -85,7 +85,7 @@ class NodeRuntime:
             _reconciler_settings(settings, rebalance),
             clock,
             aliases=lambda: self._aliases.known,
-            sweep=RetainedReplicas(state_dir, clock, settings.keep_dropped_s).sweep,
+            sweep=RetainedReplicas(state_dir, clock).sweep,
         )
         identity = Identity(name, settings.address_of(name), settings.rack)
         view_settings = ViewSettings()

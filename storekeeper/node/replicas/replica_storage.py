@@ -119,6 +119,10 @@ class MemoryStorage:
         return False
 
 
+KEEP_S = 3600.0
+"""How long the rows of a replica stay that a node no longer holds."""
+
+
 class RetainedReplicas:
     """The rows of replicas that a node no longer holds: kept for a while, so that it is warm if it gets them back.
 
@@ -127,7 +131,7 @@ class RetainedReplicas:
     The time counts from when this process first saw the directory unused. Belongs to one thread.
     """
 
-    def __init__(self, root: Path, clock: Clock, keep_s: float) -> None:
+    def __init__(self, root: Path, clock: Clock, keep_s: float = KEEP_S) -> None:
         self._root = root
         self._clock = clock
         self._keep_s = keep_s

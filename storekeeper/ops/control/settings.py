@@ -20,7 +20,6 @@ class OperationsSettings(ClientSettings):
     )
     watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
     watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
-    watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
     watch_restarts: int = counted(
         3, "restarts", "Restarts within half an hour before the watcher raises an alert instead.", least=0
     )

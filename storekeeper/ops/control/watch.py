@@ -211,7 +211,7 @@ def _first_beat_due(
     age_ms = now_ms - process.started_at_ms
     before = f" (the process before it: {beat.error})" if beat is not None and beat.error else ""
     reason = f"no heartbeat of process {process.pid}, started {_seconds(age_ms)} ago{before}"
-    return (_Health.WAITING if age_ms <= limits.watch_start_s * 1000 else _Health.SICK), reason
+    return (_Health.WAITING if age_ms <= limits.app_start_timeout_s * 1000 else _Health.SICK), reason
 
 
 def _health_by_beat(
@@ -221,7 +221,7 @@ def _health_by_beat(
         return _health_by_progress(beat, limits, now_ms)
     if beat.age_ms(now_ms) > limits.watch_stale_s * 1000:
         return _Health.SICK, f"the last heartbeat is {_seconds(beat.age_ms(now_ms))} old"
-    if beat.state is AppState.STARTING and now_ms - process.started_at_ms > limits.watch_start_s * 1000:
+    if beat.state is AppState.STARTING and now_ms - process.started_at_ms > limits.app_start_timeout_s * 1000:
         return _Health.SICK, f"still starting after {_seconds(now_ms - process.started_at_ms)}"
     return _Health.WAITING, f"the heartbeat says {beat.state}"
 

@@ -35,7 +35,7 @@ from storekeeper.samples.ticks import TICKS
 from tests.ops.control.supervised import Supervised
 
 SILENT_MS = 3_000
-QUICK = {"watch_stale_s": 2, "watch_start_s": 2}
+QUICK = {"watch_stale_s": 2, "start_timeout_s": 10}
 
 
 def look(supervised: Supervised, **settings: object) -> Watched:
@@ -181,10 +181,10 @@ BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
             "no heartbeat of process 8, started 60 s ago (the process before it: lost)",
         ),
         (
-            {"pid": 8, "started_at_ms": NOW - 121_000},
+            {"pid": 8, "started_at_ms": NOW - 181_000},
             {},
             WatchAction.RESTART,
-            "no heartbeat of process 8, started 121 s ago",
+            "no heartbeat of process 8, started 181 s ago",
         ),
         (
             {"started_at_ms": NOW - 60_000},
