@@ -23,7 +23,7 @@ def free_mb(folder: Path) -> int:
 
 
 def check_room(folder: Path) -> None:
-    """Checks that the platform has room to start.
+    """Checks that what the platform would start has room.
 
     Raises:
         DiskSpaceError: less than `ROOM_MB` are free.
@@ -35,6 +35,12 @@ def check_room(folder: Path) -> None:
             "or point STOREKEEPER_RUN_DIR to another disk."
         )
         raise DiskSpaceError(msg)
+
+
+def little_room(folder: Path) -> str:
+    """What to add to the word that all is well: that nothing could be started again, or nothing if it could."""
+    free = free_mb(folder)
+    return f", but only {free} MB of disk are free under {folder}" if free < ROOM_MB else ""
 
 
 def check_not_full(folder: Path) -> None:

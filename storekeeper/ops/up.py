@@ -13,7 +13,7 @@ from storekeeper.ops.airflow_home import make_airflow_password, write_airflow_co
 from storekeeper.ops.bring_up import Report, Trouble, bring_up, losses_of
 from storekeeper.ops.broker import prepare_broker
 from storekeeper.ops.dag_export import export_dags
-from storekeeper.ops.disk import check_room
+from storekeeper.ops.disk import check_room, little_room
 from storekeeper.ops.effective import differences, effective, other_programs, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError
@@ -57,7 +57,8 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outc
         PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
     """
     layout = instance.layout
-    check_room(layout.root)
+    if running_supervisor(layout) is None:
+        check_room(layout.root)
     make_private(layout.root)
     with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
@@ -137,8 +138,9 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
 def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool) -> Outcome:
     # An app that has nothing to read is healthy without its topics.
     if collect_status(instance.settings).healthy and (accept_loss or not losses_of(instance.settings).topics):
-        report("everything runs already")
+        report(f"everything runs already{little_room(instance.layout.root)}")
         return Outcome()
+    check_room(instance.layout.root)
     before = {info.name for info in client.processes() if info.is_wanted}
     password, _ = make_airflow_password(instance.layout)
     try:

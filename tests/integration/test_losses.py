@@ -195,6 +195,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
             with filler.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - (8 << 20))
             assert shop.differences(FIRST) == [], "reads go on"
+            assert "everything runs already, but only" in shop.told("up")
+            supervisor_of(shop.run_dir).stop(APP)
             first, *_ = shop.up(code=1).splitlines()
             assert "MB of disk are free" in first, "nothing is begun"
             assert shop.differences(FIRST) == []

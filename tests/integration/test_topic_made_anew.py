@@ -6,6 +6,7 @@ Nodes keep the old rows until somebody accepts the new topic: they may be the la
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -161,6 +162,11 @@ def lost(node: NodeProcess) -> bool:
     return answer.status_code == 503 and "storekeeper accept-topic" in answer.text
 
 
+def knows(node: NodeProcess, *, recreated: bool) -> bool:
+    """Whether a node that has started says that its changelog is lost, or on a new disk that there is none yet."""
+    return lost(node) if recreated else node.status("/readyz") == 503
+
+
 @pytest.mark.parametrize("recreated", [True, False])
 def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
     broker: Broker, tmp_path: Path, recreated: bool
@@ -184,11 +190,14 @@ def test_nodes_keep_the_rows_of_a_lost_changelog_until_somebody_accepts_another(
             assert {answer.headers.get("storekeeper-offset-lag") for answer in answers} == {None}
             assert {node.status(f"/state/keyvalue/{store}/{key}{FRESH}") for key in keys} == {503}
             assert node.status(f"/state/keyvalue/{store}/never") == 503, "nobody knows that there is no such key"
-        nodes[0].stop()
-        nodes[0].start()
-        eventually(lambda: nodes[0].status("/livez") == 200, SECONDS, "it listens")
-        eventually(partial(lost, nodes[0]), SECONDS, "it knows over a restart")
-        assert {nodes[0].status(f"/state/keyvalue/{store}/{key}") for key in keys} <= {200, 503}
+        for disk_is_new in (False, True):
+            nodes[0].stop()
+            if disk_is_new:
+                shutil.rmtree(Path(nodes[0].environment["STOREKEEPER_RUN_DIR"]) / "state" / nodes[0].name)
+            nodes[0].start()
+            eventually(lambda: nodes[0].status("/livez") == 200, SECONDS, "it listens")
+            eventually(partial(knows, nodes[0], recreated=recreated or not disk_is_new), SECONDS, "it knows")
+            assert {nodes[0].status(f"/state/keyvalue/{store}/{key}") for key in (*keys, "never")} <= {200, 503}
         if not recreated:
             broker.create_topic(topic, 2, COMPACTED)
         write(broker, topic, [(b"k60", b'{"from": "new"}')])

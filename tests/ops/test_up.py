@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 from storekeeper.ops import up as module
 from storekeeper.ops.bring_up import Trouble
 from storekeeper.ops.environment import Instance
-from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.errors import AlreadyRunningError, DiskSpaceError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.operations import exclusive
@@ -53,6 +54,23 @@ def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
     found["losses"] = Losses({"views": {"views-log": "deleted"}}, 3)
     assert healed() == (trouble,)
     assert healed(accept_loss=True) == ()
+
+
+def test_little_room_refuses_only_what_would_start(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
+    said: list[str] = []
+    looks = {"healthy": True}
+    monkeypatch.setattr("storekeeper.ops.disk.ROOM_MB", 10**9)
+    monkeypatch.setattr(module, "running_supervisor", lambda _: SimpleNamespace(processes=list))
+    monkeypatch.setattr(module, "_take_over_settings", lambda *_: None)
+    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(**looks))
+    monkeypatch.setattr(module, "losses_of", lambda _: Losses({}, 3))
+    monkeypatch.setattr(module, "bring_up", lambda *_, **__: _reached(()))
+    assert module.up(instance, said.append).troubles == ()
+    assert re.fullmatch(rf"everything runs already, but only \d+ MB of disk are free under {run_dir}", said[-1])
+    looks["healthy"] = False
+    with pytest.raises(DiskSpaceError, match="free at least"):
+        module.up(instance, said.append)
 
 
 @pytest.mark.parametrize("command", [("up",), FEW])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
@@ -66,6 +66,7 @@ class Heartbeat:
         leaving: a goodbye: the node is no longer a member.
         settling: it has only just joined, and may soon leave again; see `storekeeper.node.cluster.rebalance_policy`.
         replicas: the replicas that it holds.
+        topics: the id that it goes by for each changelog. A node that has never seen a changelog takes it from there.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Heartbeat:
     leaving: bool = False
     settling: bool = False
     replicas: Sequence[ReplicaReport] = ()
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -108,6 +110,7 @@ class Heartbeat:
                     ]
                     for report in self.replicas
                 ],
+                "topics": self.topics,
             }
         )
 
@@ -130,10 +133,11 @@ class Heartbeat:
                 sequence=int(fields["sequence"]),
                 sent_at_ms=int(fields["sent_at_ms"]),
                 leaving=bool(fields["leaving"]),
-                settling=bool(fields.get("settling", False)),  # missing in heartbeats of an older release
+                settling=bool(fields["settling"]),
                 replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
+                topics={str(topic): str(topic_id) for topic, topic_id in fields["topics"].items()},
             )
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError, InvalidNameError) as error:
             msg = f"a record among the heartbeats can't be read: {type(error).__name__}"
             raise HeartbeatError(msg) from error
         return found

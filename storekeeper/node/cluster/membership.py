@@ -65,6 +65,7 @@ class Membership:
             expires doesn't settle: it still has its partitions.
         peers: which addresses other nodes may announce.
         reports: returns the reports on this node's current replicas.
+        topics: returns the ids of changelogs that this node goes by.
         on_members: called on this thread after heartbeats were heard, and about every interval.
         on_name_taken: called when a later incarnation of a node of this name is heard: this one must stop.
     """
@@ -81,6 +82,7 @@ class Membership:
         rebalance: RebalancePolicy,
         peers: PeerRules,
         reports: Callable[[], Sequence[ReplicaReport]],
+        topics: Callable[[], Mapping[str, str]],
         on_members: Callable[[Sequence[Member]], None],
         on_name_taken: Callable[[], None],
     ) -> None:
@@ -94,6 +96,7 @@ class Membership:
         self._rebalance = rebalance
         self._peers = peers
         self._reports = reports
+        self._topics = topics
         self._on_members = on_members
         self._on_name_taken = on_name_taken
         self._stop = threading.Event()
@@ -105,6 +108,11 @@ class Membership:
         self._settled_at_s = 0.0
         self._refused_addresses: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
+
+    @property
+    def heard_topics(self) -> Mapping[str, str] | None:
+        """The ids of changelogs that nodes go by, this one's last start too; None until all heartbeats were read."""
+        return self._view.topics if self._caught_up else None
 
     def start(self) -> None:
         """Starts reading heartbeats, and starts sending once the existing ones have been read."""
@@ -163,6 +171,7 @@ class Membership:
             leaving=leaving,
             settling=self._clock.monotonic_s() < self._settled_at_s,
             replicas=() if leaving else self._reports(),
+            topics=self._topics(),
         )
         value = heartbeat.encode()
         self._channel.send(heartbeat.name.encode(), value, signed(self._secret, value))

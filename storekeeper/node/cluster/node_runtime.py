@@ -61,7 +61,11 @@ class NodeRuntime:
         reader = ReaderSettings(settings.kafka)
         self._aliases = AliasWatch(settings.kafka, secret)
         self._counts = PartitionCounts(
-            lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir, lambda: self._aliases.known
+            lambda: catalog.wanted,
+            lambda: ChangelogReader(reader),
+            state_dir,
+            aliases=lambda: self._aliases.known,
+            heard=lambda: self.membership.heard_topics,
         )
         self._turns = RebuildTurns(name)
         self.replicas = ReplicaSet(
@@ -99,6 +103,7 @@ class NodeRuntime:
             rebalance=rebalance,
             peers=PeerRules.parse(settings.peer_networks),
             reports=self._reconciler.reports,
+            topics=lambda: self._counts.topic_ids,
             on_members=self._update,
             on_name_taken=on_name_taken,
         )

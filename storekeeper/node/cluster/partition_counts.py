@@ -2,7 +2,8 @@
 
 A node keeps the id and the partition count of each changelog as it first saw them: its rows are of that topic, and
 partitioned by that count. A topic that is gone, or that another one has replaced, is lost: its rows are kept. A signed
-alias that names the new topic's id accepts it, see `storekeeper accept-topic`.
+alias that names the new topic's id accepts it, see `storekeeper accept-topic`. A node that sees a changelog for the
+first time, as it is new or its disk is, goes by the id that the alias or the cluster's heartbeats have.
 """
 
 from __future__ import annotations
@@ -52,27 +53,32 @@ class KnownTopics:
         self._file = folder / FILE_NAME
         self._topics = self._read()
 
-    def of(self, facts: TopicFacts, accepted: str | None = None) -> Counted:
+    def of(self, facts: TopicFacts, accepted: str | None = None, heard: str | None = None) -> Counted:
         """What to go by for a topic, given its current description from the broker.
 
         Args:
             facts: the description.
             accepted: the id of the topic that an operator or a hand-over has named; None if nobody has.
+            heard: the id that nodes went by last; None if none has seen the topic.
 
         Raises:
             OSError: the file can't be written; a new topic isn't kept then.
         """
-        known = self._topics.get(facts.topic)
-        if known is None or (known.topic_id != facts.topic_id and facts.topic_id == accepted):
+        known = self._topics.get(facts.topic) or Counted(facts.partitions, accepted or heard or facts.topic_id)
+        if facts.topic_id not in {known.topic_id, accepted}:
+            return replace(known, lost=f"changelog {facts.topic} was deleted and recreated: {_REMEDY}")
+        if known.topic_id != facts.topic_id or not self.has(facts.topic):
             known = self._topics[facts.topic] = Counted(facts.partitions, facts.topic_id)
             self._write()
-        if known.topic_id != facts.topic_id:
-            return replace(known, lost=f"changelog {facts.topic} was deleted and recreated: {_REMEDY}")
         if known.partitions != facts.partitions:
             log.warning(
                 "changelog_has_other_partitions", topic=facts.topic, now=facts.partitions, going_by=known.partitions
             )
         return known
+
+    def has(self, topic: str) -> bool:
+        """Whether this node has seen a topic."""
+        return topic in self._topics
 
     def without(self, topic: str) -> Counted | None:
         """What to go by for a topic that the broker doesn't have; None if this node has never seen it."""
@@ -95,9 +101,10 @@ class KnownTopics:
 
 
 _RETRY_S = 1.0
+_SOON_S = 0.05
 _ASK_AGAIN_AFTER = 10
 _REMEDY = (
-    "this node keeps the old rows. See docs/how-to/back-up-and-recover.md; if the loss is meant, "
+    "nodes keep its rows. See docs/how-to/back-up-and-recover.md; if the loss is meant, "
     "`storekeeper accept-topic` drops them"
 )
 
@@ -106,7 +113,8 @@ class PartitionCounts:
     """One thread that asks. It notices a topic that appears later or is lost; known counts are never dropped.
 
     `folder` is the node's own; each topic is kept there as it was first seen. `aliases` name the topics that were
-    accepted since.
+    accepted since. `heard` returns the ids of topics that the cluster's nodes go by, or None while that isn't known:
+    until then no topic is seen for the first time.
     """
 
     def __init__(
@@ -115,12 +123,15 @@ class PartitionCounts:
         reader: Callable[[], ChangelogReader],
         folder: Path,
         aliases: Callable[[], Mapping[str, Alias] | None] = dict,
+        heard: Callable[[], Mapping[str, str] | None] = dict,
     ) -> None:
         self._topics = topics
         self._make_reader = reader
         self._first = KnownTopics(folder)
         self._aliases = aliases
+        self._heard = heard
         self._counts: Mapping[str, Counted] = {}
+        self._waits = False  # for what the cluster has to say about topics that this node has never seen
         self._wanted = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="partition-counts", daemon=True)
@@ -144,13 +155,19 @@ class PartitionCounts:
         if self._thread.ident is not None:
             self._thread.join()
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The id by which this node goes, by topic."""
+        counts = self._counts
+        return {topic: counts[store].topic_id for store, topic in self._topics().items() if store in counts}
+
     def ask_once(self, reader: ChangelogReader) -> None:
         """Asks for every topic."""
-        accepted = {alias.topic: alias.topic_id for alias in (self._aliases() or {}).values()}
+        self._waits = False
         for store, topic in self._topics().items():
             if self._stop.is_set():
                 return
-            count = self._ask(reader, store, topic, accepted.get(topic))
+            count = self._ask(reader, store, topic)
             if count is None or self._counts.get(store) == count:
                 continue
             if count.lost is None:
@@ -159,10 +176,15 @@ class PartitionCounts:
                 log.error("changelog_lost", store=store, error=count.lost)
             self._counts = {**self._counts, store: count}
 
-    def _ask(self, reader: ChangelogReader, store: str, topic: str, accepted: str | None) -> Counted | None:
+    def _ask(self, reader: ChangelogReader, store: str, topic: str) -> Counted | None:
         """What to go by for a store's topic; None if nothing new is known."""
+        aliases, heard = self._aliases(), self._heard()
+        if not self._first.has(topic) and (aliases is None or heard is None):
+            self._waits = True
+            return None
+        accepted = {alias.topic: alias.topic_id for alias in (aliases or {}).values()}
         try:
-            return self._first.of(reader.facts(topic), accepted)
+            return self._first.of(reader.facts(topic), accepted.get(topic), (heard or {}).get(topic))
         except ChangelogError as error:
             lost = None if isinstance(error, BrokerUnavailableError) else self._first.without(topic)
             if lost is None and store not in self._counts:
@@ -188,6 +210,6 @@ class PartitionCounts:
                     self._wanted.clear()
                     self.ask_once(reader)
                 asked += 1
-                self._stop.wait(_RETRY_S)
+                self._stop.wait(_SOON_S if self._waits else _RETRY_S)
         finally:
             reader.close()

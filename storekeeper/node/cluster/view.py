@@ -71,6 +71,10 @@ class Members:
     """The members as of the heartbeats heard. Belongs to one thread.
 
     `peers`, address by name, are members for the first `expire_after_s` even if unheard.
+
+    Attributes:
+        topics: the id of each changelog, as the last heartbeat that names it has it, be its node still there or not.
+            Never changed in place.
     """
 
     def __init__(self, node: str, peers: Mapping[str, str], settings: ViewSettings) -> None:
@@ -81,6 +85,7 @@ class Members:
         self._heard_count = 0
         self._now_s = 0.0
         self._echo_at_s: float | None = None
+        self.topics: Mapping[str, str] = {}
 
     def hear(self, heartbeat: Heartbeat, *, age_s: float = 0.0) -> bool:
         """Takes a heartbeat; False if it isn't newer than the last one of its node.
@@ -91,6 +96,8 @@ class Members:
         if known is not None and heartbeat.order <= known.heartbeat.order:
             return False
         self._heard_count += 1
+        if heartbeat.topics.items() - self.topics.items():
+            self.topics = {**self.topics, **heartbeat.topics}
         same_start = known is not None and known.heartbeat.incarnation == heartbeat.incarnation
         before = known.outdated_since if known is not None and same_start else {}
         outdated_since = {

@@ -9,7 +9,7 @@ from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaS
 
 SECRET = b"s" * 32
 REPORT = ReplicaReport(ReplicaId("rewards", 3), ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 42, 0, 17)
-HEARTBEAT = Heartbeat("a", "http://127.0.0.1:18101", "r1", 5, 6, 7, replicas=(REPORT,))
+HEARTBEAT = Heartbeat("a", "http://127.0.0.1:18101", "r1", 5, 6, 7, replicas=(REPORT,), topics={"log": "id-1"})
 
 
 def test_what_is_signed_is_read_back() -> None:
@@ -28,6 +28,7 @@ def test_what_is_signed_is_read_back() -> None:
         (b"a", b"{}", SECRET),
         (b"a", HEARTBEAT.encode().replace(b'"a"', b'"../a"', 1), SECRET),
         (b"a", HEARTBEAT.encode().replace(b"RUNNING", b"WALKING"), SECRET),
+        (b"a", HEARTBEAT.encode().replace(b'{"log":"id-1"}', b"[]"), SECRET),
         (b"a", b'{"name":"a",' + b" " * (1 << 20) + HEARTBEAT.encode()[1:], SECRET),
     ],
 )

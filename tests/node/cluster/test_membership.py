@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -85,6 +85,7 @@ class Node:
         secret: bytes = SECRET,
         refusals: int = 0,
         reports: Callable[[], Sequence[ReplicaReport]] = list,
+        topics: Mapping[str, str] | None = None,
         join_delay_s: float = 0,
     ) -> None:
         self.members: Sequence[Member] = ()
@@ -100,6 +101,7 @@ class Node:
             rebalance=RebalancePolicy(needed=2, join_delay_s=join_delay_s),
             peers=PeerRules.parse("127.0.0.0/8,node-b.example.org"),
             reports=reports,
+            topics=lambda: topics or {},
             on_members=self._told,
             on_name_taken=self.name_taken.set,
         )
@@ -132,6 +134,19 @@ def test_nodes_find_one_another_and_a_good_bye_is_heard() -> None:
         eventually(lambda: one.names() == other.names() == ["a", "b"], 60, "they found one another")
         other.membership.leave()
         eventually(lambda: one.names() == ["a"], 60, "the good-bye was heard")
+
+
+def test_topics_are_heard_of_from_nodes_that_have_left_and_from_ones_own_last_start() -> None:
+    topic = Topic()
+    for before, topics in (("a", {"log": "old"}), ("b", {"log": "new", "other": "id"})):
+        with running(node := Node(before, topic, topics=topics)):
+            eventually(node.names, 60, "it is there")
+            node.membership.leave()
+    node = Node("a", topic)
+    assert node.membership.heard_topics is None, "nothing was read yet"
+    with running(node):
+        eventually(node.names, 60, "it is back")
+        assert node.membership.heard_topics == {"log": "new", "other": "id"}
 
 
 def test_an_error_that_nobody_foresaw_does_not_end_a_membership() -> None:

@@ -65,12 +65,14 @@ def test_a_topic_that_was_recreated_and_accepted_is_asked_for_soon(
 ) -> None:
     monkeypatch.setattr(partition_counts, "_ASK_AGAIN_AFTER", 10**9)
     log = FakeLog(partitions=2)
-    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: accepting("recreated"))
+    aliases: dict[str, Alias] = {}
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: aliases)
     counts.start()
     try:
         eventually(lambda: partitions(counts) == {"rewards": 2}, 30, "the partitions are known")
         log.records[2] = []
         log.topic_id = "recreated"
+        aliases.update(accepting("recreated"))
         counts.ask_soon()
         eventually(lambda: partitions(counts) == {"rewards": 3}, 30, "the partitions are known again")
     finally:
@@ -104,6 +106,51 @@ def test_a_topic_that_is_lost_is_gone_by_as_it_was_over_restarts(
         assert (found.partitions, found.topic_id) == (2, "id-1")
         assert told in (found.lost or "")
         assert "storekeeper accept-topic" in (found.lost or "")
+
+
+@pytest.mark.parametrize(
+    ("aliases", "heard", "topic_id"),
+    [
+        ({}, {}, "id-1"),
+        ({}, {"t": "id-1"}, "id-1"),
+        ({}, {"t": "id-0"}, "id-0"),
+        (accepting("id-0"), {}, "id-0"),
+        (accepting("id-1"), {"t": "id-0"}, "id-1"),
+    ],
+)
+def test_a_node_that_sees_a_topic_for_the_first_time_goes_by_what_the_cluster_knows(
+    aliases: Mapping[str, Alias], heard: Mapping[str, str], topic_id: str, tmp_path: Path
+) -> None:
+    log = FakeLog(partitions=2)
+    known: dict[str, Mapping[str, Alias] | None] = {"aliases": None}
+    names: dict[str, Mapping[str, str] | None] = {"heard": None}
+    counts = PartitionCounts(
+        lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: known["aliases"], lambda: names["heard"]
+    )
+    counts.ask_once(log)
+    known["aliases"] = aliases
+    counts.ask_once(log)
+    assert counts.topic_ids == {}, "the others may know of another topic"
+    names["heard"] = heard
+    counts.ask_once(log)
+    assert counts.topic_ids == {"t": topic_id}
+    lost = counts.known["rewards"].lost
+    assert (lost is None) == (topic_id == "id-1")
+    log.topic_id, log.records = "id-0", {0: []}
+    counts.ask_once(log)
+    count = counts.known["rewards"]
+    assert (count.lost is None, count.partitions) == ((False, 2) if topic_id == "id-1" else (True, 1)), "it is back"
+
+
+def test_a_topic_that_the_cluster_does_not_know_is_accepted_by_name(tmp_path: Path) -> None:
+    log, aliases = FakeLog(partitions=2), dict[str, Alias]()
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log, tmp_path, lambda: aliases, lambda: {"t": "id-0"})
+    counts.ask_once(log)
+    assert counts.known["rewards"].lost is not None
+    aliases.update(accepting("id-1"))
+    counts.ask_once(log)
+    assert counts.known["rewards"].lost is None
+    assert counts.topic_ids == {"t": "id-1"}
 
 
 def test_a_topic_that_comes_back_is_not_lost(tmp_path: Path) -> None:
