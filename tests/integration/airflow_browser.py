@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
@@ -25,14 +26,27 @@ class AirflowBrowser:
     page: Page
     pictures: Path
 
-    def trigger_by_form(self, dag_id: str, choices: Mapping[str, str]) -> None:
-        """Opens the params form of a DAG, chooses values of its drop-down lists, and starts the run."""
+    def trigger_by_form(
+        self, dag_id: str, choices: Mapping[str, str], texts: Mapping[str, str] = MappingProxyType({}), *switches: str
+    ) -> None:
+        """Opens the params form of a DAG, and starts the run.
+
+        Args:
+            dag_id: the DAG.
+            choices: values of its drop-down lists, by param.
+            texts: texts to write, by param.
+            *switches: the params to switch on.
+        """
         self.page.goto(f"{self.address}/dags/{dag_id}")
         self.page.get_by_role("button", name="Trigger").first.click()
         form = self.page.get_by_role("dialog")
         for param, value in choices.items():
             form.locator(f"[id='element_{param}']").click()
             self.page.get_by_role("option", name=value, exact=True).click()
+        for param, text in texts.items():
+            form.locator(f"[id='element_{param}']").fill(text)
+        for param in switches:
+            form.locator(f"[name='element_{param}']").check(force=True)
         self.shoot(f"airflow-{dag_id}")
         form.get_by_role("button", name="Trigger").click()
         expect(form).to_have_count(0, timeout=_WAIT_MS)
@@ -52,6 +66,11 @@ class AirflowBrowser:
         for text in texts:
             expect(self.page.get_by_text(text).first).to_be_visible(timeout=_WAIT_MS)
         self.shoot("airflow-approval")
+
+    def answer_question(self, option: str) -> None:
+        """Answers the question that is seen by one of its buttons."""
+        self.page.get_by_role("button", name=option, exact=True).click()
+        expect(self.page.get_by_role("button", name=option, exact=True)).to_be_disabled(timeout=_WAIT_MS)
 
     def shoot(self, name: str) -> None:
         """Keeps a picture of what is seen."""

@@ -54,6 +54,13 @@ class Shop:
         first = int(self.process.environment["STOREKEEPER_NODE_PORT"])
         return [f"http://127.0.0.1:{port}" for port in (first, first + 1)]
 
+    @property
+    def airflow(self) -> str:
+        return f"http://127.0.0.1:{self.process.environment['STOREKEEPER_AIRFLOW_PORT']}"
+
+    def client(self) -> StateClient:
+        return StateClient(self.nodes)
+
     def up(self, *options: str, code: int = 0) -> str:
         """Runs `up`, which must end with `code`, and returns what it says about troubles."""
         done = self.process.call("up", *options, timeout_s=1000)
@@ -104,7 +111,7 @@ class Shop:
     def differences(self, orders: Records) -> list[str]:
         """The rows that aren't as the oracle has them, `store/key`."""
         found = []
-        with StateClient(self.nodes) as client:
+        with self.client() as client:
             for store, wanted in oracle(BOUGHT_BY, orders).items():
                 rows = {_text(row.key): row.value for row in client.key_value(store).all(page_rows=1000)}
                 found += [f"{store}/{key}" for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
@@ -140,7 +147,7 @@ class Shop:
         """Has the app take the first orders."""
 
         def customers_are_there() -> bool:
-            with StateClient(self.nodes) as client:
+            with self.client() as client:
                 table = client.key_value("customers")
                 try:
                     return all(table.get(key.decode()).value is not None for key, _ in BOUGHT_BY[::50])

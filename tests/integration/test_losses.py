@@ -10,9 +10,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,6 +33,7 @@ from tests.integration.shop import (
     Shop,
     shop_in,
 )
+from tests.integration.small_disk import fill, small_disk
 from tests.integration.spending_app import ORDERS
 
 pytestmark = [
@@ -169,31 +168,12 @@ def test_stores_on_disks_are_lost_while_all_runs(shop: Shop) -> None:
     shop.up()
 
 
-@contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 4 GiB, hardly any of which is taken from the disk below."""
-    image, mounted = folder / "disk.img", folder / "disk"
-    mounted.mkdir()
-    with image.open("wb") as file:
-        file.truncate(4 << 30)
-    made = subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], capture_output=True, check=False)
-    done = subprocess.run(["mount", "-o", "loop", str(image), str(mounted)], capture_output=True, check=False)
-    if made.returncode or done.returncode:
-        pytest.skip("mounting a file system in a file needs root and a loop device")
-    try:
-        yield mounted
-    finally:
-        subprocess.run(["umount", "-l", str(mounted)], check=True)
-
-
 def test_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path) as disk:
         project = disk / "project"
         project.mkdir()
         with shop_in(project, start_timeout_s="60") as shop:
-            filler = disk / "filler"
-            with filler.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - (8 << 20))
+            filler = fill(disk, but_for=8 << 20)
             assert shop.differences(FIRST) == [], "reads go on"
             assert "everything runs already, but only" in shop.told("up")
             supervisor_of(shop.run_dir).stop(APP)

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 
-from tests.integration.shop import APP, FIRST, LATER, SPENT_CHANGELOG, Shop, shop_in
+from harness.topics import read_topic
+from storekeeper.ops.waiting import eventually
+from tests.integration.shop import APP, FIRST, LATER, SECONDS, SPENT_CHANGELOG, Records, Shop, shop_in
+from tests.integration.small_disk import fill, small_disk
 from tests.integration.spending_app import ORDERS
 
 pytestmark = [
@@ -74,6 +78,19 @@ def test_what_is_lost_beside_kafka_is_put_back_or_restored(shop: Shop, tmp_path:
     shutil.copy2(old / claim.name, claim)
     shop.up()
 
+    shop.write(ORDERS, LATER)
+    assert shop.equals(FIRST + LATER)
+    shop.down()
+    newer = tmp_path / "newer"
+    checkpoint.rename(newer)
+    shutil.copytree(old / "gen-1", checkpoint)
+    assert "exit code 78" in shop.trouble(), "an old checkpoint without its topics"
+    assert shop.equals(FIRST + LATER)
+    shop.down()
+    shutil.rmtree(checkpoint)
+    newer.rename(checkpoint)
+    shop.up()
+
     shop.down()
     shutil.rmtree(run_dir)
     shutil.copytree(backup, run_dir, symlinks=True)
@@ -106,3 +123,35 @@ def test_damaged_stores_a_lost_database_of_airflow_and_a_killed_supervisor(shop:
     shop.up()
     shop.write(ORDERS, LATER)
     assert shop.equals(FIRST + LATER)
+
+
+def write_what_is_taken(shop: Shop, records: Records) -> int:
+    """Writes records as long as the broker takes them. Returns how many it has not confirmed."""
+    producer = Producer({"bootstrap.servers": shop.kafka, "message.timeout.ms": 30_000, "acks": "all"})
+    refused: list[KafkaError] = []
+    for key, value in records:
+        producer.produce(ORDERS, value, key, on_delivery=lambda error, _: refused.append(error) if error else None)
+    producer.flush(60)
+    return len(refused)
+
+
+def orders_in(shop: Shop) -> Records:
+    return [(record.key or b"", record.value or b"") for record in read_topic(shop.kafka, ORDERS)]
+
+
+def test_a_disk_is_full_while_writes_go_on(tmp_path: Path) -> None:
+    with small_disk(tmp_path) as disk:
+        project = disk / "project"
+        project.mkdir()
+        with shop_in(project) as shop:
+            filler = fill(disk)
+            assert eventually(lambda: write_what_is_taken(shop, LATER) > 0, SECONDS), "the broker can't take more"
+            assert {shop.code_of("spent", f"c{number}") for number in range(100)} == {200}, "nodes go on"
+            assert "MB of disk are free" in shop.up(code=1).splitlines()[0]
+            filler.unlink()
+            shop.up()
+            written = orders_in(shop)
+            assert len(written) >= len(FIRST), "nothing is lost"
+            assert shop.equals(written), "nothing is counted twice"
+            shop.write(ORDERS, LATER)
+            assert shop.equals(written + LATER)

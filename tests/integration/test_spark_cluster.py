@@ -1,11 +1,12 @@
 """The platform's processes without containers, as the compose file has them: a standalone master, two workers, and the
-supervisor of the stream apps. A worker is killed, with all that it runs, under an app with state, under the export, and
-under a snapshot. Nothing is lost or doubled.
+supervisor of the stream apps. A worker is killed, with all that it runs, under an app with state, the export and a
+snapshot; the first time its disk is lost, too. Nothing is lost or doubled.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -67,6 +68,18 @@ class Cluster:
         worker = spark_daemon(self.folder / f"worker-{number}.log", "worker.Worker", self.master, *room, **disk)
         self.started.callback(end, worker)
         self.workers[number] = worker
+
+    def lose_machine(self, number: int) -> set[str]:
+        """Ends a worker with all that it runs, and its disk. Returns the tasks whose stores were there."""
+        end(self.workers[number])
+        kept = self.stores_on(number)
+        for disk in (f"disk-{number}", f"work-{number}"):
+            shutil.rmtree(self.folder / disk)
+        return kept
+
+    def stores_on(self, number: int) -> set[str]:
+        """The tasks whose rewards are on a worker's disk."""
+        return {path.parent.name for path in self.folder.glob(f"disk-{number}/pos/**/rewards")}
 
     def await_executors(self) -> None:
         """Returns once every worker runs an executor."""
@@ -173,13 +186,13 @@ def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:
     return found
 
 
-def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
+def test_a_machine_is_lost_with_its_disk_and_no_record_is_lost_or_doubled(cluster: Cluster) -> None:
     sales = good_sales(600, seed=11)
     write_topic(cluster.bootstrap, "pos", sales[:300])
     assert cluster.supervisor.start("pos")
     cluster.await_executors()
     beat = cluster.await_beat("pos", lambda beat: (beat.batch_id or 0) >= 1)
-    end(cluster.workers[0])
+    assert cluster.lose_machine(0), "it had stores of its own"
     write_topic(cluster.bootstrap, "pos", sales[300:])
     ends = end_offsets(cluster.bootstrap, "pos")
     after = cluster.await_beat("pos", lambda beat: beat.offsets == ends)
@@ -196,9 +209,8 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(cluster: Cluster) -> 
     assert {(key or b"").decode(): orjson.loads(value or b"")["InvoiceCount"] for key, value in rows.items()} == bought
     told = Counter(record.key for record in read_topic(cluster.bootstrap, "loyalty"))
     assert told == Counter({card.encode(): count for card, count in bought.items()})
-    kept = [{path.parent.name for path in cluster.folder.glob(f"disk-{number}/pos/**/rewards")} for number in range(2)]
-    assert kept[1] == {"0", "1", "2", "3"}, "the worker that is left has the stores of all tasks"
-    assert kept[0], "the other one had some of its own"
+    assert cluster.stores_on(1) == {"0", "1", "2", "3"}, "the worker that is left has the stores of all tasks"
+    assert not cluster.stores_on(0)
 
 
 def test_the_supervisor_ends_its_apps_with_itself(cluster: Cluster) -> None:
