@@ -32,6 +32,6 @@ setup(
     cmdclass={"build_py": NeededModules},
     package_dir={"": ".."},
     packages=sorted(PACKAGES),
-    package_data={"storekeeper": ["py.typed"]},
+    package_data={"storekeeper": ["*.pyi", "py.typed"]},
     options={"egg_info": {"egg_base": "."}},
 )

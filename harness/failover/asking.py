@@ -17,7 +17,8 @@ from typing import TypeVar
 import orjson
 
 from harness.failover.nodes import STORE, WINDOWS
-from storekeeper.client import ClientLimits, StateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.client.rows import Rows
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from harness.failover.asking import Answer, Task
 from harness.failover.nodes import STORE
 from harness.failover.oracle import Oracle
 from harness.meanwhile import running
-from storekeeper.client import ClientLimits
+from storekeeper.client.exchange import ClientLimits
 
 _BARE_PAUSE_S = 0.02
 _BARE_ROWS = 40

@@ -27,7 +27,8 @@ from storekeeper.cli.output import (
 from storekeeper.clock import SystemClock
 
 if TYPE_CHECKING:
-    from storekeeper.client import Row, StateClient
+    from storekeeper.client.client import StateClient
+    from storekeeper.client.readings import Row
     from storekeeper.client.stores import RemoteKeyValueStore
 
 _MOST_ROWS_OF_A_PAGE = 1000

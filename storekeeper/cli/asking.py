@@ -14,7 +14,7 @@ from storekeeper.cli.output import say
 from storekeeper.program import ExitCode
 
 if TYPE_CHECKING:
-    from storekeeper.client import StateClient
+    from storekeeper.client.client import StateClient
 
 P = ParamSpec("P")
 
@@ -72,7 +72,9 @@ def not_found(message: str) -> NoReturn:
 
 
 def _client(connection: dict[str, object]) -> StateClient:
-    from storekeeper.client import ClientLimits, Credentials, StateClient  # noqa: PLC0415 - keeps the command line quick
+    from storekeeper.client.client import StateClient  # noqa: PLC0415 - keeps the command line quick
+    from storekeeper.client.credentials import Credentials  # noqa: PLC0415 - keeps the command line quick
+    from storekeeper.client.exchange import ClientLimits  # noqa: PLC0415 - keeps the command line quick
     from storekeeper.node.settings import load_node_settings  # noqa: PLC0415
 
     return StateClient(

@@ -30,7 +30,8 @@ from storekeeper.clock import SystemClock
 from storekeeper.program import ExitCode
 
 if TYPE_CHECKING:
-    from storekeeper.client import NodeLag, StateClient
+    from storekeeper.client.client import StateClient
+    from storekeeper.client.readings import NodeLag
 
 _STORES = ("store", "kind", "backend", "partitions")
 _LAG = ("node", "store", "partition", "role", "state", "offset_lag", "notes")

@@ -25,7 +25,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from storekeeper.client import Reading
+    from storekeeper.client.readings import Reading
 
 _PIPE_WIDTH = 200
 _MOST_FIELDS = 8

@@ -1,51 +1,33 @@
 """Apps as topologies: streams, tables, joins and windows, described once and run by a test driver or on Spark."""
 
-from storekeeper.topology.builder import StreamsBuilder
-from storekeeper.topology.driver import CrashStep, OutputRecord, TopologyTestDriver
-from storekeeper.topology.dropped_records import DropReason
-from storekeeper.topology.failures import OnError
-from storekeeper.topology.functions import with_key, with_window
-from storekeeper.topology.grouped import KGroupedStream, KGroupedTable
-from storekeeper.topology.join_windows import JoinWindows
-from storekeeper.topology.kstream import KStream
-from storekeeper.topology.ktable import GlobalTable, KTable
-from storekeeper.topology.operators.process import Processor, ProcessorContext
-from storekeeper.topology.operators.suppress import BufferConfig, BufferFullStrategy, until_limit, until_window_closes
-from storekeeper.topology.plan import Plan, SubTopology, Topology
-from storekeeper.topology.store import Store, StoreKind
-from storekeeper.topology.timers import TimeKind
-from storekeeper.topology.windows import EmitStrategy, hopping, sessions, sliding, tumbling
-
-__all__ = [
-    "BufferConfig",
-    "BufferFullStrategy",
-    "CrashStep",
-    "DropReason",
-    "EmitStrategy",
-    "GlobalTable",
-    "JoinWindows",
-    "KGroupedStream",
-    "KGroupedTable",
-    "KStream",
-    "KTable",
-    "OnError",
-    "OutputRecord",
-    "Plan",
-    "Processor",
-    "ProcessorContext",
-    "Store",
-    "StoreKind",
-    "StreamsBuilder",
-    "SubTopology",
-    "TimeKind",
-    "Topology",
-    "TopologyTestDriver",
-    "hopping",
-    "sessions",
-    "sliding",
-    "tumbling",
-    "until_limit",
-    "until_window_closes",
-    "with_key",
-    "with_window",
-]
+from storekeeper.topology.builder import StreamsBuilder as StreamsBuilder
+from storekeeper.topology.driver import CrashStep as CrashStep
+from storekeeper.topology.driver import OutputRecord as OutputRecord
+from storekeeper.topology.driver import TopologyTestDriver as TopologyTestDriver
+from storekeeper.topology.dropped_records import DropReason as DropReason
+from storekeeper.topology.failures import OnError as OnError
+from storekeeper.topology.functions import with_key as with_key
+from storekeeper.topology.functions import with_window as with_window
+from storekeeper.topology.grouped import KGroupedStream as KGroupedStream
+from storekeeper.topology.grouped import KGroupedTable as KGroupedTable
+from storekeeper.topology.join_windows import JoinWindows as JoinWindows
+from storekeeper.topology.kstream import KStream as KStream
+from storekeeper.topology.ktable import GlobalTable as GlobalTable
+from storekeeper.topology.ktable import KTable as KTable
+from storekeeper.topology.operators.process import Processor as Processor
+from storekeeper.topology.operators.process import ProcessorContext as ProcessorContext
+from storekeeper.topology.operators.suppress import BufferConfig as BufferConfig
+from storekeeper.topology.operators.suppress import BufferFullStrategy as BufferFullStrategy
+from storekeeper.topology.operators.suppress import until_limit as until_limit
+from storekeeper.topology.operators.suppress import until_window_closes as until_window_closes
+from storekeeper.topology.plan import Plan as Plan
+from storekeeper.topology.plan import SubTopology as SubTopology
+from storekeeper.topology.plan import Topology as Topology
+from storekeeper.topology.store import Store as Store
+from storekeeper.topology.store import StoreKind as StoreKind
+from storekeeper.topology.timers import TimeKind as TimeKind
+from storekeeper.topology.windows import EmitStrategy as EmitStrategy
+from storekeeper.topology.windows import hopping as hopping
+from storekeeper.topology.windows import sessions as sessions
+from storekeeper.topology.windows import sliding as sliding
+from storekeeper.topology.windows import tumbling as tumbling

@@ -7,7 +7,10 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-from storekeeper.client import AsyncStateClient, ClientLimits, Reading, StateClient
+from storekeeper.client.async_client import AsyncStateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
+from storekeeper.client.readings import Reading
 
 QUICK = ClientLimits(timeout_s=5.0, attempt_s=0.6)
 

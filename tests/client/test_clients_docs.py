@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.client import AsyncStateClient, ClientLimits, Reading, StateClient
+from storekeeper.client.async_client import AsyncStateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.client.queries import ReadOptions
+from storekeeper.client.readings import Reading
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "clients.md").read_text()
 

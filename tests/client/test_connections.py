@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from storekeeper.client import ClientLimits, StateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.errors import StoreUnavailableError
 from tests.client.fake_node import Behaviour, Connection, answers, drips, fake_node, hangs
 

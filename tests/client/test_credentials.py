@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from harness.certificates import Authority, make_authority
-from storekeeper.client import Credentials
+from storekeeper.client.credentials import Credentials
 from storekeeper.errors import ConfigurationError, StoreUnavailableError
 from tests.client.both import QUICK, Either
 from tests.client.fake_node import answers, fake_node

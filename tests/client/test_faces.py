@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from storekeeper.client import AsyncStateClient, StateClient
+from storekeeper.client.async_client import AsyncStateClient
+from storekeeper.client.client import StateClient
 
 
 def test_methods_parameters_and_promises_are_the_same() -> None:

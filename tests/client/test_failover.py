@@ -11,8 +11,10 @@ import pytest
 
 from harness.waiting import eventually
 from storekeeper.changelog.partitioner import partition_for
-from storekeeper.client import AccessDeniedError, ClientLimits, StateClient, TooStaleError
 from storekeeper.client.answers import NO_ANSWER_WITHIN
+from storekeeper.client.client import StateClient
+from storekeeper.client.credentials import AccessDeniedError
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.errors import (
     InvalidArgumentError,
     StateError,
@@ -20,6 +22,7 @@ from storekeeper.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
+from storekeeper.protocol.too_stale import TooStaleError
 from tests.client.both import Either
 from tests.client.fake_node import (
     Behaviour,

@@ -7,12 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from storekeeper.client import ClientLimits, TooStaleError
 from storekeeper.client.answers import Reply
 from storekeeper.client.core import ClientCore
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.client.queries import Query
 from storekeeper.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from storekeeper.protocol.position_token import PositionToken
+from storekeeper.protocol.too_stale import TooStaleError
 from tests.client.both import Either
 from tests.client.fake_node import Behaviour, Connection, fake_node, resets
 

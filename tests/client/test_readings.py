@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from storekeeper.client import Listing, RankedRow, Row, SessionRow, WindowedRow
+from storekeeper.client.readings import Listing, RankedRow, Row, SessionRow, WindowedRow
 from storekeeper.errors import SerializationError
 from tests.client.both import Awaiting, Blocking
 from tests.client.served_cluster import BEGAN_MS, REWARDS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storekeeper.client import Rank, SessionRow, VersionRow, WindowedRow
+from storekeeper.client.readings import Rank, SessionRow, VersionRow, WindowedRow
 from storekeeper.errors import InvalidArgumentError, StateError, UnknownStoreError
 from tests.client.both import Awaiting, Blocking
 from tests.client.served_cluster import (

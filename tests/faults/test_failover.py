@@ -17,7 +17,7 @@ from harness.failover.load import BareLoad, ClientLoad, Outcome
 from harness.failover.nodes import STORE, running_cluster
 from harness.failover.oracle import PARTITIONS, Oracle, Writer
 from harness.waiting import eventually
-from storekeeper.client import ClientLimits
+from storekeeper.client.exchange import ClientLimits
 
 pytestmark = pytest.mark.broker
 

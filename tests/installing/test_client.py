@@ -82,7 +82,7 @@ def test_only_the_online_store_needs_feast(alone: Environment, tmp_path: Path) -
 
 
 def test_a_table_names_the_package_that_it_lacks(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from storekeeper.client import Listing, Rank\nListing(Rank).to_arrow()", tmp_path)
+    ran = python(alone, "from storekeeper import Listing, Rank\nListing(Rank).to_arrow()", tmp_path)
     assert "a table needs pyarrow: pip install pyarrow" in ran.stderr
 
 

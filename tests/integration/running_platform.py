@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from harness.topics import write_topic
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.errors import StateError
 from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
 from storekeeper.ops.layout import RunLayout

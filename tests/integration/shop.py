@@ -12,7 +12,7 @@ import httpx2
 from confluent_kafka.admin import AdminClient
 
 from harness.topics import write_topic
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.errors import StateError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor import stop_everything

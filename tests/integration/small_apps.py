@@ -15,7 +15,7 @@ from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
 from storekeeper.apps.registry import ON_DEMAND_APPS
 from storekeeper.apps.settings import AppSettings
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.ops.demo.collect import read_topic
 from storekeeper.ops.demo.comparison import Difference
 from storekeeper.ops.demo.invoices import Record

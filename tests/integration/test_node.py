@@ -17,7 +17,8 @@ from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.cli.entry import app
-from storekeeper.client import ClientLimits, StateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import SystemClock
 from storekeeper.errors import UnknownStoreError
 from storekeeper.node.security.cluster_secret import load_cluster_secret

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.topics import write_topic
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
 from storekeeper.ops.layout import RunLayout

@@ -20,7 +20,7 @@ from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile
 from harness.topics import write_topic
 from storekeeper.apps.registry import APPS, ON_DEMAND_APPS
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.errors import StateError

@@ -13,7 +13,7 @@ from harness.node_process import NodeProcess, make_nodes
 from harness.topics import end_offsets
 from storekeeper.apps.registry import ON_DEMAND_APPS, store_definitions
 from storekeeper.changelog.headers import source_ranges_of
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.ops.demo.collect import read_topic
 from storekeeper.ops.demo.systems.events import system_records

@@ -15,7 +15,7 @@ import pytest
 from harness.acls import bindings, with_prefix
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
 from storekeeper.changelog.bounded_reader import read_topic
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.kafka.clients import new_producer
 from storekeeper.ops.demo.report import DemoReport
 from storekeeper.ops.demo.run import Demo, demo_input

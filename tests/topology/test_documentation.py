@@ -6,7 +6,6 @@ import importlib
 import re
 from pathlib import Path
 
-import storekeeper.topology
 from storekeeper.topology import KStream, KTable, TopologyTestDriver
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/topologies.md").read_text()
@@ -29,10 +28,6 @@ def test_the_driver_is_documented() -> None:
     for name in ("pipe", "append", "run", "advance", "read", "rows", "store", "crash_at"):
         assert callable(getattr(TopologyTestDriver, name))
         assert f"{name}`" in PAGE or f"{name}(" in PAGE
-
-
-def test_all_lists_what_the_package_offers() -> None:
-    assert all(hasattr(storekeeper.topology, name) for name in storekeeper.topology.__all__)
 
 
 def test_the_methods_of_stores_are_those_that_there_are() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from storekeeper.apps.registry import APPS
-from storekeeper.client import ClientLimits, Credentials, StateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.credentials import Credentials
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.configuration import RunDirSettings
 from storekeeper.errors import StateError

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from storekeeper.cleanup.check_verdict import CheckVerdict
-from storekeeper.client import NodeLag
 from storekeeper.client.answers import NO_ANSWER_WITHIN
+from storekeeper.client.readings import NodeLag
 from storekeeper.engine.runtime.app_health import behind, heartbeat_problem, is_silent, restoring
 from storekeeper.engine.runtime.heartbeat import LIVE_STATES, AppState, Heartbeat
 from storekeeper.names import store_of

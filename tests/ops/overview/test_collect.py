@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.client import ClientLimits, StateClient
+from storekeeper.client.client import StateClient
+from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import write_heartbeat
 from storekeeper.generations.catalog import first_journal

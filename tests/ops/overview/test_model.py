@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from storekeeper.client import NodeLag
+from storekeeper.client.readings import NodeLag
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.ops.overview.model import App, LastVerdict, Overview, Placement, Process, Snapshot, nodes_of, stores_of
 from storekeeper.ops.overview.tables import Mood, tables

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from storekeeper.client import StateClient
+from storekeeper.client.client import StateClient
 from storekeeper.client.readings import Row
 from storekeeper.ops.demo.collect import read_topic
 from storekeeper.ops.demo.comparison import Difference, TopicRecord
