@@ -45,15 +45,16 @@ def check_ports(ports: Mapping[str, int]) -> None:
     """Checks that every port is free and used once. `ports` are by the name of the setting that moves them.
 
     Raises:
-        PortTakenError: naming the first port that isn't, its user if known, and the setting.
+        PortTakenError: naming each port that isn't, its user if known, and the setting.
     """
     seen: dict[int, str] = {}
+    wrong: list[str] = []
     for setting, port in ports.items():
         if port in seen:
-            msg = f"Port {port} is set twice, by {seen[port]} and {setting}: set one of them to another port."
-            raise PortTakenError(msg)
-        seen[port] = setting
-        if not is_free(port):
+            wrong.append(f"Port {port} is set twice, by {seen[port]} and {setting}: set one of them to another port.")
+        elif not is_free(port):
             user = listener(port) or "another process"
-            msg = f"Port {port} is taken by {user}: stop it, or set {setting.split()[0]} to a free port."
-            raise PortTakenError(msg)
+            wrong.append(f"Port {port} is taken by {user}: stop it, or set {setting.split()[0]} to a free port.")
+        seen.setdefault(port, setting)
+    if wrong:
+        raise PortTakenError(" ".join(wrong))

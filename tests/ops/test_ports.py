@@ -31,6 +31,15 @@ def test_a_taken_port_is_told_with_its_user_and_the_setting(taken: int) -> None:
     )
 
 
+def test_all_ports_that_are_taken_are_told_at_once(taken: int) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        other = server.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"Port {taken} is taken by .*Port {other} is taken by "):
+            check_ports({"STOREKEEPER_AIRFLOW_PORT": taken, "STOREKEEPER_NODE_PORT": other})
+
+
 def test_a_free_port_passes(taken: int) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

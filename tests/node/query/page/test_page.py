@@ -309,6 +309,28 @@ def test_dark_and_light(page: Page, shown: Shown) -> None:
         assert paper() == light
 
 
+def test_a_phone_shows_whole_names_and_no_border_at_its_edge(page: Page, shown: Shown, pictures: Path) -> None:
+    before = page.viewport_size
+    assert before is not None
+    page.set_viewport_size({"width": 390, "height": 800})
+    try:
+        with served(shown):
+            page.goto(shown.address)
+            expect(page.locator("#summary")).to_have_text("as node a sees it")
+            expect(page.locator("#stores tr")).to_have_count(len(STORES))
+            page.screenshot(path=pictures / "phone.png", full_page=True)
+            assert page.locator("#catalogue .scroll").evaluate("box => box.scrollWidth - box.clientWidth") == 0
+            figures = page.locator(".figure")
+            edges = [
+                figures.nth(number).evaluate("box => getComputedStyle(box).borderLeftWidth") for number in range(5)
+            ]
+            assert edges == ["0px", "1px", "0px", "1px", "0px"]
+            widths = [round(figures.nth(number).evaluate("box => box.offsetWidth")) for number in (0, 4)]
+            assert widths[1] >= 2 * widths[0] - 1, "the last of them has a row to itself"
+    finally:
+        page.set_viewport_size(before)
+
+
 def test_a_query_that_comes_before_the_stores_are_known_is_asked_when_they_are(page: Page, shown: Shown) -> None:
     shown.answers["/state/keyvalue/rewards/k?key_format=string"] = ('{"value": 7}', {})
     held: list[Route] = []

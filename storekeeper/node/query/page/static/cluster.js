@@ -9,7 +9,7 @@ export async function look() {
   const own = found.get(lag.node) ?? { name: lag.node, address: location.origin, suspect: false };
   // Of itself the node knows more than what its last heartbeat said.
   found.set(lag.node, { ...own, replicas: lag.replicas, suspect: false });
-  return { asked: lag.node, epoch: cluster?.epoch ?? null, stores: withPartitions(stores, found), nodes: sorted(found) };
+  return { asked: lag.node, stores: withPartitions(stores, found), nodes: sorted(found) };
 }
 
 async function clusterOrNull() {

@@ -39,8 +39,7 @@ function showWell(cluster) {
   byId("alarm").hidden = troubles.size === 0;
   byId("sign-in").hidden = true;
   document.body.classList.remove("stale");
-  const epoch = cluster.epoch === null ? "" : ` · epoch ${String(cluster.epoch).slice(0, 12)}`;
-  setText("summary", `as node ${cluster.asked} sees it${epoch}`);
+  setText("summary", `as node ${cluster.asked} sees it`);
 }
 
 function showUnwell(error) {
