@@ -24,6 +24,7 @@ Code = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT_CHARS, patt
 """A name that may be a key: it has no control characters."""
 Number = Annotated[float, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Count = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+"""A whole number; that of a return is negative."""
 TimeMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_MS)]
 
 T = TypeVar("T")

@@ -89,7 +89,12 @@ def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("command", "more"), [("up", ": the processes that this command started are stopped"), ("settings", "")]
+    ("command", "more"),
+    [
+        ("up", ": the processes that this command started are stopped"),
+        ("app", ": what was begun goes on, see `storekeeper status`"),
+        ("settings", ""),
+    ],
 )
 def test_an_interrupted_command_cleans_up_and_says_no_more_than_it_knows(
     number: signal.Signals, command: str, more: str
