@@ -27,7 +27,7 @@ from tests.ops.test_documents import all_commands, commands_of
 
 _INTERRUPTED = """
 import os, signal, sys
-from storekeeper.cli import entry, platform
+from storekeeper.cli import app, entry, platform
 sys.argv = ["storekeeper", "{command}"]
 
 def interrupt() -> None:
@@ -37,7 +37,7 @@ def interrupt() -> None:
     finally:
         print("cleaned up")
 
-platform.up = platform.settings = interrupt
+app.upgrade_nodes = platform.up = platform.settings = interrupt
 entry.main()
 """
 
@@ -92,7 +92,7 @@ def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(
     ("command", "more"),
     [
         ("up", ": the processes that this command started are stopped"),
-        ("app", ": what was begun goes on, see `storekeeper status`"),
+        ("upgrade-nodes", ": what was begun goes on, see `storekeeper status`"),
         ("settings", ""),
     ],
 )
