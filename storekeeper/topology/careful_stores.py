@@ -6,7 +6,7 @@ a copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
@@ -15,7 +15,7 @@ from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.versioned import VersionedKeyValueStore
 from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import StoreChange
-from storekeeper.topology.task_stores import Guarded, StampedTransaction, TableRows, TypedStore
+from storekeeper.topology.task_stores import Guarded, Stamp, StampedTransaction, TableRows, TypedStore
 from storekeeper.topology.undo import LastWrites, Undo
 
 Check = Callable[[StoreChange], None]
@@ -35,21 +35,22 @@ class CarefulTransaction(StampedTransaction):
         self._order = LastWrites(undo)
         self.unchecked: dict[bytes, None] = {}
 
-    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+    def write_stamped(
+        self, rows: Sequence[Entry], stamps: Iterable[Stamp], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
         """Adds writes."""
-        rows, undo = list(entries), self._undo
+        undo = self._undo
         for key, _ in rows:
             if key in self._rows:
                 undo.item(self._rows, key)
             else:
                 undo.add(self._take_out, key)
             undo.item(self._stamps, key)
-            undo.item(self.traces, key)
             self._order.wrote(key)
             self.unchecked[key] = None
         for name in metadata:
             undo.item(self._metadata, name)
-        super().write(rows, metadata)
+        super().write_stamped(rows, stamps, metadata)
 
     @property
     def pending(self) -> list[Entry]:
@@ -118,13 +119,15 @@ class CarefulStore(TypedStore):
 
     def settle(self) -> None:
         """Checks what was written since the last call."""
+        self._top.settle()
         transaction = self._transaction
         assert isinstance(transaction, CarefulTransaction)  # noqa: S101 (it was made so)
         for key in list(transaction.unchecked):
             self._check(self.change_of(key))
-        transaction.unchecked.clear()
+        self.forget()
 
     def forget(self) -> None:
         """Nothing that was written since then is there any more."""
         assert isinstance(self._transaction, CarefulTransaction)  # noqa: S101 (it was made so)
         self._transaction.unchecked.clear()
+        self._top.forget()

@@ -67,6 +67,12 @@ def with_window(function: F) -> WithWindow[F]:
     return WithWindow(function)
 
 
+def unmarked(function: Any) -> Callable[..., Any]:
+    """The function itself, without the mark of what it takes first."""
+    plain: Callable[..., Any] = function.function if isinstance(function, WithKey | WithWindow) else function
+    return plain
+
+
 def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
     """The same function, taking the key first."""
     if isinstance(function, WithKey):

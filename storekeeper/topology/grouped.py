@@ -58,13 +58,13 @@ class _Folding(Generic[K]):
 
     def _fold(
         self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None,
-        *, named: str | None, adders: Sequence[Any] = (),
+        *, named: str | None, adders: Sequence[Any],
     ) -> KTable[Any, Any]:  # fmt: skip
         options = options_of(store)
         serdes = _row_serdes(self._operator(kind, named), kind, self._serdes, values, options)
         node = StreamAggregate(
             self._nodes, kind, aggregator, serdes.required(kind), options,
-            adders=adders or [aggregator.add], windows=self._windows, emit=self._emit, named=named,
+            adders=adders, windows=self._windows, emit=self._emit, named=named,
         )  # fmt: skip
         return KTable(node, serdes, windows=self._windows)
 
@@ -79,11 +79,10 @@ class _Folding(Generic[K]):
             check_function(operator, _ADDER, adder, key=True, window=in_windows)
         if merger is not None:
             check_function(operator, "merger(earlier, later)", merger, key=True)
-        adds = [_as_called(adder, in_windows=in_windows) for adder in adders]
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
-            initialize, adds[0], None if merger is None else keyed(merger)
+            initialize, adders[0], None if merger is None else keyed(merger)
         )
-        return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adds)
+        return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adders)
 
     def _operator(self, kind: str, named: str | None) -> str:
         return operator_name(kind, self._nodes, named)
@@ -94,7 +93,7 @@ class _Groups(_Folding[K], Generic[G, K, V]):
 
     def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[G, int]:
         """Counts the records of each group."""
-        return self._fold("count", count(), store, StructSerde(int), named=named)
+        return self._fold("count", count(), store, StructSerde(int), named=named, adders=[_one_more])
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
@@ -107,7 +106,11 @@ class _Groups(_Folding[K], Generic[G, K, V]):
             named: the operator's name.
         """
         check_function(self._operator("reduce", named), "reducer(aggregate, value)", reducer)
-        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
+
+        def add(aggregate: V | None, value: V) -> V:
+            return value if aggregate is None else reducer(aggregate, value)
+
+        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named, adders=[add])
 
     # A form of the adder each: a type checker that is offered several at once infers nothing for a lambda.
 
@@ -382,17 +385,13 @@ def _checked_windows(nodes: Sequence[GraphNode], windows: Any, emit: Any) -> tup
         raise ConfigurationError(msg) from error
 
 
-def _as_called(adder: Any, *, in_windows: bool = False) -> Callable[[Any, Any, Any], Any]:
-    """The adder as operators call it: with the key (in windows the windowed key), the value, the aggregate.
+def _one_more(count: int, _value: object) -> int:
+    return count + 1
 
-    It is called once for each record, so there is one function between the operator and the adder, and not two.
-    """
-    if isinstance(adder, WithWindow):
-        of_window = adder.function
-        return lambda window, value, aggregate: of_window(window, aggregate, value)
+
+def _as_called(adder: Any) -> Callable[[Any, Any, Any], Any]:
+    """The adder as operators of tables call it: with the key, the value, the aggregate."""
     if isinstance(adder, WithKey):
         of_key = adder.function
-        if in_windows:
-            return lambda window, value, aggregate: of_key(window.key, aggregate, value)
         return lambda key, value, aggregate: of_key(key, aggregate, value)
     return lambda _key, value, aggregate: adder(aggregate, value)

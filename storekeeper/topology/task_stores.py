@@ -25,6 +25,7 @@ from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.stores.transaction import TransactionStore
 from storekeeper.stores.versioned import VersionedKeyValueStore, version_index
 from storekeeper.stores.window import WindowStore
+from storekeeper.topology.cells import CellsAbove, WindowCells
 from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import StoreKind
@@ -33,6 +34,8 @@ from storekeeper.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
 V = TypeVar("V")
 Guarded = Callable[..., Serde[Any]]
 """`guarded(serde, place=None)`: the serde, whose errors tell what is to blame, and where the value was to go."""
+Stamp = tuple[int, bytes | None]
+"""Time, and `traceparent`, of the record that wrote a row."""
 _UNREAD: Any = object()
 
 
@@ -156,33 +159,38 @@ class TableRows(Generic[V]):
 
 
 class StampedTransaction(TransactionStore):
-    """A transaction that keeps the record timestamp of each row's last write."""
+    """A transaction that keeps time and trace of the record that wrote each row last."""
 
     def __init__(self, inner: BytesStore, context: RecordContext) -> None:
         super().__init__(inner)
         self._context = context
-        self._stamps: dict[bytes, int] = {}
-        self.traces: dict[bytes, bytes] = {}
+        self._stamps: dict[bytes, Stamp] = {}
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Adds writes."""
+        """Adds writes of the record under way."""
         rows = entries if isinstance(entries, tuple) else list(entries)
-        super().write(rows, metadata)
-        stamps, timestamp_ms = self._stamps, self._context.timestamp_ms
-        for key, _ in rows:
-            stamps[key] = timestamp_ms
-        trace = self._context.trace
-        if trace is not None:
-            self.traces.update((key, trace) for key, _ in rows)
+        self.write_stamped(rows, [(self._context.timestamp_ms, self._context.trace)] * len(rows), metadata)
 
-    def changes(self) -> Iterable[tuple[bytes, bytes | None, int]]:
-        """The last change of each row, and when it was made."""
+    def write_stamped(
+        self, rows: Sequence[Entry], stamps: Iterable[Stamp], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
+        """Adds writes of other records."""
+        super().write(rows, metadata)
+        for (key, _), stamp in zip(rows, stamps, strict=True):
+            self._stamps[key] = stamp
+
+    def changes(self) -> Iterable[tuple[bytes, bytes | None, Stamp]]:
+        """The last change of each row, and the stamp of its record."""
         return [(key, value, self._stamps[key]) for key, value in self.pending]
+
+    def stamp(self, key: bytes) -> Stamp:
+        """The stamp of a row that was written."""
+        return self._stamps[key]
 
     def abort(self) -> None:
         """Forgets the writes since the last commit."""
         super().abort()
-        self._stamps, self.traces = {}, {}
+        self._stamps = {}
 
 
 class TypedStore:
@@ -200,12 +208,18 @@ class TypedStore:
         self._context = context
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
         # Without `segments` nothing expires inside a batch, which may still be given up.
+        self._top = CellsAbove(self._transaction)
         layers = StoreLayers(
-            top=self._transaction, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
+            top=self._top, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
             expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
         )  # fmt: skip
         self.store: StateStore[Any, Any] = _typed(spec, layers, guarded)
         self._due: Sequence[bytes] = ()
+
+    def window_cells(self) -> WindowCells:
+        """The rows of a window store as cells, for the operator that alone writes them."""
+        assert isinstance(self.store, WindowStore)  # noqa: S101 (for the type checker)
+        return WindowCells(self.store, self._top, self._transaction, self._context)
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row; then tombstones of the rows that expire with this batch.
@@ -214,20 +228,21 @@ class TypedStore:
 
         A row that the batch has written and that expires with it does not outlive the batch.
         """
+        self._top.settle()
         if isinstance(self.store, VersionedKeyValueStore):
             self._due = self.store.delete_unreachable()
         elif isinstance(self.store, TaskTtlStore):
             self.store.expire_rows(self._transaction)
-        name, logged, traces = self.spec.name, _logged_of(self.spec), self._transaction.traces
+        name, logged = self.spec.name, _logged_of(self.spec)
         changed = self._transaction.changes()
         if self._segments is not None:
             is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
             changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
-        for key, value, timestamp_ms in changed:
+        for key, value, (timestamp_ms, trace) in changed:
             if logged is not None and value is not None:
-                yield StoreChange(name, key, *logged(key, value), traces.get(key) or None)
+                yield StoreChange(name, key, *logged(key, value), trace or None)
             else:
-                yield StoreChange(name, key, value, timestamp_ms, traces.get(key) or None)
+                yield StoreChange(name, key, value, timestamp_ms, trace or None)
         if self._segments is not None:
             written = {key for key, _, _ in changed}
             for key in self._segments.expired_before(self._horizon_ms):
@@ -239,12 +254,13 @@ class TypedStore:
         value, logged = self._transaction.get(key), _logged_of(self.spec)
         if logged is not None and value is not None:
             return StoreChange(self.spec.name, key, *logged(key, value))
-        return StoreChange(self.spec.name, key, value, self._context.timestamp_ms)
+        return StoreChange(self.spec.name, key, value, self._transaction.stamp(key)[0])
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below, then lets expired rows go."""
         self._transaction.write((), metadata)
         self._transaction.commit()
+        self._top.forget()
         if self._segments is not None:
             self._segments.expire_before(self._horizon_ms)
         if isinstance(self.store, VersionedKeyValueStore) and self._due:

@@ -19,12 +19,13 @@ All times are epoch milliseconds. Everything here is immutable and thread-safe.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Generic, Self, TypeVar
 
-from storekeeper.errors import InvalidTimestampError, InvalidWindowError
+from storekeeper.errors import InvalidWindowError
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import key_serde
 from storekeeper.stores.windowed import Windowed
@@ -150,24 +151,28 @@ class TimeWindows:
         """Overlapping windows: each record falls into `size_ms / advance_ms` of them, rounded up or down."""
         return cls(size_ms, advance_ms, grace_ms)
 
-    def windows_for(self, timestamp_ms: int) -> list[Window]:
-        """The windows that hold `timestamp_ms`, earliest first. Windows never start before 0.
-
-        Raises:
-            InvalidTimestampError: the timestamp is negative.
-        """
-        _require_timestamp(timestamp_ms)
+    def starts_for(self, timestamp_ms: int) -> Sequence[int]:
+        """The starts of the windows that hold `timestamp_ms`, earliest first. Windows never start before 0."""
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
-        return [self.window_at(start) for start in range(first, timestamp_ms + 1, self.advance_ms)]
+        return range(first, timestamp_ms + 1, self.advance_ms)
+
+    @property
+    def closes_after_ms(self) -> int:
+        """The time from a window's start to its closing."""
+        return self.size_ms + self.grace_ms
 
     @property
     def min_retention_ms(self) -> int:
         """The least retention of a window store that never expires a window before it is closed."""
-        return self.size_ms + self.grace_ms
+        return self.closes_after_ms
 
     def window_at(self, start_ms: int) -> Window:
         """The window that starts at `start_ms`."""
-        return TimeWindow(start_ms, start_ms + self.size_ms)
+        return TimeWindow(start_ms, self.end_of(start_ms))
+
+    def end_of(self, start_ms: int) -> int:
+        """The end of the window that starts at `start_ms`."""
+        return start_ms + self.size_ms
 
     def closes_at_ms(self, end_ms: int) -> int:
         """The end plus grace: the end is exclusive, so a record at that instant already closes the window."""
@@ -179,7 +184,7 @@ class TimeWindows:
 
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, of a window that is closed at `stream_time_ms`."""
-        return stream_time_ms - self.grace_ms - self.size_ms
+        return stream_time_ms - self.closes_after_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,11 @@ class SlidingWindows:
 
     def window_at(self, start_ms: int) -> SlidingWindow:
         """The window that starts at `start_ms`."""
-        return SlidingWindow(start_ms, start_ms + self.time_difference_ms)
+        return SlidingWindow(start_ms, self.end_of(start_ms))
+
+    def end_of(self, start_ms: int) -> int:
+        """The end of the window that starts at `start_ms`."""
+        return start_ms + self.time_difference_ms
 
     def closes_at_ms(self, end_ms: int) -> int:
         """One more than the end plus grace: the end is inclusive, so a record at that instant still belongs."""
@@ -283,18 +292,22 @@ class UnlimitedWindows:
         _require(self.start_ms >= 0, "start_ms", self.start_ms, "0 or more")
         _require(self.grace_ms == 0, "grace_ms", self.grace_ms, "0, as the window never closes")
 
-    def windows_for(self, timestamp_ms: int) -> list[Window]:
-        """The one window, or none for a record before it.
+    def starts_for(self, timestamp_ms: int) -> Sequence[int]:
+        """The start of the one window, or none for a record before it."""
+        return (self.start_ms,) if timestamp_ms >= self.start_ms else ()
 
-        Raises:
-            InvalidTimestampError: the timestamp is negative.
-        """
-        _require_timestamp(timestamp_ms)
-        return [UnlimitedWindow.since(self.start_ms)] if timestamp_ms >= self.start_ms else []
+    @property
+    def closes_after_ms(self) -> int:
+        """No time is so far away."""
+        return FOREVER_MS
 
     def window_at(self, start_ms: int) -> Window:
         """The window that starts at `start_ms`."""
         return UnlimitedWindow.since(start_ms)
+
+    def end_of(self, start_ms: int) -> int:
+        """There is none."""
+        return FOREVER_MS
 
     def closes_at_ms(self, end_ms: int) -> int:
         """Never."""
@@ -364,9 +377,3 @@ def _require(holds: bool, name: str, value: int, allowed: str) -> None:
     if not holds:
         msg = f"{name} can't be {value}: use {allowed}"
         raise InvalidWindowError(msg)
-
-
-def _require_timestamp(timestamp_ms: int) -> None:
-    if timestamp_ms < 0:
-        msg = f"a record can't be stamped {timestamp_ms} ms: use epoch milliseconds from 0"
-        raise InvalidTimestampError(msg)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storekeeper.errors import InvalidTimestampError, InvalidWindowError
+from storekeeper.errors import InvalidWindowError
 from storekeeper.topology.windows import (
     FOREVER_MS,
     SessionWindow,
@@ -21,28 +21,29 @@ from storekeeper.topology.windows import (
 )
 
 
-def bounds(windows: list[Window]) -> list[tuple[int, int]]:
-    return [(window.start_ms, window.end_ms) for window in windows]
+def bounds(windows: TimeWindows | UnlimitedWindows, timestamp_ms: int) -> list[tuple[int, int]]:
+    found = [windows.window_at(start_ms) for start_ms in windows.starts_for(timestamp_ms)]
+    return [(window.start_ms, window.end_ms) for window in found]
 
 
 def test_tumbling_windows_stand_side_by_side() -> None:
     windows = TimeWindows.tumbling(12)
-    assert bounds(windows.windows_for(21)) == [(12, 24)]
-    assert bounds(windows.windows_for(23)) == [(12, 24)]
-    assert bounds(windows.windows_for(24)) == [(24, 36)]
+    assert bounds(windows, 21) == [(12, 24)]
+    assert bounds(windows, 23) == [(12, 24)]
+    assert bounds(windows, 24) == [(24, 36)]
 
 
 def test_hopping_windows_come_earliest_first() -> None:
-    assert bounds(TimeWindows.hopping(12, advance_ms=5).windows_for(21)) == [(10, 22), (15, 27), (20, 32)]
-    assert bounds(TimeWindows.hopping(6, advance_ms=5).windows_for(7)) == [(5, 11)]
-    assert bounds(TimeWindows.hopping(10, advance_ms=5).windows_for(0)) == [(0, 10)]
+    assert bounds(TimeWindows.hopping(12, advance_ms=5), 21) == [(10, 22), (15, 27), (20, 32)]
+    assert bounds(TimeWindows.hopping(6, advance_ms=5), 7) == [(5, 11)]
+    assert bounds(TimeWindows.hopping(10, advance_ms=5), 0) == [(0, 10)]
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
-def test_windows_for_finds_every_aligned_window_that_holds_the_time(size: int, advance: int, time: int) -> None:
+def test_starts_for_finds_every_aligned_window_that_holds_the_time(size: int, advance: int, time: int) -> None:
     advance = min(advance, size)
     aligned = [(start, start + size) for start in range(0, time + 1, advance) if start <= time < start + size]
-    assert bounds(TimeWindows.hopping(size, advance_ms=advance).windows_for(time)) == aligned
+    assert bounds(TimeWindows.hopping(size, advance_ms=advance), time) == aligned
 
 
 @given(st.integers(1, 50), st.integers(0, 20), st.integers(0, 300), st.integers(0, 300))
@@ -64,9 +65,9 @@ def test_when_windows_close() -> None:
 
 def test_an_unlimited_window_holds_everything_since_its_start() -> None:
     windows = UnlimitedWindows(10)
-    assert bounds(windows.windows_for(9)) == []
-    assert bounds(windows.windows_for(10)) == [(10, FOREVER_MS)]
-    assert bounds(windows.windows_for(11)) == [(10, FOREVER_MS)]
+    assert bounds(windows, 9) == []
+    assert bounds(windows, 10) == [(10, FOREVER_MS)]
+    assert bounds(windows, 11) == [(10, FOREVER_MS)]
     assert windows.window_at(10) == UnlimitedWindow.since(10)
 
 
@@ -139,15 +140,14 @@ def test_windows_that_cannot_work_are_refused(build: Callable[[], object]) -> No
 
 
 def test_smallest_windows_are_allowed() -> None:
-    assert TimeWindows.tumbling(1).windows_for(7) == [TimeWindow(7, 8)]
+    assert bounds(TimeWindows.tumbling(1), 7) == [(7, 8)]
     assert SlidingWindows(0).window_at(7) == SlidingWindow(7, 7)
     assert SessionWindows(1).closes_at_ms(7) == 9
 
 
 @pytest.mark.parametrize("windows", [TimeWindows.tumbling(5), UnlimitedWindows()])
 def test_negative_timestamps_belong_to_no_window(windows: TimeWindows | UnlimitedWindows) -> None:
-    with pytest.raises(InvalidTimestampError):
-        windows.windows_for(-1)
+    assert not windows.starts_for(-1)
 
 
 def test_merged_sessions_cover_both() -> None:

@@ -8,17 +8,18 @@ from functools import partial
 from typing import Any, TypeVar
 
 from storekeeper.errors import ConfigurationError
-from storekeeper.serdes.round_trip import as_read_from
+from storekeeper.serdes.round_trip import as_read_from, round_trip
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
-from storekeeper.topology.aggregator import Adder, Aggregator
+from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.aggregator import Aggregator
 from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
-from storekeeper.topology.functions import Push
+from storekeeper.topology.functions import Push, WithKey, WithWindow, unmarked
 from storekeeper.topology.node import GraphNode, TableNode, TopologyStore, check_store, rows_spec
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
-from storekeeper.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
+from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation, WindowedAggregation
 from storekeeper.topology.store import Store, StoreKind, milliseconds
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.windows import (
@@ -41,7 +42,7 @@ class StreamAggregate(TableNode):
     def __init__(
         self, parents: Sequence[GraphNode], kind: str, aggregator: Aggregator[Any, Any, Any],
         serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None,
-        *, adders: Sequence[Adder[Any, Any, Any]], windows: Windows | None, emit: EmitStrategy, named: str | None,
+        *, adders: Sequence[Any], windows: Windows | None, emit: EmitStrategy, named: str | None,
     ) -> None:  # fmt: skip
         """Adds the operator.
 
@@ -51,7 +52,7 @@ class StreamAggregate(TableNode):
             aggregator: how an aggregate begins and how sessions are merged.
             serdes: of keys and aggregates.
             store: the options of its store.
-            adders: `add(key, value, aggregate)`, one for each stream. In windows the key is the windowed key.
+            adders: `add(aggregate, value)`, one for each stream, or one that is marked to take more.
             windows: None for one aggregate a key.
             emit: on every update, or once when a window closes.
             named: the operator's name.
@@ -85,10 +86,9 @@ class StreamAggregate(TableNode):
         if self.windows is None:
             initialize = wiring.guarded(self, self._aggregator.initialize)
             return KeyAggregation(initialize, wiring.rows(self.spec), wiring.dropped)
-        # Each value comes with its stream's adder: several streams share the table.
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
             wiring.guarded(self, self._aggregator.initialize),
-            lambda window, pair, aggregate: pair[0](window, pair[1], aggregate),
+            self._aggregator.add,
             None if self._aggregator.merge is None else wiring.guarded(self, self._aggregator.merge),
         )
         table = self._windowed(self.windows, aggregator, wiring)
@@ -103,11 +103,13 @@ class StreamAggregate(TableNode):
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """One entry for each stream."""
         table = wiring.table(self)
-        adders = [wiring.guarded(self, add) for add in self._adders]
         if isinstance(table, KeyAggregation):
-            return tuple(table.adding(add) for add in adders)
+            return tuple(
+                table.adding(wiring.guarded(self, unmarked(add)), takes_key=isinstance(add, WithKey))
+                for add in self._adders
+            )
         assert isinstance(table, StreamAggregation)  # noqa: S101 (for the type checker)
-        return tuple(_with_adder(table, add) for add in adders)
+        return tuple(table.adding(wiring.guarded(self, unmarked(add)), _first_of(add)) for add in self._adders)
 
     def _windowed(
         self, windows: Windows, aggregator: Aggregator[Any, Any, Any], wiring: Wiring
@@ -116,11 +118,13 @@ class StreamAggregate(TableNode):
             SessionWindows: SessionAggregation,
             SlidingWindows: SlidingWindowAggregation,
         }
-        spec = self.spec
+        spec, kind = self.spec, kinds.get(type(windows), WindowedAggregation)
+        rows = wiring.window_cells(spec) if kind is WindowedAggregation else wiring.typed(spec.name)
         as_read = wiring.guarded(self, as_read_from(f"store {spec.name}", spec.value_serde))
-        return kinds.get(type(windows), WindowedAggregation)(
-            windows, aggregator, wiring.typed(spec.name), wiring.dropped, wiring.stream_time(self.name),
-            context=wiring.context, as_read=as_read, key_bytes=wiring.guarded(self, spec.key_serde.serialize),
+        return kind(
+            windows, aggregator, rows, wiring.dropped, wiring.stream_time(self.name),
+            context=wiring.context, as_read=as_read, is_plain=round_trip(spec.value_serde).is_plain,
+            key_bytes=wiring.guarded(self, spec.key_serde.serialize),
             emit=self._emit, emitted_until_ms=wiring.emitted_until(self.name), undo=wiring.undo,
         )  # fmt: skip
 
@@ -141,7 +145,7 @@ class KeyAggregation(Table[K, A]):
         """The key's row as of now, or None."""
         return self._store.get(key)
 
-    def adding(self, add: Adder[K, Any, A]) -> Callable[[K | None, Any, int], None]:
+    def adding(self, add: Callable[..., A | None], *, takes_key: bool) -> Push:
         """A function that takes the records of one stream. Streams with adders of their own share the table."""
         get, put, initialize, drop = self._store.get, self._store.put, self._initialize, self._dropped.drop
         downstream = self._downstream
@@ -152,12 +156,12 @@ class KeyAggregation(Table[K, A]):
                 return
             row = get(key)
             if row is None:
-                old, new = None, add(key, value, initialize())
+                old, base = None, initialize()
             else:
-                old = row.value
-                new = add(key, value, old)
+                old = base = row.value
                 if row.timestamp_ms > timestamp_ms:  # noqa: PLR1730 (a call costs four times as much)
                     timestamp_ms = row.timestamp_ms
+            new = add(key, base, value) if takes_key else add(base, value)
             row = put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
             if downstream:
                 change = Change(None if row is None else row.value, old if self._sends_old_values else None)
@@ -167,9 +171,10 @@ class KeyAggregation(Table[K, A]):
         return process
 
 
-def _with_adder(table: StreamAggregation[Any, Any, Any], add: Adder[Any, Any, Any]) -> Push:
-    process = table.process
-    return lambda key, value, timestamp_ms: process(key, None if value is None else (add, value), timestamp_ms)
+def _first_of(adder: object) -> First | None:
+    if isinstance(adder, WithWindow):
+        return Windowed
+    return (lambda key, _start_ms, _end_ms: key) if isinstance(adder, WithKey) else None
 
 
 def _store_spec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from storekeeper.serdes.timestamped import ValueAndTimestamp
@@ -9,7 +10,8 @@ from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator, Merger
 from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DropReason
-from storekeeper.topology.operators.windowed_aggregation import StreamAggregation
+from storekeeper.topology.functions import Push
+from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation
 from storekeeper.topology.windows import FOREVER_MS, SessionWindow, SessionWindows
 
 K = TypeVar("K")
@@ -49,7 +51,12 @@ class SessionAggregation(StreamAggregation[K, V, A]):
         until_ms: int = self.windows.ends_closed_by(now_ms)
         return until_ms
 
-    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
+    def _aggregating(self, add: Callable[..., A | None], first: First | None) -> Push:
+        return lambda key, value, timestamp_ms: self._aggregate(add, first, key, value, timestamp_ms)
+
+    def _aggregate(
+        self, add: Callable[..., A | None], first: First | None, key: K, value: V, timestamp_ms: int
+    ) -> None:
         gap_ms, merge = self.windows.gap_ms, self._merge
         alone = merged = SessionWindow(timestamp_ms, timestamp_ms)
         aggregate = self._aggregator.initialize()
@@ -65,7 +72,8 @@ class SessionAggregation(StreamAggregation[K, V, A]):
                 self._replace(neighbour, None, old=neighbour_aggregate)
         old = neighbours[0][1] if merged == alone and neighbours else None
         session = Windowed(key, merged.start_ms, merged.end_ms)
-        self._replace(session, self._aggregator.add(session, value, aggregate), old=old)
+        new = add(aggregate, value) if first is None else add(first(*session), aggregate, value)
+        self._replace(session, new, old=old)
 
     def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
         aggregate = self._as_read(session, aggregate)

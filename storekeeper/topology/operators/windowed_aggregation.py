@@ -10,18 +10,21 @@ from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
-from storekeeper.topology.change import Change, Forward, value_of
+from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
+from storekeeper.topology.functions import Push
 from storekeeper.topology.operators.closing_index import ClosingIndex
 from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.undo import Undo
-from storekeeper.topology.windows import FOREVER_MS, EmitStrategy, Window
+from storekeeper.topology.windows import FOREVER_MS, EmitStrategy
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
+First = Callable[[Any, int, int], Any]
+"""Makes the first argument of an adder, of key, start and end: the windowed key, or the key alone."""
 NOTHING_EMITTED_MS = -1
 """`emitted_until_ms` before the first emission on close."""
 
@@ -42,6 +45,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         stream_time: StreamTime,
         *,
         context: RecordContext,
+        is_plain: Callable[[A], bool] = lambda _: True,
         as_read: Callable[[Any, A | None], A | None] = lambda _, aggregate: aggregate,
         key_bytes: Callable[[K], Any] = lambda key: key,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
@@ -52,11 +56,13 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
 
         Args:
             windows: the windows that records fall into.
-            aggregator: how values are folded and, for sessions, merged. It gets windowed keys.
-            store: the rows, a window store or a session store. It keeps them at least `windows.min_retention_ms`.
+            aggregator: how an aggregate begins and how sessions are merged.
+            store: the rows: `WindowCells`, a window store or a session store. It keeps them at least
+                `windows.min_retention_ms`.
             dropped: counts what is left out.
             stream_time: how far the records have come.
             context: the record under way. It does not make the windows that it closes: they go out without headers.
+            is_plain: whether an aggregate surely reads as it is.
             as_read: `as_read(key, aggregate)` is the aggregate as the store will give it.
             key_bytes: what tells keys apart.
             emit: on every update, or once when a window closes.
@@ -69,6 +75,7 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         self._context = context
         self._aggregator = aggregator
         self._store = store
+        self._is_plain = is_plain
         self._as_read = as_read
         self.dropped = dropped
         self._on_close = emit is EmitStrategy.ON_WINDOW_CLOSE
@@ -89,23 +96,30 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         """Guards the function that takes the windows which are emitted on close."""
         self._release = releasing(self._forward)
 
-    def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
-        """Takes the stream's next record.
+    def adding(self, add: Callable[..., A | None], first: First | None) -> Push:
+        """What takes the records of one stream. Streams with adders of their own share the table.
 
-        Raises:
-            InvalidTimestampError: the timestamp is negative. Nothing was changed.
+        Args:
+            add: `add(aggregate, value)`, or `add(first, aggregate, value)`.
+            first: makes the first argument; None: there is none.
+
+        The function raises an `InvalidTimestampError` if the timestamp is negative. Nothing was changed then.
         """
-        if key is None:
-            self.dropped.drop(DropReason.NULL_KEY)
-            return
-        if value is None:
-            self.dropped.drop(DropReason.NULL_VALUE)
-            return
-        now_ms = self.stream_time.observe(timestamp_ms)
-        if self._on_close:
-            # First: this record can't change the windows that it closes, but its put may expire them in the store.
-            self._emit_closed(self._closed_until(now_ms))
-        self._aggregate(key, value, timestamp_ms)
+        time, drop, aggregate = self.stream_time, self.dropped.drop, self._aggregating(add, first)
+
+        def process(key: K | None, value: V | None, timestamp_ms: int) -> None:
+            if key is None or value is None:
+                drop(DropReason.NULL_KEY if key is None else DropReason.NULL_VALUE)
+                return
+            now_ms = time.now_ms
+            if not 0 <= timestamp_ms <= now_ms:
+                now_ms = time.observe(timestamp_ms)
+            if self._on_close:
+                # First: this record can't change the windows that it closes, but its put may expire them in the store.
+                self._emit_closed(self._closed_until(now_ms))
+            aggregate(key, value, timestamp_ms)
+
+        return process
 
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The window's row as of now, or None. One that is emitted on close doesn't exist before its window closed."""
@@ -125,8 +139,8 @@ class StreamAggregation(Table[Windowed[K], A], Generic[K, V, A]):
         """The time that decides about the window's closing and expiry: its start, or a session's end."""
 
     @abstractmethod
-    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
-        """Brings the record into all windows that it belongs to."""
+    def _aggregating(self, add: Callable[..., A | None], first: First | None) -> Push:
+        """What brings a record into all windows that it belongs to."""
 
     @abstractmethod
     def _closed_until(self, now_ms: int) -> int:
@@ -158,7 +172,7 @@ class WindowedTable(StreamAggregation[K, V, A]):
     """
 
     def _row(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
-        if self.windows.window_at(key.start_ms).end_ms != key.end_ms:
+        if self.windows.end_of(key.start_ms) != key.end_ms:
             return None
         row: ValueAndTimestamp[A] | None = self._store.fetch_one(key.key, key.start_ms)
         return row
@@ -170,36 +184,11 @@ class WindowedTable(StreamAggregation[K, V, A]):
         until_ms: int = self.windows.starts_closed_by(now_ms)
         return until_ms
 
-    def _is_closed(self, window: Window) -> bool:
-        is_closed: bool = self.windows.closes_at_ms(window.end_ms) <= self.stream_time.now_ms
-        return is_closed
-
-    def _add(
-        self, key: K, value: V, timestamp_ms: int, window: Window, *, base: ValueAndTimestamp[A] | None, old: A | None
-    ) -> None:
-        """Writes the window's row: `base`, or a fresh aggregate, with the record in it. Drops it if closed."""
-        if self._is_closed(window):
-            self.dropped.drop(DropReason.EXPIRED_WINDOW)
-            return
-        aggregate = self._aggregator.initialize() if base is None else base.value
-        newest_ms = timestamp_ms if base is None else max(base.timestamp_ms, timestamp_ms)
-        windowed = Windowed(key, window.start_ms, window.end_ms)
-        self._put(windowed, self._aggregator.add(windowed, value, aggregate), newest_ms, old=old)
-
-    def _put(self, key: Windowed[K], aggregate: A | None, timestamp_ms: int, *, old: A | None) -> None:
-        aggregate = self._as_read(key, aggregate)
-        row = None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms)
-        if self._on_close:
-            self._closing.add(key.start_ms, key)
-        self._store.put(key.key, row, key.start_ms)
-        if not self._on_close:
-            self._forward(key, Change(aggregate, old if self._sends_old_values else None), timestamp_ms)
-
     def _read_rows(self) -> None:
         for key, row in self._store.fetch_all(0, FOREVER_MS):
             self.stream_time.observe(max(0, row.timestamp_ms))
             if key.start_ms > self._emitted_until_ms:
-                end_ms = self.windows.window_at(key.start_ms).end_ms
+                end_ms = self.windows.end_of(key.start_ms)
                 self._closing.add(key.start_ms, Windowed(key.key, key.start_ms, end_ms))
 
 
@@ -209,7 +198,31 @@ class WindowedAggregation(WindowedTable[K, V, A]):
     A record may be late for one of its hopping windows and in time for the next; each miss is counted.
     """
 
-    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
-        for window in self.windows.windows_for(timestamp_ms):
-            row = self._store.fetch_one(key, window.start_ms)
-            self._add(key, value, timestamp_ms, window, base=row, old=value_of(row))
+    def _aggregating(self, add: Callable[..., A | None], first: First | None) -> Push:
+        time, drop, on_close, downstream = self.stream_time, self.dropped.drop, self._on_close, self._downstream
+        starts_for, end_of, closes_after_ms = self.windows.starts_for, self.windows.end_of, self.windows.closes_after_ms
+        cell_of, write, initialize = self._store.cell, self._store.write, self._aggregator.initialize
+        is_plain, as_read = self._is_plain, self._as_read
+
+        def aggregate(key: K, value: V, timestamp_ms: int) -> None:
+            closed_ms = time.now_ms - closes_after_ms
+            for start_ms in starts_for(timestamp_ms):
+                if start_ms <= closed_ms:
+                    drop(DropReason.EXPIRED_WINDOW)
+                    continue
+                cell = cell_of(key, start_ms)
+                old, newest_ms = cell.value, timestamp_ms
+                base = initialize() if old is None else old
+                new = add(base, value) if first is None else add(first(key, start_ms, end_of(start_ms)), base, value)
+                if new is not None and not is_plain(new):
+                    new = as_read(Windowed(key, start_ms, end_of(start_ms)), new)
+                if old is not None and cell.timestamp_ms > timestamp_ms:
+                    newest_ms = cell.timestamp_ms
+                if on_close and not cell.changed:
+                    self._closing.add(start_ms, Windowed(key, start_ms, end_of(start_ms)))
+                write(cell, new, newest_ms)
+                if downstream and not on_close:
+                    change = Change(new, old if self._sends_old_values else None)
+                    self._forward(Windowed(key, start_ms, end_of(start_ms)), change, newest_ms)
+
+        return aggregate

@@ -14,7 +14,7 @@ from storekeeper.stores.window import WindowStore
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from storekeeper.topology.operators.suppress import until_window_closes
-from storekeeper.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
+from storekeeper.topology.operators.windowed_aggregation import WindowedAggregation
 from storekeeper.topology.table import Table
 from storekeeper.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, WindowedSerde
 from tests.conformance.adapter import SERDES, Adapter
@@ -59,14 +59,11 @@ class WindowedAggregationAdapter(Adapter):
         values = TimestampedSerde(JsonSerde())
         return builder.window(self.key_serde, values, window_size_ms=size_ms, retention_ms=kept_ms)
 
-    def aggregation(self) -> StreamAggregation[Any, Any, Any]:
+    def aggregation(self) -> Any:
         kinds = {SessionWindows: SessionAggregation, SlidingWindows: SlidingWindowAggregation}
         kind: Any = kinds.get(type(self.definition), WindowedAggregation)
         emit = EmitStrategy(self.config.get("emit", "update"))
-        built: StreamAggregation[Any, Any, Any] = over(
-            kind, self.definition, named_aggregator(self.config), self.store, emit=emit
-        )
-        return built
+        return over(kind, self.definition, named_aggregator(self.config), self.store, emit=emit)
 
     def output(self) -> Table[Any, Any]:
         if self.config.get("suppress") is None:
@@ -125,7 +122,8 @@ class WindowedAggregationAdapter(Adapter):
 
     def do_windows_for(self, timestamp_ms: int) -> list[list[int]]:
         assert not isinstance(self.definition, SessionWindows | SlidingWindows)
-        return [[window.start_ms, window.end_ms] for window in self.definition.windows_for(timestamp_ms)]
+        starts = self.definition.starts_for(timestamp_ms)
+        return [[start_ms, self.definition.window_at(start_ms).end_ms] for start_ms in starts]
 
     def do_overlap(self, kind: str, one: list[int], other: list[int]) -> bool:
         return bounded_window(kind, one).overlap(bounded_window(kind, other))

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
+from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import RecordContext
+from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.operators.grouped_table import Selector, TableAggregation, regrouping
 from storekeeper.topology.operators.source import SourceTable
 from storekeeper.topology.operators.suppress import Suppressed, SuppressedTable
 from storekeeper.topology.operators.time_ordered_buffer import TimeOrderedBuffer
-from storekeeper.topology.operators.windowed_aggregation import NOTHING_EMITTED_MS, StreamAggregation
+from storekeeper.topology.operators.windowed_aggregation import (
+    NOTHING_EMITTED_MS,
+    StreamAggregation,
+    WindowedAggregation,
+)
 from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.windows import EmitStrategy, Windows
 
-Aggregation = TypeVar("Aggregation", bound=StreamAggregation[Any, Any, Any])
+
+class Cells:
+    """Any store of windows as `WindowCells`: each change is written at once."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def cell(self, key: Any, start_ms: int) -> Any:
+        row = self.store.fetch_one(key, start_ms)
+        return SimpleNamespace(
+            key=(key, start_ms), value=row and row.value, timestamp_ms=-1 if row is None else row.timestamp_ms,
+            changed=False,
+        )  # fmt: skip
+
+    def write(self, cell: Any, value: Any, timestamp_ms: int) -> None:
+        key, start_ms = cell.key
+        self.store.put(key, None if value is None else ValueAndTimestamp(value, timestamp_ms), start_ms)
 
 
 def source_table(store: Any = None) -> SourceTable[Any, Any]:
@@ -25,7 +51,7 @@ def source_table(store: Any = None) -> SourceTable[Any, Any]:
 
 
 def over(
-    kind: type[Aggregation],
+    kind: type[StreamAggregation[Any, Any, Any]],
     windows: Windows,
     aggregator: Aggregator[Any, Any, Any],
     store: Any,
@@ -33,18 +59,21 @@ def over(
     emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
     stream_time: StreamTime | None = None,
     emitted_until_ms: int = NOTHING_EMITTED_MS,
-) -> Aggregation:
+) -> Any:
+    """An aggregation whose `process` takes the records of one stream."""
     time = StreamTime() if stream_time is None else stream_time
-    return kind(
+    table: Any = kind(
         windows,
         aggregator,
-        store,
+        Cells(store) if kind is WindowedAggregation else store,
         DroppedRecords(),
         time,
         context=RecordContext(),
         emit=emit,
         emitted_until_ms=emitted_until_ms,
     )
+    table.process = table.adding(lambda window, total, value: aggregator.add(window, value, total), Windowed)
+    return table
 
 
 def suppressed_table(

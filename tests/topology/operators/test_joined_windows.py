@@ -90,9 +90,9 @@ def final_sums(records: list[Record], topic: str, windows: TimeWindows, how: str
         if side != topic:
             continue
         now_ms = max(now_ms, timestamp_ms)
-        for window in windows.windows_for(timestamp_ms):
-            if windows.closes_at_ms(window.end_ms) > now_ms:
-                windowed = Windowed(key, window.start_ms, window.end_ms)
+        for start_ms in windows.starts_for(timestamp_ms):
+            windowed = Windowed(key, start_ms, windows.end_of(start_ms))
+            if windows.closes_at_ms(windowed.end_ms) > now_ms:
                 rows[windowed] = rows.get(windowed, 0) + value
     if how in {"close", "suppress"}:
         return {key: total for key, total in rows.items() if windows.closes_at_ms(key.end_ms) <= now_ms}

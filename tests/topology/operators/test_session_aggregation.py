@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +27,9 @@ Log = list[tuple[str, int]]
 records = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 60)), max_size=40)
 
 
-def counting(
-    gap_ms: int, grace_ms: int = 0, emit: EmitStrategy = UPDATE
-) -> tuple[SessionAggregation[str, str, int], DictSessions[int], Observed]:
+def counting(gap_ms: int, grace_ms: int = 0, emit: EmitStrategy = UPDATE) -> tuple[Any, DictSessions[int], Observed]:
     store: DictSessions[int] = DictSessions()
-    table: SessionAggregation[str, str, int] = over(
-        SessionAggregation, SessionWindows(gap_ms, grace_ms), count(), store, emit=emit
-    )
+    table = over(SessionAggregation, SessionWindows(gap_ms, grace_ms), count(), store, emit=emit)
     return table, store, Observed(table)
 
 
@@ -139,7 +137,7 @@ def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
     first, store, _ = counting(5, emit=CLOSE)
     for key, timestamp_ms in [("a", 0), ("b", 4), ("c", 8)]:
         first.process(key, "x", timestamp_ms)
-    second: SessionAggregation[str, str, int] = over(
+    second = over(
         SessionAggregation,
         SessionWindows(5),
         count(),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def joined(start: str = "0") -> Aggregator[str, str, str]:
 
 def aggregation(
     windows: TimeWindows | UnlimitedWindows, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
-) -> tuple[WindowedAggregation[str, str, str], Observed]:
+) -> tuple[Any, Observed]:
     table = over(WindowedAggregation, windows, joined(), DictWindows(), emit=emit)
     return table, Observed(table)
 
@@ -164,7 +165,7 @@ def test_an_unlimited_window_takes_everything_and_never_closes() -> None:
 @given(records)
 def test_counts_equal_a_recount_of_all_in_time_records(log: Records) -> None:
     windows = TimeWindows.hopping(7, advance_ms=3, grace_ms=60)
-    recount = Counter((key, window.start_ms) for key, time in log for window in windows.windows_for(time))
+    recount = Counter((key, start_ms) for key, time in log for start_ms in windows.starts_for(time))
     assert counted(windows, log) == dict(recount)
 
 

@@ -1,0 +1,173 @@
+"""Rows stay decoded while a batch runs: what is read, what is written, and that nobody sees a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storekeeper.stores.bytes_store import BytesIterator
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.topology import EmitStrategy, Store, StreamsBuilder, SubTopology, hopping, tumbling
+from storekeeper.topology.records import Record, StoreChange
+from storekeeper.topology.task import Task
+from storekeeper.topology.task_stores import restore
+from storekeeper.trace_context import TRACEPARENT
+from tests.test_trace_context import TRACE
+
+MS = timedelta(milliseconds=1)
+Given = Sequence[tuple[str, int, int]]
+"""Key, value, timestamp."""
+
+
+class Counting(MemoryStore):
+    """Counts reads."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.reads = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.reads += 1
+        return super().get(key)
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        self.reads += 1
+        return super().scan(start, stop, reverse=reverse)
+
+
+class Kept:
+    """Stores that outlive their task."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, Counting] = {}
+
+    def open(self, name: str) -> Counting:
+        return self.stores.setdefault(name, Counting(name))
+
+
+def add(total: int, value: int) -> int | None:
+    return total + value if value else None
+
+
+def windows() -> SubTopology:
+    streams = StreamsBuilder("app")
+    grouped = streams.stream("in", int).group_by_key().windowed_by(tumbling(10 * MS, grace=25 * MS))
+    grouped.aggregate(int, add, store=Store("rows", int)).to_stream().map(
+        lambda window, value: (window.key, [window.start_ms, value]), values=list
+    ).to("out")
+    (sub,) = streams.build().sub_topologies
+    return sub
+
+
+def hops() -> SubTopology:
+    streams = StreamsBuilder("app")
+    grouped = streams.stream("in", int).group_by_key()
+    hopping_windows = grouped.windowed_by(hopping(10 * MS, advance=4 * MS), emit=EmitStrategy.ON_WINDOW_CLOSE)
+    hopping_windows.aggregate(int, add, store=Store("rows", int)).to_stream().map(
+        lambda window, value: (window.key, [window.start_ms, value]), values=list
+    ).to("out")
+    (sub,) = streams.build().sub_topologies
+    return sub
+
+
+def given_records(rows: Given) -> list[Record]:
+    return [Record("in", 0, at, time, key.encode(), b"%d" % value) for at, (key, value, time) in enumerate(rows)]
+
+
+def run(sub: SubTopology, rows: Given, cuts: Sequence[int], *, restores: bool) -> tuple[list[Any], dict[bytes, Any]]:
+    """Outputs and the last change of each row. Each batch has a task of its own, over what is kept or restored."""
+    supplier, progress, outputs, log = Kept(), b"{}", list[Any](), list[StoreChange]()
+    records = given_records(rows)
+    ends = sorted({min(cut, len(records)) for cut in cuts} | {len(records)})
+    for start, end in zip([0, *ends], ends, strict=False):
+        if restores:
+            supplier = Kept()
+            for spec in sub.stores:
+                restore(spec, supplier.open(spec.name), log)
+        task = Task(sub, 0, supplier, progress=progress)
+        task.process(records[start:end])
+        ended = task.end_batch()
+        task.apply()
+        progress, log = ended.progress, [*log, *ended.changes]
+        outputs += ended.outputs.get("out", ())
+    return outputs, {change.key: change for change in log if change.value is not None or change.key}
+
+
+def rows_of(changes: dict[bytes, StoreChange]) -> dict[bytes, tuple[bytes | None, int]]:
+    return {key: (change.value, change.timestamp_ms) for key, change in changes.items() if change.value is not None}
+
+
+ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 80)), max_size=25)
+
+
+@settings(max_examples=150)
+@given(
+    sub=st.sampled_from([windows(), hops()]),
+    rows=ROWS,
+    cuts=st.lists(st.integers(0, 25), max_size=8),
+    restores=st.booleans(),
+)
+def test_rows_are_those_of_records_taken_one_by_one(
+    sub: SubTopology, rows: Given, cuts: list[int], restores: bool
+) -> None:
+    one_by_one, wanted = run(sub, rows, range(len(rows)), restores=False)
+    outputs, changes = run(sub, rows, cuts, restores=restores)
+    assert outputs == one_by_one
+    assert rows_of(changes) == rows_of(wanted)
+
+
+def test_a_late_record_finds_its_window_in_the_store() -> None:
+    for restores in (False, True):
+        outputs, _ = run(windows(), [("a", 1, 5), ("a", 1, 15), ("a", 2, 7)], [1, 2], restores=restores)
+        assert [value for _, value, *_ in outputs] == [b"[0,1]", b"[10,1]", b"[0,3]"]
+
+
+def test_a_window_that_starts_after_the_stores_stream_time_is_not_looked_up() -> None:
+    supplier = Kept()
+    task = Task(windows(), 0, supplier)
+    store = supplier.stores["rows"]
+    for start_ms in (0, 10, 20):
+        store.reads = 0
+        task.process(given_records([(f"k{at % 50}", 1, start_ms + at % 10) for at in range(200)]))
+        assert store.reads == 0
+        # One read a row of a window that may be there, however many records it gets.
+        task.process(given_records([(f"n{at % 5}", 1, max(0, start_ms - 5)) for at in range(20)]))
+        assert store.reads <= 5
+        task.end_batch()
+        task.apply()
+
+
+def test_who_reads_the_store_in_a_batch_sees_its_rows_and_who_writes_it_is_seen() -> None:
+    task = Task(windows(), 0, Kept())
+    store = task.store("rows")
+    task.process(given_records([("a", 1, 5)]))
+    row = store.fetch_one("a", 0)
+    assert (row.value, [key.start_ms for key, _ in store.all()]) == (1, [0])
+    task.process(given_records([("a", 1, 5)]))
+    assert [row.value for _, row in store.fetch("a", 0, 10)] == [2]
+    store.put("a", type(row)(40, 6), 0)
+    task.process(given_records([("a", 2, 5)]))
+    assert store.fetch_one("a", 0) == type(row)(42, 6)
+
+
+def test_a_row_that_was_deleted_does_not_lend_its_time_to_the_next_one() -> None:
+    outputs, changes = run(windows(), [("a", 1, 8), ("a", 0, 9), ("a", 2, 3)], [], restores=False)
+    assert [(value, timestamp_ms) for _, value, timestamp_ms, _ in outputs] == [
+        (b"[0,1]", 8),
+        (b"[0,null]", 9),
+        (b"[0,2]", 3),
+    ]
+    assert list(rows_of(changes).values()) == [(b"2", 3)]
+
+
+def test_a_change_has_the_trace_of_the_record_that_made_it_last() -> None:
+    task = Task(windows(), 0, Kept())
+    traced = ((TRACEPARENT, TRACE),)
+    one, two, three, four = given_records([("a", 1, 1), ("b", 1, 2), ("a", 1, 3), ("c", 1, 4)])
+    task.process([one._replace(headers=traced), two._replace(headers=traced), three, four])
+    traces = {change.key[:1]: change.trace for change in task.end_batch().changes}
+    assert traces == {b"a": None, b"b": TRACE, b"c": None}
