@@ -10,9 +10,8 @@ QUIX := .venv-quix
 FEAST := .venv-feast
 DOCS := .venv-docs
 STORAGE := .storage
-PACKAGES := storekeeper storekeeper_provider
 
-.PHONY: help setup lock docs clients demo up down status test check lint types clean
+.PHONY: help setup lock docs dist clients demo up down status test check lint types clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,13 +22,13 @@ SET_UP := $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready $(JARS)/spar
 setup: ## virtual environment from the lock, jars from the poms
 	@$(MAKE) --silent --jobs=2 $(SET_UP)
 
-$(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml storekeeper/ops/preflight.py
+$(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml storekeeper_provider/pyproject.toml storekeeper/ops/preflight.py
 	@$(PYTHON) storekeeper/ops/preflight.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setup: installing the locked packages (once; a few minutes on a cold cache)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes -r requirements.lock
-	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable . --editable ./storekeeper_provider
 	@touch $@
 
 $(JARS)/%/.ready: storekeeper/ops/jars/%/pom.xml storekeeper/ops/jars/fetch.py
@@ -101,7 +100,8 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
-	@$(BIN)/deptry $(PACKAGES)
+	@$(BIN)/deptry storekeeper
+	@$(BIN)/deptry --config storekeeper_provider/pyproject.toml storekeeper_provider
 
 types: setup test-types
 
@@ -169,6 +169,9 @@ docs: $(DOCS)/.ready ## build the documentation's site into site/, and check its
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
 	@echo "docs: python3 -m http.server --directory site"
 
+dist: setup ## build what is published into dist/: an archive of sources and a wheel of each distribution
+	@$(BIN)/python -m harness.distributions dist
+
 CLIENTS := .clients
 clients: ## generate the clients for Java and TypeScript into .clients/
 	@mvn -q -B -ntp -f client/generate/pom.xml generate-sources -Dclients.dir=$(abspath $(CLIENTS))
@@ -178,7 +181,7 @@ lock: ## write the lock files again from pyproject.toml and the requirements.in 
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/feast/requirements.lock harness/feast/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/storage/moto/requirements.lock harness/storage/moto/requirements.in
-	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header --no-emit-package airflow-provider-storekeeper -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi

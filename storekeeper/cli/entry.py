@@ -116,7 +116,11 @@ _INTERRUPTED = {
     **dict.fromkeys(("app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""
-_DISTRIBUTIONS = {"airflow": "apache-airflow", "delta": "delta-spark"}
+_DISTRIBUTIONS = {
+    "airflow": "apache-airflow",
+    "delta": "delta-spark",
+    "storekeeper_provider": "airflow-provider-storekeeper",
+}
 """Distributions whose name differs from their module's."""
 _OF_EXTRA = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*extra == ['\"](?P<extra>[a-z]+)['\"]")
 

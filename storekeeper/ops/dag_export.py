@@ -13,10 +13,9 @@ from storekeeper.apps.registry import APPS, KEPT_APPS, SHARED_DRIVER, gated_tabl
 from storekeeper.cleanup.cleanable import cleanable_stores
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.catalog import registered_migrations
-from storekeeper.ops.settings import PROJECT_ROOT
 from storekeeper.quality.verdict import WAIVABLE
 from storekeeper.whole_files import write_whole
-from storekeeper_provider import VERSION
+from storekeeper_provider import VERSION, dags
 from storekeeper_provider.dag_parts.names import FILE, Names
 
 
@@ -65,11 +64,8 @@ def platform_names() -> Names:
 
 
 def _dag_files() -> list[Path]:
-    return [
-        path
-        for path in sorted((PROJECT_ROOT / "storekeeper_provider" / "dags").glob("*.py"))
-        if path.stem != "__init__"
-    ]
+    (folder,) = map(Path, dags.__path__)
+    return [path for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
 
 
 def _exported(folder: Path) -> set[str]:

@@ -70,6 +70,15 @@ def test_every_name_of_the_python_api_exists() -> None:
         pkgutil.resolve_name(name)
 
 
+def test_every_test_that_contributing_runs_exists() -> None:
+    named = re.findall(
+        r"^    \S*pytest .*?(tests/[\w./]+)(?:::(\w+))?", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE
+    )
+    assert len(named) > 2
+    assert [path for path, _ in named if not (ROOT / path).exists()] == []
+    assert [test for path, test in named if test and f"def {test}(" not in (ROOT / path).read_text()] == []
+
+
 def test_the_site_shows_every_page() -> None:
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     pages = re.findall(r"[\w/-]+\.md$", nav, flags=re.MULTILINE)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from harness.broker import Broker
+from harness.distributions import ROOT, build
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from tests.client.fake_node import fake_node, refuses
-from tests.installing.environment import ROOT, build_wheel
 
 BIN = ROOT / ".venv-feast" / "bin"
 PROGRAM = Path(__file__).with_name("feast_program.py")
@@ -112,7 +112,7 @@ class Repository:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("client")
-    zipfile.ZipFile(build_wheel(folder, "client")).extractall(folder / "site")
+    zipfile.ZipFile(build("storekeeper-client", folder).wheel).extractall(folder / "site")
     return folder / "site"
 
 

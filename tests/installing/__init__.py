@@ -1,1 +1,1 @@
-"""The wheel, installed with one extra at a time."""
+"""What we publish: its contents, and environments that have one wheel with one extra at a time."""

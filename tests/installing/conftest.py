@@ -1,26 +1,39 @@
-"""The wheel, and environments made of it. Both are made once."""
+"""The distributions, and environments made of their wheels. All are made once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.installing.environment import Environment, build_wheel, make_environment, with_other_extras
+from harness.distributions import FOLDERS, Built, build
+from tests.installing.environment import Environment, Wheels, make_environment, with_other_extras
 
 Install = Callable[[str], Environment]
 
 
 @pytest.fixture(scope="session")
-def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Built]:
+    """All that we publish."""
+    folder = tmp_path_factory.mktemp("dist")
+    return {name: build(name, folder) for name in FOLDERS}
+
+
+@pytest.fixture(scope="session")
+def wheels(built: Mapping[str, Built]) -> Wheels:
+    """The wheels of it."""
+    return {name: one.wheel for name, one in built.items()}
+
+
+@pytest.fixture(scope="session")
+def install(wheels: Wheels, tmp_path_factory: pytest.TempPathFactory) -> Install:
     """Makes the environment of an extra; `none` is the package without one."""
-    wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
-    bare = make_environment(tmp_path_factory.mktemp("with-none"), wheel, [])
+    bare = make_environment(tmp_path_factory.mktemp("with-none"), "storekeeper", wheels)
     made = {"none": bare}
 
     def environment(extra: str) -> Environment:
         if extra not in made:
-            made[extra] = with_other_extras(tmp_path_factory.mktemp(f"with-{extra}"), bare, wheel, [extra])
+            made[extra] = with_other_extras(tmp_path_factory.mktemp(f"with-{extra}"), bare, extra, wheels)
         return made[extra]
 
     return environment

@@ -12,20 +12,21 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[2]
-_OURS = "storekeeper"
-_PACKAGES = ("storekeeper", "storekeeper_provider", "client")
+_PRODUCT = "storekeeper"
+Wheels = Mapping[str, Path]
+"""Our wheels, by the names of their distributions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,49 +51,45 @@ class Environment:
         return next(self.folder.glob("lib/python3*/site-packages"))
 
 
-def build_wheel(folder: Path, project: str = ".") -> Path:
-    """Builds a wheel of this checkout into `folder`, and returns its path.
+def make_environment(folder: Path, wanted: str, wheels: Wheels) -> Environment:
+    """Makes an environment in `folder` as `pip install WANTED` would, if the index had our wheels.
 
     Args:
-        folder: for the wheel and a copy of the sources.
-        project: the folder of its `pyproject.toml`, in the checkout.
+        folder: is made.
+        wanted: a requirement of a distribution of ours, such as `storekeeper[serve]`.
+        wheels: all of ours.
     """
-    source = folder / "source"
-    for package in _PACKAGES:
-        shutil.copytree(
-            ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-        )
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    _pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source / project))
-    return next(folder.glob("*.whl"))
-
-
-def make_environment(folder: Path, wheel: Path, extras: Iterable[str]) -> Environment:
-    """Makes an environment in `folder` as `pip install "WHEEL[EXTRAS]"` would."""
-    made = _with_packages(folder, wheel, extras)
-    _pip("--python", str(made.python), "install", "--no-deps", "--no-index", str(wheel))
+    found = required(wanted, wheels)
+    made = _with_packages(folder, found)
+    _install(made, (wheels[name] for name in found.ours))
     return made
 
 
-def with_other_extras(folder: Path, installed: Environment, wheel: Path, extras: Iterable[str]) -> Environment:
-    """Makes an environment with other extras than `installed`, which has the same wheel."""
-    made = _with_packages(folder, wheel, extras)
-    ours = next(found for found in distributions(path=[str(installed.site)]) if found.metadata["Name"] == _OURS)
+def with_other_extras(folder: Path, installed: Environment, extra: str, wheels: Wheels) -> Environment:
+    """Makes an environment of `storekeeper` with another extra than `installed` has."""
+    found = required(f"{_PRODUCT}[{extra}]", wheels)
+    made = _with_packages(folder, found)
+    ours = next(each for each in distributions(path=[str(installed.site)]) if each.metadata["Name"] == _PRODUCT)
     for entry in {path.parts[0] for path in ours.files or ()} - {".."}:
         (made.site / entry).symlink_to(installed.site / entry)
     for path in ours.files or ():
         if path.parts[0] == "..":
             _copy_script(installed.bin / path.name, installed, made)
+    _install(made, (wheels[name] for name in found.ours if name != _PRODUCT))
     return made
 
 
-def _with_packages(folder: Path, wheel: Path, extras: Iterable[str]) -> Environment:
+def _with_packages(folder: Path, found: Required) -> Environment:
     venv.create(folder, with_pip=False, symlinks=True)
     made = Environment(folder)
-    for found in required(wheel, extras):
-        _link(found, made.site)
+    for each in found.others:
+        _link(each, made.site)
     return made
+
+
+def _install(environment: Environment, wheels: Iterable[Path]) -> None:
+    for wheel in wheels:
+        _pip("--python", str(environment.python), "install", "--no-deps", "--no-index", str(wheel))
 
 
 def _copy_script(script: Path, installed: Environment, made: Environment) -> None:
@@ -108,25 +105,33 @@ def _pip(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
-def required(wheel: Path, extras: Iterable[str]) -> list[Distribution]:
-    """The installed distributions that the wheel requires with these extras, directly or through others."""
-    wanted = [(requirement, frozenset[str]()) for requirement in _of_wheel(wheel, frozenset(extras))]
+class Required(NamedTuple):
+    """What a requirement brings, directly or through others.
+
+    Attributes:
+        ours: names of our own distributions, with the required one.
+        others: installed distributions of others.
+    """
+
+    ours: list[str]
+    others: list[Distribution]
+
+
+def required(wanted: str, wheels: Wheels) -> Required:
+    """What `pip install WANTED` would install."""
+    waiting = [Requirement(wanted)]
     done: set[tuple[str, frozenset[str]]] = set()
-    found: dict[str, Distribution] = {}
-    while wanted:
-        requirement, _ = wanted.pop()
-        name, more = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        if name == _OURS:
-            wanted += [(each, frozenset()) for each in _of_wheel(wheel, more)]
-        elif (name, more) not in done:
-            done.add((name, more))
-            found[name] = _installed()[name]
-            wanted += [(each, frozenset()) for each in _applying(found[name].requires or (), more)]
-    return list(found.values())
-
-
-def _of_wheel(wheel: Path, extras: frozenset[str]) -> Iterator[Requirement]:
-    return _applying(metadata(wheel).get_all("Requires-Dist") or (), extras)
+    while waiting:
+        requirement = waiting.pop()
+        one = name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if one not in done:
+            done.add(one)
+            needs = metadata(wheels[name]).get_all("Requires-Dist") if name in wheels else _installed()[name].requires
+            waiting += _applying(needs or (), extras)
+    names = sorted({name for name, _ in done})
+    return Required(
+        [name for name in names if name in wheels], [_installed()[name] for name in names if name not in wheels]
+    )
 
 
 def metadata(wheel: Path) -> Message:

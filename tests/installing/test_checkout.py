@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.installing.environment import ROOT
+from harness.distributions import ROOT
 
 _PRINT_PLACES = "import importlib, sys; [print(importlib.import_module(name).__file__) for name in sys.argv[1:]]"
 

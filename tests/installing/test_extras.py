@@ -18,16 +18,18 @@ import pyarrow as pa
 import pytest
 
 from harness.broker import Broker
+from harness.distributions import ROOT
 from harness.ports import free_ports
 from harness.waiting import eventually
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from tests.installing.conftest import Install
-from tests.installing.environment import ROOT, Environment
+from tests.installing.environment import Environment, Wheels, required
 from tests.installing.extras_table import tries
 
 TRIES = tries()
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS, VERSION = PROJECT["optional-dependencies"], PROJECT["version"]
 _START_S = 240.0
 
 
@@ -84,12 +86,21 @@ def test_the_table_names_every_extra() -> None:
     assert TRIES.keys() - {"none"} == EXTRAS.keys() - {"dev"}
 
 
-def test_the_wheel_holds_the_licence_the_poms_and_nothing_of_the_tests(install: Install) -> None:
-    installed = install("none")
-    site = installed.site
-    assert next(site.glob("storekeeper-*.dist-info/licenses/LICENSE")).read_text() == (ROOT / "LICENSE").read_text()
-    assert {path.parent.name for path in site.glob("storekeeper/ops/jars/*/pom.xml")} == {"broker", "spark"}
-    assert not (site / "tests").exists()
+def test_the_package_without_an_extra_is_light(wheels: Wheels) -> None:
+    names = {found.metadata["Name"].lower() for found in required("storekeeper", wheels).others}
+    assert (
+        names & {"apache-airflow", "deltalake", "duckdb", "fastapi", "numpy", "pandas", "pyarrow", "pyspark"} == set()
+    )
+    assert len(names) < 50
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"dev"}))
+def test_the_program_and_the_public_names_need_no_other_extra(install: Install, extra: str, tmp_path: Path) -> None:
+    variables = environment(install(extra), tmp_path)
+    version = call("storekeeper --version", tmp_path, variables)
+    assert (version.stdout, version.stderr) == (f"storekeeper {VERSION}\n", "")
+    names = call('python -c "from storekeeper import *; print(Store, topology_app)"', tmp_path, variables)
+    assert names.returncode == 0, names.stderr
 
 
 @pytest.mark.parametrize("extra", ["none", "quality", "redis", "registry", "test", "tracing"])
@@ -111,6 +122,7 @@ def test_the_bare_package_has_stores_and_clients(install: Install, tmp_path: Pat
     [
         ('storekeeper sql "SHOW TABLES"', "sql"),
         ("storekeeper node a", "serve"),
+        ("storekeeper export-dags dags", "airflow"),
         ("storekeeper container prepare here", "platform"),
         ("storekeeper up", "platform"),
     ],

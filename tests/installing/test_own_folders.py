@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ def project(tmp_path: Path) -> Path:
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"NAME = {name!r}\n")
     return tmp_path
-
-
-def test_the_wheel_has_nothing_but_our_packages(install: Install) -> None:
-    ours = next(found for found in distributions(path=[str(install("none").site)]) if found.name == "storekeeper")
-    top = {path.parts[0] for path in ours.files or ()} - {".."}
-    assert {name for name in top if not name.endswith(".dist-info")} == {"storekeeper", "storekeeper_provider"}
 
 
 def test_a_project_imports_its_own(install: Install, project: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from storekeeper_provider import VERSION, bundled, get_provider_info
+from storekeeper_provider import VERSION, get_provider_info
 from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
 from storekeeper_provider.stores_page.plugin import StoresPlugin
 
@@ -63,19 +63,18 @@ def test_a_connection_that_cannot_be_used_says_why(
 def test_airflow_takes_what_the_provider_says_of_itself() -> None:
     from airflow.providers_manager import _create_provider_info_schema_validator
 
-    for info in (get_provider_info(), bundled.get_provider_info()):
-        _create_provider_info_schema_validator().validate(info)
-        (connection,) = info["connection-types"]
-        assert connection["connection-type"] == StorekeeperHook.conn_type
+    info = get_provider_info()
+    _create_provider_info_schema_validator().validate(info)
+    (connection,) = info["connection-types"]
+    assert connection["connection-type"] == StorekeeperHook.conn_type
 
 
 def test_a_provider_bears_the_name_of_the_distribution_that_it_comes_with() -> None:
     """Airflow doesn't start otherwise."""
-    project = Path(__file__).parents[2]
-    for folder, found in (("", bundled.get_provider_info), ("storekeeper_provider", get_provider_info)):
-        described = tomllib.loads((project / folder / "pyproject.toml").read_text())["project"]
-        module = f"{found.__module__}:{found.__name__}"
-        assert described["entry-points"]["apache_airflow_provider"] == {"provider_info": module}
-        plugin = f"{StoresPlugin.__module__}:{StoresPlugin.__name__}"
-        assert described["entry-points"]["airflow.plugins"] == {"storekeeper": plugin}
-        assert (found()["package-name"], VERSION) == (described["name"], described["version"])
+    folder = Path(__file__).parents[2] / "storekeeper_provider"
+    described = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    module = f"{get_provider_info.__module__}:{get_provider_info.__name__}"
+    assert described["entry-points"]["apache_airflow_provider"] == {"provider_info": module}
+    plugin = f"{StoresPlugin.__module__}:{StoresPlugin.__name__}"
+    assert described["entry-points"]["airflow.plugins"] == {"storekeeper": plugin}
+    assert (get_provider_info()["package-name"], VERSION) == (described["name"], described["version"])

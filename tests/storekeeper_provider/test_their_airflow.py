@@ -15,12 +15,12 @@ import httpx2
 import psutil
 import pytest
 
+from harness.distributions import build
 from harness.waiting import eventually
 from storekeeper.ops.control.job_files import end_job_processes
 from tests.ops.control.supervised import start_supervised
 from tests.ops.control.toys import ControlProcess
 from tests.storekeeper_provider.their_airflow import TheirAirflow, make_environment, running_airflow
-from tests.storekeeper_provider.wheel import build_wheel
 
 pytestmark = [
     *(pytest.mark.airflow, pytest.mark.timeout(3600)),
@@ -59,7 +59,9 @@ class Both:
 def both(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Both]:
     """The two of them; apps and jobs are toys, and the supervisor of the apps is real."""
     folder = tmp_path_factory.mktemp("theirs")
-    environment = make_environment(request.config.cache.mkdir("their-airflow"), build_wheel(folder / "wheel"))
+    environment = make_environment(
+        request.config.cache.mkdir("their-airflow"), build("airflow-provider-storekeeper", folder / "wheel").wheel
+    )
     supervised = start_supervised(folder / "run")
     control = ControlProcess(folder / "run", f"{PROJECT}/tests/dags/toy_path")
     control.start()
