@@ -32,8 +32,8 @@ from storekeeper.serdes.timestamped import STAMP_BYTES, stamped
 from storekeeper.stores.bytes_store import BytesStore
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.suppliers import RocksDBSupplier
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
+from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 BATCH = 25_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.runner import AppRun
+from storekeeper.engine.driver.runner import AppRun
 from storekeeper.engine.runtime.stream import ProcessBatch
 
 if TYPE_CHECKING:

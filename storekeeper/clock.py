@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+DAY_MS = 86_400_000
+
 
 class Clock(Protocol):
     """The source of time, for everything that decides by time. Implementations say whether they are thread-safe."""

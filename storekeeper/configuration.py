@@ -17,8 +17,9 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from storekeeper.errors import ConfigurationError
+from storekeeper.errors import ConfigurationError, InvalidNameError
 from storekeeper.locations import Location, location
+from storekeeper.names import checked_name
 from storekeeper.run_dir import CONFIGURATION, STARTED_WITH, find_project, find_run_dir, is_of_project, make_private
 
 PREFIX = "STOREKEEPER_"
@@ -272,3 +273,30 @@ def _value(field: FieldInfo, value: object, path: Path) -> object:
 
 def _path(text: object) -> Path:
     return Path(str(text)).expanduser()
+
+
+def valid_name(text: str) -> str:
+    """Returns a setting that is a name.
+
+    Raises:
+        ValueError: it can't be a name.
+    """
+    try:
+        return checked_name(text)
+    except InvalidNameError as error:
+        raise ValueError(str(error)) from error
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """Reads `a=1,b=2`. Raises ValueError if a part has no `=` or a name comes twice."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, value = part.partition("=")
+        if not separator or not value.strip():
+            msg = f"{part!r} is not of the form name=value"
+            raise ValueError(msg)
+        if name.strip() in pairs:
+            msg = f"{name.strip()!r} is there twice"
+            raise ValueError(msg)
+        pairs[valid_name(name.strip())] = value.strip()
+    return pairs

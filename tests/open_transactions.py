@@ -10,8 +10,8 @@ import pytest
 from harness.broker import Broker
 from storekeeper.changelog import committed_ends
 from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.log_record import LogRecord
 from storekeeper.cleanup.kafka_log import KafkaTentativeLog
-from storekeeper.cleanup.log_record import LogRecord
 
 
 def begun(broker: Broker, topic: str, partition: int = 0) -> KafkaTentativeLog:

@@ -13,8 +13,8 @@ from storekeeper.apps.registry import app_named, apps_of
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock, SystemClock
-from storekeeper.engine.runtime import driver
-from storekeeper.engine.runtime.runner import AppRun
+from storekeeper.engine.driver.process import run_apps
+from storekeeper.engine.driver.runner import AppRun
 from storekeeper.errors import StateError
 from storekeeper.program import exit_code_of
 
@@ -26,14 +26,12 @@ def main() -> int:
     armed = Armed.here()
     prepare(armed)
 
-    def mortal(app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, spark: Any = None) -> AppRun:
+    def mortal(app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, shared: Any = None) -> AppRun:
         dying = DyingDriver(armed, app.name, settings.checkpoint_dir(app.name))
-        return AppRun(app, settings, clock, stop, around_batch=dying.around_batch, shared=spark)
+        return AppRun(app, settings, clock, stop, around_batch=dying.around_batch, shared=shared)
 
-    vars(driver)["_run_of"]  # it goes by another name if this fails
-    driver._run_of = mortal
     try:
-        driver.run_apps([app_named(app) for app in apps_of(process)], AppSettings(), SystemClock(), threading.Event())
+        run_apps([app_named(app) for app in apps_of(process)], AppSettings(), SystemClock(), threading.Event(), mortal)
     except StateError as error:
         sys.stderr.write(f"failed: {type(error).__name__}: {error}\n")
         return exit_code_of(error)

@@ -21,7 +21,7 @@ LIFE = "STOREKEEPER_CRASH_LIFE"
 """In the environment of all processes of one life: those of an earlier one take nothing."""
 
 FOLDER = "STOREKEEPER_CRASH_FOLDER"
-_WORKERS = "storekeeper.engine.runtime.worker_daemon"
+_WORKERS = "storekeeper.engine.worker_daemon"
 _DRIVERS = "harness.crashes"
 
 

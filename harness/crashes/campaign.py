@@ -49,8 +49,8 @@ SETTINGS = {
 CONSTANTS: dict[str, object] = {
     "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
     "storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
-    "storekeeper.engine.runtime.driver:_PAUSE_S": 0.5,
-    "storekeeper.engine.runtime.driver:_RETRIES": 6,  # an app that is out for good can't be killed
+    "storekeeper.engine.driver.process:_PAUSE_S": 0.5,
+    "storekeeper.engine.driver.process:_RETRIES": 6,  # an app that is out for good can't be killed
 }
 PATIENCE_S = 1800.0
 """A machine may do other things beside a campaign."""

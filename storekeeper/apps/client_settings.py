@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.configuration import LIVE
-from storekeeper.node.settings import parse_pairs
+from storekeeper.configuration import LIVE, parse_pairs
 
 if TYPE_CHECKING:
     from storekeeper.client.credentials import Credentials

@@ -19,11 +19,11 @@ from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.topology import StoreKind, StreamsBuilder
 from storekeeper.topology.describe import transport
 from storekeeper.topology.failures import OnError
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.plan import Topology
 from storekeeper.topology.schemas import bind_schemas
 from storekeeper.topology.slots import NO_SLOTS, Slots, assigned, slot_of
 from storekeeper.topology.topic_checks import check_topics
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]

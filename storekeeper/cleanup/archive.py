@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
 from storekeeper.errors import StorageError
 from storekeeper.locations import Location, entries, write_in_one_step
 

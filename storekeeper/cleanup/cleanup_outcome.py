@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from storekeeper.cleanup.log_record import CleanupAction, LogRecord
+from storekeeper.changelog.log_record import CleanupAction, LogRecord
 
 
 class RowOutcome(Enum):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
 
 
 class TentativeLog(Protocol):

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.clock import DAY_MS
 
-DAY_MS = 86_400_000
 AGE_LIMITS_DAYS = (1, 7, 30, 90, 180, 365, 730)
 """Where the histogram's classes end: below a day, below a week, and so on; the last class is open."""
 

@@ -1,91 +1,26 @@
-"""A changelog's partitions on Kafka: scans of what is committed, and the tentative log of a clean-up."""
+"""The tentative log of a clean-up, on a partition of a changelog on Kafka."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from storekeeper.changelog.bounded_reader import committed_bounds, first_offset, read_range, stable_bounds
+from storekeeper.changelog.bounded_reader import read_range
 from storekeeper.changelog.errors import BrokerUnavailableError
-from storekeeper.changelog.reader import ChangelogReader, ReaderSettings
-from storekeeper.changelog.skipped import SkippedRecord, headers_of, skip_reason
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.changelog.scan import log_records
 from storekeeper.errors import ChangelogError, StateError
 from storekeeper.kafka.access import denial
 from storekeeper.kafka.clients import new_producer
 from storekeeper.kafka.connection import Kafka
 from storekeeper.names import cleanup_transaction
 
-TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0
 _TRANSACTION_TIMEOUT_MS = 20_000
 """A chunk takes less than a second. While a clean-up hangs, tasks that restore stores wait for this time."""
-
-
-class Changelog:
-    """A changelog topic as `read_committed` readers see it. Safe from any thread.
-
-    Methods raise `BrokerUnavailableError` when the broker doesn't answer.
-    """
-
-    def __init__(self, kafka: Kafka, topic: str) -> None:
-        """Asks the broker about the topic.
-
-        Raises:
-            ChangelogError: it doesn't exist.
-        """
-        self._kafka = kafka
-        reader = ChangelogReader(ReaderSettings(kafka, timeout_s=TIMEOUT_S))
-        try:
-            self.facts = reader.facts(topic)
-        finally:
-            reader.close()
-        self.topic = topic
-
-    @property
-    def partitions(self) -> range:
-        """The partitions' numbers."""
-        return range(self.facts.partitions)
-
-    def first(self, partition: int) -> int:
-        """The first offset."""
-        return first_offset(self._kafka, self.topic, partition)
-
-    def committed(self, partition: int) -> tuple[int, int]:
-        """The first offset, and the end of what is committed.
-
-        Raises:
-            OpenTransactionError: a transaction stays open, and may hide committed records.
-        """
-        return committed_bounds(self._kafka, self.topic, partition)
-
-    def stable_end(self, partition: int) -> int:
-        """Before the first record of a transaction that is open. For those who read on later from there."""
-        return stable_bounds(self._kafka, self.topic, partition)[1]
-
-    def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
-        """The committed records with `start <= offset < end`, in their order.
-
-        One that is not a row is a tombstone, as for every reader of a changelog; one without a key is left out.
-
-        Raises:
-            ChangelogError: the log begins behind `start`: it was cut off or recreated.
-        """
-        first = self.first(partition)
-        if start < first:
-            msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was recreated or is cut off"
-            raise ChangelogError(msg)
-        yield from _records(read_range(self._kafka, self.topic, partition, start, end))
-
-    def skipped(self, partition: int, start: int, end: int) -> Iterator[SkippedRecord]:
-        """The committed records with `start <= offset < end` that are not rows."""
-        for message in read_range(self._kafka, self.topic, partition, start, end):
-            timestamp_ms = message.timestamp()[1]
-            reason = skip_reason(message.key(), message.value(), timestamp_ms, headers_of(message))
-            if reason is not None:
-                yield SkippedRecord(message.offset() or 0, timestamp_ms, reason)
 
 
 class KafkaTentativeLog:
@@ -116,7 +51,7 @@ class KafkaTentativeLog:
         self._partition = -1
         self._read_up_to = 0
         self._open = False
-        self._answered(lambda: self._producer.init_transactions(TIMEOUT_S))
+        self._answered(lambda: self._producer.init_transactions(_TIMEOUT_S))
 
     def at(self, partition: int, offset: int) -> Self:
         """Switches to a partition; its next read starts at `offset`."""
@@ -142,7 +77,7 @@ class KafkaTentativeLog:
                 timestamp=record.timestamp_ms,
                 on_delivery=lambda error, message, number=number: self._placed(offsets, number, error, message),
             )
-        self._producer.flush(TIMEOUT_S)
+        self._producer.flush(_TIMEOUT_S)
         if self._failed or len(offsets) != len(records):
             reason = self._failed[0].str() if self._failed else "no answer in time"
             msg = f"{self._topic}-{self._partition} accepts no record ({reason}): is another clean-up running?"
@@ -151,7 +86,7 @@ class KafkaTentativeLog:
 
     def commit(self) -> None:
         """See `TentativeLog`."""
-        self._answered(lambda: self._producer.commit_transaction(TIMEOUT_S))
+        self._answered(lambda: self._producer.commit_transaction(_TIMEOUT_S))
         self._open = False
 
     def abort(self) -> None:
@@ -159,13 +94,13 @@ class KafkaTentativeLog:
         if self._open:
             self._open = False
             with contextlib.suppress(KafkaException):
-                self._producer.abort_transaction(TIMEOUT_S)
+                self._producer.abort_transaction(_TIMEOUT_S)
 
     def read_to(self, end: int) -> Iterator[LogRecord]:
         """See `TentativeLog`."""
         start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
         found = read_range(self._kafka, self._topic, self._partition, start, end, isolation="read_uncommitted")
-        yield from _records(found)
+        yield from log_records(found)
 
     def close(self) -> None:
         """Aborts an open transaction."""
@@ -193,13 +128,3 @@ class KafkaTentativeLog:
             )
         refused = denial(self._kafka, reason, cleanup_transaction(topic), "Write")
         return refused or BrokerUnavailableError(f"the broker can't answer about {topic} ({reason.str()}): is it up?")
-
-
-def _records(messages: Iterable[Message]) -> Iterator[LogRecord]:
-    for message in messages:
-        key, value, headers, timestamp_ms = message.key(), message.value(), headers_of(message), message.timestamp()[1]
-        if key is None:
-            continue
-        if skip_reason(key, value, timestamp_ms, headers) is not None:
-            value, headers = None, ()
-        yield LogRecord(message.offset() or 0, timestamp_ms, key, value, headers)

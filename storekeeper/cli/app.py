@@ -24,8 +24,8 @@ from storekeeper.ops.control.app_changes import AppChanges
 from storekeeper.ops.control.app_control import AppControl, app_control
 from storekeeper.ops.control.keeper import keeper_of, watched_programs
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
-from storekeeper.ops.control.settings import OperationsSettings
 from storekeeper.ops.control.watch import AppWatcher, forget_history
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.program import ExitCode
 
 app_commands = command_group("Start, stop and change the processes of apps.")
@@ -181,7 +181,7 @@ def _changes(name: str, control: AppControl) -> AppChanges:
 
 
 def _check_code(name: str) -> None:
-    from storekeeper.engine.runtime.code_digest import change_notice, changed_code  # noqa: PLC0415
+    from storekeeper.generations.changed_code import change_notice, changed_code  # noqa: PLC0415
     from storekeeper.generations.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
 
     for app in apps_of(name):

@@ -9,14 +9,13 @@ import typer
 
 from storekeeper.apps.priority import begin_job
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cleanup.check_verdict import CheckVerdict, put_verdict
 from storekeeper.cleanup.cleanable import check_alone, check_cleanable
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
-from storekeeper.cleanup.expiry import DAY_MS
 from storekeeper.cli.output import AnswerOption, AnswerOutput, say, write_answer, write_markdown
-from storekeeper.clock import SystemClock
+from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.generations.live import journal_of, live_store
 from storekeeper.locations import Location, entries
+from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 
 if TYPE_CHECKING:
     from storekeeper.cleanup.cleanup import Cleanup, CleanupReport

@@ -5,54 +5,34 @@ Repeating a step is harmless: it resumes, or shows what was done before.
 
 from __future__ import annotations
 
-import errno
-import shutil
-import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from storekeeper.apps.priority import begin_job, begin_stream
 from storekeeper.apps.registry import app_named
-from storekeeper.apps.settings import AppSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
 from storekeeper.cli.stream_apps import run_settings, stop_on_signals
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.app_health import heartbeat_problem
-from storekeeper.engine.runtime.checkpoint_owner import owner_file
-from storekeeper.engine.runtime.heartbeat import read_heartbeat
 from storekeeper.engine.runtime.scale import scaled
-from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import (
-    check_changeable,
     check_fitting,
-    check_not_fixed,
     check_since,
-    settings_of,
 )
-from storekeeper.generations.changes.compare import ComparisonVerdict
 from storekeeper.generations.changes.explain import explain_plan
 from storekeeper.generations.changes.plan import Verdict
-from storekeeper.generations.comparison import behind, compare_generations
+from storekeeper.generations.controller import controller_of
+from storekeeper.generations.deletion import delete_generation
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.handover import GenerationController
-from storekeeper.generations.journal import Generation, GenerationState, Journal
+from storekeeper.generations.journal import GenerationState, Journal
 from storekeeper.generations.running_code import check_known
-from storekeeper.node.cluster.alias_topic import publish_alias
-from storekeeper.node.security.cluster_secret import load_cluster_secret
+from storekeeper.generations.status import generation_status, status_of
 from storekeeper.program import ExitCode
-
-_OWN_TOPICS = ("-markers", "-repartition")
-"""Suffixes of a generation's own topics, other than its changelogs."""
-_REMOVALS = 50
-_REMOVAL_PAUSE_S = 0.2
 
 generation_commands = typer.Typer(
     help="Migrate the state of an app to a new generation.", no_args_is_help=True, rich_markup_mode=None
@@ -144,18 +124,8 @@ def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper generation status pos
     """
     begin_job()
-    described = generation_status(app)
-    write_answer(described, output, _brief(described))
-
-
-def generation_status(app: str) -> dict[str, Any]:
-    """The generations of an app and how far they are.
-
-    Raises:
-        ConfigurationError: there is no such app, or it can't have generations.
-    """
-    taken = _steps(app, 0, 0, accepts_differences=False)
-    return _described(taken, taken.read())
+    shown = generation_status(app)
+    write_answer(shown, output, _brief(shown))
 
 
 @generation_commands.command()
@@ -262,49 +232,6 @@ def _retired(taken: GenerationController, number: int | None, *, delete: bool) -
     return journal
 
 
-def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) -> None:
-    """Removes a folder to which a JVM that is ending, or is busy with other work, may still write files.
-
-    Raises:
-        OSError: it can't be removed, or files keep appearing in it.
-    """
-    for _ in range(_REMOVALS):
-        try:
-            shutil.rmtree(folder)
-        except FileNotFoundError:  # the JVM removed a file first, or there is no folder
-            if not folder.exists():
-                return
-        except OSError as error:
-            # Spark may write there briefly after the query has ended.
-            if error.errno != errno.ENOTEMPTY:
-                raise
-        else:
-            return
-        wait(_REMOVAL_PAUSE_S)
-    shutil.rmtree(folder)
-
-
-def delete_generation(taken: GenerationController, generation: Generation) -> None:
-    """Deletes the topics, the checkpoint and the local stores of a generation, even if its seed is incomplete."""
-    settings = settings_of(taken.settings, generation)
-    checkpoint = settings.checkpoint_dir(taken.spec.name)
-    prefix = f"{taken.spec.name}-gen-{generation.number}-"
-    topics = Topics(settings.kafka)
-    own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
-    # The first generation's repartition topics have no number in their names: its checkpoint lists them.
-    topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
-    for folder in (
-        settings.generation_dir(taken.spec.name),
-        settings.state_dir / taken.spec.name / f"gen-{generation.number}",
-    ):
-        remove_folder(folder)
-    if isinstance(checkpoint, Path):
-        remove_folder(checkpoint)
-    else:
-        checkpoint.delete_files()
-    owner_file(checkpoint).unlink(missing_ok=True)
-
-
 def _answered(
     app: str,
     step: Callable[[GenerationController], Journal | tuple[Journal, dict[str, Any]]],
@@ -315,49 +242,11 @@ def _answered(
     accepts_differences: bool = False,
 ) -> None:
     """Takes a step and shows the result."""
-    taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
+    taken = controller_of(app, timeout_s, max_behind, accepts_differences=accepts_differences)
     made = step(taken)
     journal, more = made if isinstance(made, tuple) else (made, {})
-    described = _described(taken, journal)
-    write_answer({**described, **more}, output, {**_brief(described), **more})
-
-
-def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> GenerationController:
-    spec = app_named(app)
-    check_changeable(spec)
-    settings = AppSettings.of_platform()
-    check_not_fixed(settings)
-    secret = load_cluster_secret(settings.cluster_secret_file)
-    return GenerationController(
-        spec,
-        spec.settings(settings),
-        SystemClock(),
-        time.sleep,
-        partial(publish_alias, settings.kafka, secret),
-        partial(_compared, settings),
-        Topics(settings.kafka).committed_end,
-        timeout_s=timeout_s,
-        max_behind=max_behind,
-        accepts_differences=accepts_differences,
-    )
-
-
-def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
-    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)
-
-
-def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:
-    transfer = journal.transfer
-    return {
-        "app": journal.app,
-        "stores": [store.name for store in taken.spec.stores],
-        "live": journal.live,
-        "candidate": None if journal.candidate is None else journal.candidate.number,
-        "standby": None if journal.standby is None else journal.standby.number,
-        "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
-        "generations": [_generation(taken, journal, item) for _, item in sorted(journal.generations.items())],
-        "processes": {role.program(journal.app): process_status(taken, role) for role in Role},
-    }
+    shown = status_of(taken, journal)
+    write_answer({**shown, **more}, output, {**_brief(shown), **more})
 
 
 def _brief(described: dict[str, Any]) -> dict[str, Any]:
@@ -371,41 +260,4 @@ def _brief(described: dict[str, Any]) -> dict[str, Any]:
             {"process": name, **{field: process[field] for field in ("state", "generation", "problem", "error")}}
             for name, process in processes.items()
         ],
-    }
-
-
-def _generation(taken: GenerationController, journal: Journal, generation: Generation) -> dict[str, Any]:
-    checkpoint = taken.checkpoint(generation)
-    live = taken.checkpoint(journal.live_generation).committed_position()
-    position = checkpoint.committed_position()
-    return {
-        "generation": generation.number,
-        "state": generation.state,
-        "topics": dict(generation.topics),
-        "migrations": list(generation.migrations),
-        "schema": " -> ".join(generation.migrations) or "no migration",
-        "origin": generation.origin,
-        "seed_rows": generation.seed_rows,
-        "since": generation.since,
-        "start": orjson.loads(generation.start.to_json()),
-        "outputs": [list(span) for span in generation.outputs],
-        "last_batch": checkpoint.last_committed_batch(),
-        "position": orjson.loads(position.to_json()),
-        "records_behind_live": behind(taken.input_of(live), position),
-    }
-
-
-def process_status(taken: GenerationController, role: Role) -> dict[str, Any] | None:
-    """A process of the app by its last heartbeat, and what is wrong with it; None if it has left none."""
-    beat = read_heartbeat(taken.settings.heartbeat_file(role.program(taken.spec.name)))
-    if beat is None:
-        return None
-    now_ms = taken.clock.now_ms()
-    return {
-        "state": beat.state,
-        "generation": beat.generation,
-        "pid": beat.pid,
-        "age_ms": beat.age_ms(now_ms),
-        "error": beat.error,
-        "problem": heartbeat_problem(beat, beat.pid, now_ms),
     }

@@ -266,7 +266,7 @@ def plan(
 
     Example: storekeeper plan
     """
-    from storekeeper.engine.runtime.code_digest import change_notice  # noqa: PLC0415
+    from storekeeper.generations.changed_code import change_notice  # noqa: PLC0415
     from storekeeper.generations.changes.explain import explain_plan  # noqa: PLC0415
     from storekeeper.ops.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
     from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
@@ -291,7 +291,7 @@ def plan(
 
 def _changed_code() -> list[str]:
     from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
-    from storekeeper.engine.runtime.code_digest import changed_code  # noqa: PLC0415
+    from storekeeper.generations.changed_code import changed_code  # noqa: PLC0415
     from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
 
     return changed_code(wanted_apps(PlatformSettings.load()).values(), AppSettings.of_platform())

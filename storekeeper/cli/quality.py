@@ -40,8 +40,7 @@ from storekeeper.quality.verdict import WAIVABLE, Status, Verdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from storekeeper.quality.gate import Gate
-    from storekeeper.quality.quarantine import Quarantine
+    from storekeeper.quality.quarantine import Gate, Quarantine
 
 quarantine_commands = command_group("Show, release or discard quarantined batches.")
 _log = structlog.get_logger(__name__)

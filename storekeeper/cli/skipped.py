@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.scan import Changelog
 from storekeeper.changelog.skipped import SkipReason
-from storekeeper.cleanup.kafka_log import Changelog
 from storekeeper.cli.output import ListOption, ListOutput, say, write_rows
 from storekeeper.generations.live import live_store
 

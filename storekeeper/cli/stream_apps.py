@@ -13,15 +13,15 @@ import typer
 from storekeeper.apps.priority import begin_job, begin_stream
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cleanup.check_verdict import CheckVerdict, put_verdict, together
-from storekeeper.cleanup.settings import MaintenanceSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.health_server import health_served
+from storekeeper.engine.driver.health_server import health_served
 from storekeeper.errors import ConfigurationError
-from storekeeper.generations.live import live_store
+from storekeeper.generations.live import live_store, live_stores, store_in
 from storekeeper.program import ExitCode
+from storekeeper.snapshots.settings import SnapshotSettings
+from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
 
 snapshot_commands = typer.Typer(
     help="Write and maintain the Delta tables of stores.", no_args_is_help=True, rich_markup_mode=None
@@ -48,9 +48,10 @@ def run(
     settings, stop = run_settings(), stop_on_signals()
     beats = [settings.heartbeat_file(spec.name) for spec in specs]
     with health_served(health_port, beats, SystemClock()):
-        from storekeeper.engine.runtime.driver import run_apps  # noqa: PLC0415 (loads Spark)
+        from storekeeper.engine.driver.process import run_apps  # noqa: PLC0415 (loads Spark)
+        from storekeeper.generations.run import run_of  # noqa: PLC0415 (loads Spark)
 
-        run_apps(specs, settings, SystemClock(), stop)
+        run_apps(specs, settings, SystemClock(), stop, run_of)
 
 
 def check_upgrade(
@@ -109,7 +110,9 @@ def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     begin_job()
     from storekeeper.snapshots.tables import restored  # noqa: PLC0415 (loads Delta)
 
-    write_answer(restored(store, AppSettings.of_platform()), output)
+    settings = AppSettings.of_platform()
+    spec, _ = live_store(store, settings)
+    write_answer(restored(spec, lambda manifest: store_in(manifest, spec, settings), settings), output)
 
 
 @snapshot_commands.command()
@@ -123,7 +126,7 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     begin_job()
     from storekeeper.snapshots.tables import optimized  # noqa: PLC0415 (loads Delta)
 
-    write_answer(optimized(store, MaintenanceSettings.of_platform()), output)
+    write_answer(optimized(store, SnapshotSettings.of_platform()), output)
 
 
 def register(
@@ -150,11 +153,16 @@ def register(
         from storekeeper.snapshots.catalogue.unity import register_in_unity  # noqa: PLC0415 (loads Delta)
 
         credentials = Credentials(token_file=token_file)
-        write_answer(register_in_unity(settings, unity, schema, credentials, SystemClock()), output)
+        write_answer(
+            register_in_unity(
+                settings, live_stores(settings), unity, schema, credentials=credentials, clock=SystemClock()
+            ),
+            output,
+        )
         return
     from storekeeper.snapshots.catalogue.job import register_tables  # noqa: PLC0415 (loads Spark)
 
-    write_answer(register_tables(settings, schema, SystemClock()), output)
+    write_answer(register_tables(settings, live_stores(settings), schema, SystemClock()), output)
 
 
 def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
@@ -166,20 +174,20 @@ def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper verify rewards
     """
     begin_job()
-    from storekeeper.snapshots.verify import verified  # noqa: PLC0415 (loads Delta)
+    from storekeeper.verification.verify import verified  # noqa: PLC0415 (loads Delta)
 
     _checked(stores, verified, output)
 
 
 def _checked(
-    stores: Sequence[str], check: Callable[[str, MaintenanceSettings], CheckVerdict], output: AnswerOutput
+    stores: Sequence[str], check: Callable[[str, SnapshotSettings], CheckVerdict], output: AnswerOutput
 ) -> None:
     """Saves the verdict on each store, and shows them as one.
 
     Raises:
         typer.Exit: one doesn't pass. And what `check` raises.
     """
-    settings = MaintenanceSettings.of_platform()
+    settings = SnapshotSettings.of_platform()
     verdicts = [check(store, settings) for store in stores]
     for each in verdicts:
         put_verdict(settings.run_dir, each)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -21,7 +21,6 @@ from storekeeper.apps.errors import UnreadableTimeError
 from storekeeper.apps.records import PoisonRecordError
 from storekeeper.engine.task_input import TruncatedInputError
 from storekeeper.errors import StateError
-from storekeeper.generations.errors import UnconvertibleRowsError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +35,7 @@ _KINDS = {
     for module in (storekeeper.errors, storekeeper.changelog.errors, storekeeper.schemas.errors, errors)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, StateError)
-} | {kind.__name__: kind for kind in (UnconvertibleRowsError, TruncatedInputError, PoisonRecordError)}
+} | {kind.__name__: kind for kind in (TruncatedInputError, PoisonRecordError)}
 
 
 class TaskError(Exception):
@@ -59,8 +58,11 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
 
 
 @contextmanager
-def errors_of_tasks() -> Iterator[None]:
+def errors_of_tasks(*kinds: type[StateError]) -> Iterator[None]:
     """In the driver: raises the `StateError` that a task failed with, instead of Spark's exception.
+
+    Args:
+        kinds: those beside the library's, the engine's and the apps' own.
 
     Raises:
         StateError: a task failed with it.
@@ -69,19 +71,20 @@ def errors_of_tasks() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
-        told = _told_error(str(error))
+        told = _told_error(str(error), {kind.__name__: kind for kind in kinds})
         if told is None:
             raise
         raise told from error
 
 
-def _told_error(text: str) -> StateError | None:
+def _told_error(text: str, kinds: Mapping[str, type[StateError]]) -> StateError | None:
     """The `StateError` in the text of Spark's exception; None if there is none."""
     found = _TOLD.search(text)
     if found is None:
         return _unreadable(text)
     fields = json.loads(found.group(1))
-    return _KINDS.get(fields["kind"], StateError)(*fields["arguments"])
+    kind = kinds.get(fields["kind"]) or _KINDS.get(fields["kind"], StateError)
+    return kind(*fields["arguments"])
 
 
 def _unreadable(text: str) -> UnreadableTimeError | None:

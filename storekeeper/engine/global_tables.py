@@ -28,8 +28,9 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.rocksdb_sealed import SealedSupplier
 from storekeeper.topology.careful_task import CarefulTask
 from storekeeper.topology.failures import is_of_record
-from storekeeper.topology.plan import SubTopology, Topology
+from storekeeper.topology.plan import Topology
 from storekeeper.topology.records import Record
+from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 _BATCH_RECORDS = 20_000

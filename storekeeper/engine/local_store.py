@@ -31,9 +31,9 @@ from storekeeper.stores.bytes_store import BytesStore, is_empty
 from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.set_aside import set_aside
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.task_stores import restore
+from storekeeper.topology.topology_store import TopologyStore
 
 _OWN_END = b"changelog-own-end"
 _RESTORE_RECORDS = 20_000

@@ -22,9 +22,9 @@ from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.work import AppWork, BatchWork
 from storekeeper.stores.rocksdb_options import bound_process_memory
 from storekeeper.topology.layout import Layout
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.record_order import Ordered, by_upstream
 from storekeeper.topology.records import RecordFields
+from storekeeper.topology.sub_topology import SubTopology
 
 encode_outcome = msgspec.msgpack.Encoder().encode
 

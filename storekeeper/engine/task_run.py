@@ -41,9 +41,9 @@ from storekeeper.topology.failures import is_of_record, summary_of
 from storekeeper.topology.guards import NOWHERE
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.record_order import Ordered, Place, with_upstream
 from storekeeper.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
+from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 _Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Output]], dict[str, int]]]

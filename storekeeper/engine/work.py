@@ -16,8 +16,9 @@ from storekeeper.names import markers_topic
 from storekeeper.stores.record_context import Header
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.layout import Layout
-from storekeeper.topology.plan import Plan, SubTopology
+from storekeeper.topology.plan import Plan
 from storekeeper.topology.slots import Slots, slot_of
+from storekeeper.topology.sub_topology import SubTopology
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from storekeeper.changelog.position import Position
-from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.changelog.scan import Changelog
 from storekeeper.generations.catalog import chain_of
 from storekeeper.generations.changes.compare import Change, ComparisonVerdict, compare
 from storekeeper.generations.errors import GenerationRefusedError

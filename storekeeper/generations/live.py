@@ -5,7 +5,7 @@ Maintenance jobs use this module. Readers follow the aliases that the steps publ
 
 from __future__ import annotations
 
-from storekeeper.apps.registry import APPS, store_named
+from storekeeper.apps.registry import APPS, store_named, stores
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.apps.topology_app import described
@@ -30,6 +30,11 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
         return store, settings
     live = journal.live_generation
     return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
+
+
+def live_stores(settings: AppSettings) -> tuple[StoreSpec, ...]:
+    """All stores, each in the live generation of its app."""
+    return tuple(live_store(name, settings)[0] for name in stores())
 
 
 def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:

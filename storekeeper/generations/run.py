@@ -19,20 +19,21 @@ import structlog
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
+from storekeeper.engine.driver.drain_barrier import BatchRefusedError
+from storekeeper.engine.driver.runner import AppRun, first_heartbeat
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.drain_barrier import BatchRefusedError
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import offsets_of
-from storekeeper.engine.runtime.runner import AppRun, first_heartbeat
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
 from storekeeper.engine.runtime.stream import ProcessBatch
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.boundary import take_back
-from storekeeper.generations.catalog import first_journal, settings_of, spec_of
+from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, Journal, JournalFile
+from storekeeper.generations.named import is_fixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -206,7 +207,8 @@ class GenerationRun:
         desired = self._desired()
         generation = desired.generation if desired is not None else first_journal(self.spec).live_generation
         path = self.settings.heartbeat_file(program)
-        self._first = first_heartbeat(path, self.spec, generation.number, self.clock)
+        first = first_heartbeat(path, self.spec, generation.number, self.clock)
+        self._first = replace(first, migrations=known_migrations(self.spec))
         return HeartbeatWriter(path, self._first, clock=self.clock)
 
     def _last_beat(self) -> Heartbeat:
@@ -225,3 +227,12 @@ class GenerationRun:
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
+
+
+def run_of(
+    app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, shared: SparkSession | None = None
+) -> GenerationRun | AppRun:
+    """An app's run: of the live generation, as the journal says; or of the one that a setting fixes."""
+    if app.has_generations and not is_fixed(settings):
+        return GenerationRun(app, settings, clock, stop, Role.LIVE, shared=shared)
+    return AppRun(numbered(app, settings.generation), settings, clock, stop, shared=shared)

@@ -17,7 +17,7 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.names import markers_topic
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.repartition import RepartitionSource
-from storekeeper.topology.plan import SubTopology
+from storekeeper.topology.sub_topology import SubTopology
 
 Progress = Mapping[int, bytes]
 """Progress of a sub-topology's tasks, by partition; without the tasks that have not run yet."""

@@ -62,10 +62,10 @@ from storekeeper.snapshots.changes import cut, newest_by_key, read_changelog
 from storekeeper.snapshots.cut import CommittedBatch, planned_batches, range_to_fold
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.topology.layout import Layout
-from storekeeper.topology.node import TopologyStore
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.slots import NO_SLOTS, Slots, assigned, partitions_by_slot, slot_of
 from storekeeper.topology.store import StoreKind
+from storekeeper.topology.sub_topology import SubTopology
+from storekeeper.topology.topology_store import TopologyStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -357,7 +357,7 @@ class Seeding:
             headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
             timeout_s=self.settings.transaction_timeout_ms / 1000,
         )
-        with errors_of_tasks():
+        with errors_of_tasks(UnconvertibleRowsError):
             counts = rows.mapInArrow(partial(written_rows, target=target), COUNT_DDL).collect()
         return sum(row["written"] for row in counts)
 

@@ -7,10 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from storekeeper.configuration import IMPOSSIBLE, RunDirSettings
-from storekeeper.errors import InvalidNameError
+from storekeeper.configuration import IMPOSSIBLE, RunDirSettings, valid_name
 from storekeeper.kafka.connection import CLUSTER, Kafka, Pairs
-from storekeeper.names import checked_name
 
 _OURS = frozenset({"cleanup.policy", "max.message.bytes"})
 
@@ -35,18 +33,6 @@ def _pairs(text: str) -> Pairs:
             raise ValueError(msg)
         found[name] = value
     return tuple(found.items())
-
-
-def valid_name(text: str) -> str:
-    """Returns a setting that is a name.
-
-    Raises:
-        ValueError: it can't be a name.
-    """
-    try:
-        return checked_name(text)
-    except InvalidNameError as error:
-        raise ValueError(str(error)) from error
 
 
 class KafkaSettings(RunDirSettings):

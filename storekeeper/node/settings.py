@@ -10,26 +10,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from storekeeper.configuration import Settings, counted, explained
+from storekeeper.configuration import Settings, counted, explained, parse_pairs, valid_name
 from storekeeper.errors import ConfigurationError
-from storekeeper.kafka.settings import KafkaSettings, valid_name
-from storekeeper.node.security.peer_address import PeerRules
+from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.node.peer_address import PeerRules
 from storekeeper.stores.store_definitions import StoreDefinition, parse_definitions
-
-
-def parse_pairs(text: str) -> dict[str, str]:
-    """Reads `a=1,b=2`. Raises ValueError if a part has no `=` or a name comes twice."""
-    pairs: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, value = part.partition("=")
-        if not separator or not value.strip():
-            msg = f"{part!r} is not of the form name=value"
-            raise ValueError(msg)
-        if name.strip() in pairs:
-            msg = f"{name.strip()!r} is there twice"
-            raise ValueError(msg)
-        pairs[valid_name(name.strip())] = value.strip()
-    return pairs
 
 
 def _stores(text: str) -> str:

@@ -15,14 +15,14 @@ from pydantic_settings import BaseSettings
 from storekeeper.apps.client_settings import ClientSettings
 from storekeeper.apps.own_apps_settings import OwnAppsSettings
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cleanup.settings import MaintenanceSettings
 from storekeeper.configuration import PREFIX, RunDirSettings, Settings, read_file
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.node.settings import NodeSettings
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
+from storekeeper.snapshots.settings import SnapshotSettings
 
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by every program", RunDirSettings),
@@ -36,7 +36,7 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     (
         "Maintenance of stores",
         "read by `storekeeper verify` and `snapshot optimize`",
-        MaintenanceSettings,
+        SnapshotSettings,
     ),
     ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),
 )

@@ -16,9 +16,9 @@ from typing import NoReturn
 import psutil
 
 from storekeeper.configuration import own_file
-from storekeeper.ops.control.job_files import end_job_processes
 from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment, is_foreign
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
+from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.ops.operations import exclusive

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from storekeeper.quality.verdict import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from storekeeper.quality.snapshot_gate import SnapshotGate
-    from storekeeper.quality.table_gate import TableGate
-
-    Gate: TypeAlias = TableGate | SnapshotGate
 
 
 @dataclass(frozen=True, slots=True)

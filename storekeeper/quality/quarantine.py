@@ -8,7 +8,7 @@ which records who decided and why; a released snapshot stays where it is, and co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from storekeeper.clock import Clock
 from storekeeper.quality.errors import ReleaseRefusedError
@@ -19,7 +19,10 @@ from storekeeper.quality.table_gate import PUBLISHER
 from storekeeper.quality.verdict import WAIVABLE, Outcome, Verdict, VerdictArchive
 
 if TYPE_CHECKING:
-    from storekeeper.quality.gate import Gate
+    from storekeeper.quality.snapshot_gate import SnapshotGate
+    from storekeeper.quality.table_gate import TableGate
+
+    Gate: TypeAlias = TableGate | SnapshotGate
 
 
 @dataclass(frozen=True, slots=True)

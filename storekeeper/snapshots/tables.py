@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cleanup.expiry import DAY_MS
-from storekeeper.cleanup.settings import MaintenanceSettings
-from storekeeper.clock import SystemClock
+from storekeeper.apps.spec import StoreSpec
+from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.lease import Lease, job_lease
 from storekeeper.errors import ConfigurationError
-from storekeeper.generations.live import live_store, store_in
 from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.settings import SnapshotSettings
 from storekeeper.snapshots.table_restore import restore_snapshot
 from storekeeper.snapshots.table_upkeep import keep_up, promised_versions
 from storekeeper.snapshots.values import values_of
 
 
-def optimized(store: str, settings: MaintenanceSettings) -> dict[str, Any]:
+def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
     with _table_lease(store, settings):
         now_ms = SystemClock().now_ms()
@@ -34,21 +34,30 @@ def optimized(store: str, settings: MaintenanceSettings) -> dict[str, Any]:
     return {"table": store, "missing": True} if done is None else done.as_dict()
 
 
-def restored(store: str, settings: AppSettings) -> dict[str, Any]:
+def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], settings: AppSettings) -> dict[str, Any]:
     """Puts the table back to its last snapshot; a sound one is left alone. Returns what was done.
+
+    Args:
+        store: the store, in the live generation of its app.
+        as_in: the store in the generation of a snapshot.
+        settings: where the tables are.
 
     Raises:
         ConfigurationError: there is no snapshot to go back to.
     """
-    spec, _ = live_store(store, settings)
-    path = settings.delta_table(spec.table_name)
-    with _table_lease(store, settings):
+    path = settings.delta_table(store.table_name)
+    with _table_lease(store.name, settings):
         manifest = newest_manifest(path)
         if manifest is None:
-            msg = f"there is no snapshot of {store} at {path} to go back to"
+            msg = f"there is no snapshot of {store.name} at {path} to go back to"
             raise ConfigurationError(msg)
-        version = restore_snapshot(path, manifest, values_of(store_in(manifest, spec, settings), settings))
-    return {"store": store, "snapshot": manifest.delta_version, "restored": version is not None, "version": version}
+        version = restore_snapshot(path, manifest, values_of(as_in(manifest), settings))
+    return {
+        "store": store.name,
+        "snapshot": manifest.delta_version,
+        "restored": version is not None,
+        "version": version,
+    }
 
 
 @contextmanager

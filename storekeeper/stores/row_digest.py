@@ -13,6 +13,9 @@ from struct import Struct
 
 from xxhash import xxh64_intdigest
 
+BUCKETS = 64
+"""Two copies of a partition compare a digest for each, and then only the entries of those that differ."""
+_BUCKET_SEED = 11
 _SPARK_SEED = 42
 _MODULUS = 1 << 64
 _LONG = Struct("<q").pack
@@ -31,6 +34,11 @@ def row_hash(key: bytes, value: bytes, offset: int, timestamp_ms: int) -> int:
 def digest(entries: Iterable[tuple[bytes, bytes]]) -> int:
     """The digest of entries (key, value) with distinct keys. Of none it is 0."""
     return sum(entry_hash(key, value) for key, value in entries) % _MODULUS
+
+
+def bucket_of(key: bytes) -> int:
+    """The bucket that a key belongs to, 0 to `BUCKETS` - 1."""
+    return xxh64_intdigest(key, seed=_BUCKET_SEED) % BUCKETS
 
 
 def moved(before: int, *, added: int, removed: int) -> int:

@@ -9,10 +9,10 @@ from storekeeper.topology.failures import OnError as OnError
 from storekeeper.topology.functions import with_key as with_key
 from storekeeper.topology.functions import with_window as with_window
 from storekeeper.topology.grouped import KGroupedStream as KGroupedStream
-from storekeeper.topology.grouped import KGroupedTable as KGroupedTable
 from storekeeper.topology.join_windows import JoinWindows as JoinWindows
 from storekeeper.topology.kstream import KStream as KStream
 from storekeeper.topology.ktable import GlobalTable as GlobalTable
+from storekeeper.topology.ktable import KGroupedTable as KGroupedTable
 from storekeeper.topology.ktable import KTable as KTable
 from storekeeper.topology.operators.process import Processor as Processor
 from storekeeper.topology.operators.process import ProcessorContext as ProcessorContext
@@ -21,10 +21,10 @@ from storekeeper.topology.operators.suppress import BufferFullStrategy as Buffer
 from storekeeper.topology.operators.suppress import until_limit as until_limit
 from storekeeper.topology.operators.suppress import until_window_closes as until_window_closes
 from storekeeper.topology.plan import Plan as Plan
-from storekeeper.topology.plan import SubTopology as SubTopology
 from storekeeper.topology.plan import Topology as Topology
 from storekeeper.topology.store import Store as Store
 from storekeeper.topology.store import StoreKind as StoreKind
+from storekeeper.topology.sub_topology import SubTopology as SubTopology
 from storekeeper.topology.timers import TimeKind as TimeKind
 from storekeeper.topology.windows import EmitStrategy as EmitStrategy
 from storekeeper.topology.windows import hopping as hopping

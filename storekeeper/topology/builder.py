@@ -15,11 +15,12 @@ from storekeeper.topology.functions import Check, TimestampExtractor, Type, with
 from storekeeper.topology.known_serdes import Serdes
 from storekeeper.topology.kstream import KStream
 from storekeeper.topology.ktable import GlobalTable, KTable
-from storekeeper.topology.node import Graph, TopologyStore, check_options
+from storekeeper.topology.node import Graph
 from storekeeper.topology.operators.source import GlobalSource, Source, TableSource
 from storekeeper.topology.plan import Topology
 from storekeeper.topology.store import Store, StoreKind, milliseconds, options_of
 from storekeeper.topology.topic_checks import changelogs_of, check_topics
+from storekeeper.topology.topology_store import TopologyStore, check_options
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,7 +34,7 @@ class StreamsBuilder:
     """
 
     def __init__(self, app: str) -> None:
-        self._graph = Graph(app)
+        self._graph = Graph(app, KStream)
         self._sources: dict[str, tuple[Source, Any, Any]] = {}
         self._stores: dict[str, TopologyStore] = {}
 

@@ -13,9 +13,9 @@ from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.versioned import VersionedKeyValueStore
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.task_stores import Guarded, Stamp, StampedTransaction, TableRows, TypedStore
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import LastWrites, Undo
 
 Check = Callable[[StoreChange], None]

@@ -24,9 +24,9 @@ from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.guards import NOWHERE, CarefulGuards, letter_of
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.record_order import Place
 from storekeeper.topology.records import DeadLetter, RecordFields, StoreChange
+from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 R = TypeVar("R")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from storekeeper.topology.node import GraphNode
 from storekeeper.topology.operators.process import Process
@@ -10,26 +10,26 @@ from storekeeper.topology.operators.repartition import RepartitionSink, Repartit
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.operators.stream_table_join import GlobalJoin
-from storekeeper.topology.plan import SubTopology, Topology
+from storekeeper.topology.sub_topology import SubTopology
 
 
-def as_text(topology: Topology) -> str:
+def as_text(sub_topologies: Iterable[SubTopology]) -> str:
     """Each sub-topology with its operators, stores and topics, one line each."""
-    return "\n".join(line for sub in topology.sub_topologies for line in _lines(sub))
+    return "\n".join(line for sub in sub_topologies for line in _lines(sub))
 
 
-def as_mermaid(topology: Topology) -> str:
+def as_mermaid(nodes: Sequence[GraphNode], sub_topologies: Iterable[SubTopology]) -> str:
     """A flow chart: operators as boxes, topics as arrows in and out, stores as cylinders."""
-    ids = {node: f"n{number}" for number, node in enumerate(topology.graph.nodes)}
+    ids = {node: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart TD"]
-    for sub in topology.sub_topologies:
+    for sub in sub_topologies:
         lines.append(f"  subgraph s{sub.number}[{title(sub)}]")
         for node in sub.nodes:
             lines.append(f'    {ids[node]}["{node.name}"]')
             lines += [f'    {ids[node]} --- {ids[node]}s{number}[("{spec.name}")]'
                       for number, spec in enumerate(node.stores)]  # fmt: skip
         lines.append("  end")
-    for node in topology.graph.nodes:
+    for node in nodes:
         lines += [f"  {ids[parent]} --> {ids[node]}" for parent in node.parents]
         if isinstance(node, RepartitionSource):
             lines.append(f"  {ids[node.sink]} -. {transport(node.sink)} .-> {ids[node]}")

@@ -23,9 +23,10 @@ from storekeeper.topology.failures import OnError, is_of_record
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
-from storekeeper.topology.plan import SubTopology, Topology
+from storekeeper.topology.plan import Topology
 from storekeeper.topology.record_order import Ordered
 from storekeeper.topology.records import Batch, DeadLetter, Output, Record, StoreChange
+from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 from storekeeper.topology.task_stores import restore
 from storekeeper.topology.unchanged_arguments import UnchangedArguments

@@ -9,6 +9,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import StructSerde
 from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.aggregation import ADDER, INITIALIZE, AnyStore, row_serdes
 from storekeeper.topology.aggregator import Aggregator, count, reduction
 from storekeeper.topology.function_checks import check_function, check_kind
 from storekeeper.topology.functions import WithKey, WithWindow, keyed
@@ -16,9 +17,8 @@ from storekeeper.topology.known_serdes import Serdes, made_by
 from storekeeper.topology.ktable import KTable
 from storekeeper.topology.node import GraphNode, operator_name
 from storekeeper.topology.operators.aggregate import StreamAggregate
-from storekeeper.topology.operators.grouped_table import GroupedTableAggregate
-from storekeeper.topology.serde_checks import check_keys, check_type
-from storekeeper.topology.store import Store, options_of
+from storekeeper.topology.serde_checks import check_keys
+from storekeeper.topology.store import options_of
 from storekeeper.topology.windows import (
     EmitStrategy,
     SessionWindows,
@@ -34,14 +34,8 @@ A = TypeVar("A")
 G = TypeVar("G")
 W = TypeVar("W")
 
-Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
-"""`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
 Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
 """`merger(earlier, later)` joins the aggregates of two sessions."""
-AnyStore = str | Store[A] | None
-
-_INITIALIZE = "initialize()"
-_ADDER = "adder(aggregate, value)"
 
 
 class _Folding(Generic[K]):
@@ -61,7 +55,7 @@ class _Folding(Generic[K]):
         *, named: str | None, adders: Sequence[Any],
     ) -> KTable[Any, Any]:  # fmt: skip
         options = options_of(store)
-        serdes = _row_serdes(self._operator(kind, named), kind, self._serdes, values, options)
+        serdes = row_serdes(self._operator(kind, named), kind, self._serdes, values, options)
         node = StreamAggregate(
             self._nodes, kind, aggregator, serdes.required(kind), options,
             adders=adders, windows=self._windows, emit=self._emit, named=named,
@@ -74,9 +68,9 @@ class _Folding(Generic[K]):
         if isinstance(self._windows, SessionWindows) and merger is None:
             raise ConfigurationError("sessions are merged: give aggregate a merger=")
         operator, in_windows = self._operator("aggregate", named), self._windows is not None
-        check_function(operator, _INITIALIZE, initialize)
+        check_function(operator, INITIALIZE, initialize)
         for adder in adders:
-            check_function(operator, _ADDER, adder, key=True, window=in_windows)
+            check_function(operator, ADDER, adder, key=True, window=in_windows)
         if merger is not None:
             check_function(operator, "merger(earlier, later)", merger, key=True)
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
@@ -186,7 +180,7 @@ class KGroupedStream(_Groups[K, K, V], Generic[K, V]):
         Raises:
             ConfigurationError: the adder takes other arguments.
         """
-        check_function(f"{self._nodes[0].name}.cogroup", _ADDER, adder, key=True, window=True)
+        check_function(f"{self._nodes[0].name}.cogroup", ADDER, adder, key=True, window=True)
         return CogroupedStream([(self._nodes[0], adder)], self._serdes)
 
 
@@ -246,7 +240,7 @@ class CogroupedStream(Generic[K, A]):
         check_kind("cogroup", other, KGroupedStream, "a grouped stream")
         where = f"{self._parts[0][0].name}.cogroup"
         check_keys(where, self._serdes.keys, other._serdes.keys)  # noqa: SLF001 (its sibling)
-        check_function(where, _ADDER, adder, key=True, window=True)
+        check_function(where, ADDER, adder, key=True, window=True)
         return CogroupedStream([*self._parts, (other._nodes[0], adder)], self._serdes)  # noqa: SLF001 (its sibling)
 
     def windowed_by(
@@ -281,98 +275,6 @@ class WindowedCogroup(_Folding[K], Generic[K, A]):
         return self._aggregate(initialize, self._adders, merger, store, named)
 
 
-class KGroupedTable(Generic[K, V]):
-    """The rows of a table by their group."""
-
-    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
-        self._node = node
-        self._serdes = serdes
-
-    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
-        """Counts the rows of each group. A group without rows stays, with 0."""
-        return self._table("count", count(), store, StructSerde(int), named)
-
-    def reduce(
-        self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: AnyStore[V] = None,
-        named: str | None = None,
-    ) -> KTable[K, V]:  # fmt: skip
-        """Combines the values of each group two at a time.
-
-        Args:
-            adder: `adder(aggregate, value)` returns the aggregate with the value.
-            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
-            store: the store of the aggregates: its name, or options.
-            named: the operator's name.
-        """
-        self._check("reduce", named, adder, subtractor)
-        return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
-
-    @overload
-    def aggregate(
-        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], subtractor: Callable[[A, V], A | None], *,
-        store: AnyStore[A] = None, named: str | None = None,
-    ) -> KTable[K, A]: ...  # fmt: skip
-
-    @overload
-    def aggregate(
-        self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
-        store: AnyStore[A] = None, named: str | None = None,
-    ) -> KTable[K, A]: ...  # fmt: skip
-
-    def aggregate(
-        self, initialize: Any, adder: Any, subtractor: Any, *, store: Any = None, named: str | None = None
-    ) -> KTable[K, Any]:
-        """Folds the values of each group into an aggregate. A change subtracts the old value, then adds the new.
-
-        Args:
-            initialize: returns the aggregate of a group without rows.
-            adder: `adder(aggregate, value)` returns the aggregate with the value.
-            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
-            store: the store of the aggregates: its name, or options.
-            named: the operator's name.
-        """
-        self._check("aggregate", named, adder, subtractor, key=True)
-        check_function(operator_name("aggregate", (self._node,), named), _INITIALIZE, initialize)
-        add, subtract = _as_called(adder), _as_called(subtractor)
-        aggregator = Aggregator(initialize, add, subtract=subtract)
-        return self._table("aggregate", aggregator, store, made_by(initialize), named)
-
-    def _table(
-        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
-    ) -> KTable[K, Any]:
-        options = options_of(store)
-        operator = operator_name(kind, (self._node,), named)
-        serdes = _row_serdes(operator, kind, self._serdes, values, options)
-        required = serdes.required(operator)
-        return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
-
-    def _check(self, kind: str, named: str | None, adder: Any, subtractor: Any, *, key: bool = False) -> None:
-        operator = operator_name(kind, (self._node,), named)
-        check_function(operator, _ADDER, adder, key=key)
-        check_function(operator, "subtractor(aggregate, value)", subtractor, key=key)
-
-
-def _row_serdes(
-    operator: str, kind: str, above: Serdes, values: Serde[Any] | None, options: Store[Any] | None
-) -> Serdes:
-    """The serdes of an aggregate's rows.
-
-    Raises:
-        ConfigurationError: a type is not known.
-    """
-    stored = None if options is None else options.value_serde
-    if kind != "aggregate":
-        check_type(f"{operator}: the values are", values, stored)
-    known = Serdes(above.keys, stored or values)
-    name = (None if options is None else options.name) or "totals"
-    way_on = "annotate what makes them where the stream is made, or pass values= there"
-    if kind == "aggregate":
-        way_on = f"annotate what the initializer returns, or pass store=Store({name!r}, int) with their type"
-    known.required_keys(operator)
-    known.required_values(operator, way_on)
-    return known
-
-
 def _checked_windows(nodes: Sequence[GraphNode], windows: Any, emit: Any) -> tuple[Windows, EmitStrategy]:
     """The windows and the strategy, if they are such."""
     check_kind(
@@ -387,11 +289,3 @@ def _checked_windows(nodes: Sequence[GraphNode], windows: Any, emit: Any) -> tup
 
 def _one_more(count: int, _value: object) -> int:
     return count + 1
-
-
-def _as_called(adder: Any) -> Callable[[Any, Any, Any], Any]:
-    """The adder as operators of tables call it: with the key, the value, the aggregate."""
-    if isinstance(adder, WithKey):
-        of_key = adder.function
-        return lambda key, value, aggregate: of_key(key, aggregate, value)
-    return lambda _key, value, aggregate: adder(aggregate, value)

@@ -19,9 +19,9 @@ from storekeeper.topology.careful_stores import CarefulRows, CarefulStore
 from storekeeper.topology.change import Change
 from storekeeper.topology.failures import OnError, forget, is_of_record, note, reason_of
 from storekeeper.topology.functions import Push
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import DeadLetter, Record, StoreChange
 from storekeeper.topology.task_stores import TableRows, TypedStore
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
 
 T = TypeVar("T")

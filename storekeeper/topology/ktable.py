@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import StructSerde
+from storekeeper.topology.aggregation import ADDER, INITIALIZE, Adder, AnyStore, row_serdes
+from storekeeper.topology.aggregator import Aggregator, count, reduction
 from storekeeper.topology.function_checks import check_function, check_kind
-from storekeeper.topology.functions import Joiner, Type, ValueMapper, keyed, returned_pair
+from storekeeper.topology.functions import Joiner, Type, ValueMapper, WithKey, keyed, returned_pair
 from storekeeper.topology.known_serdes import Serdes, keys_of, made_by, of_type
-from storekeeper.topology.node import TableNode, operator_name
+from storekeeper.topology.node import GraphNode, TableNode, operator_name
 from storekeeper.topology.operators.derived_table import DerivedTableNode
 from storekeeper.topology.operators.foreign_key import ForeignKeyJoin
-from storekeeper.topology.operators.grouped_table import GroupTableSink
+from storekeeper.topology.operators.grouped_table import GroupedTableAggregate, GroupTableSink
 from storekeeper.topology.operators.joined_windows import check_windows
 from storekeeper.topology.operators.source import GlobalSource
 from storekeeper.topology.operators.stateless import ToStream
@@ -24,11 +27,11 @@ from storekeeper.topology.store import Store, options_of
 from storekeeper.topology.windows import WindowedSerde, Windows
 
 if TYPE_CHECKING:
-    from storekeeper.topology.grouped import KGroupedTable
     from storekeeper.topology.kstream import KStream
 
 K = TypeVar("K")
 V = TypeVar("V")
+A = TypeVar("A")
 W = TypeVar("W")
 R = TypeVar("R")
 K2 = TypeVar("K2")
@@ -81,9 +84,7 @@ class KTable(Generic[K, V]):
 
     def to_stream(self, *, named: str | None = None) -> KStream[K, V]:
         """The changes as a stream: the new value, or None for a row that is gone."""
-        from storekeeper.topology.kstream import KStream  # noqa: PLC0415 (the two refer to each other)
-
-        return KStream(ToStream(self.node, named=named), Serdes(self.row_keys, self.serdes.values))
+        return self.node.graph.stream(ToStream(self.node, named=named), Serdes(self.row_keys, self.serdes.values))
 
     def group_by(
         self, selector: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
@@ -97,8 +98,6 @@ class KTable(Generic[K, V]):
             values: the type of the values, or a serde.
             named: the operator's name.
         """
-        from storekeeper.topology.grouped import KGroupedTable  # noqa: PLC0415 (the two refer to each other)
-
         self._check("group-by", "selector(key, value)", selector, named)
         self.node.require_rows()
         where, made = self._operator("group-by", named), returned_pair(selector)
@@ -235,3 +234,82 @@ class KTable(Generic[K, V]):
         """The serde of its rows' keys, with their windows."""
         keys = self.serdes.keys
         return WindowedSerde(keys) if self.windows is not None and keys is not None else keys
+
+
+class KGroupedTable(Generic[K, V]):
+    """The rows of a table by their group."""
+
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
+        self._node = node
+        self._serdes = serdes
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
+        """Counts the rows of each group. A group without rows stays, with 0."""
+        return self._table("count", count(), store, StructSerde(int), named)
+
+    def reduce(
+        self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: AnyStore[V] = None,
+        named: str | None = None,
+    ) -> KTable[K, V]:  # fmt: skip
+        """Combines the values of each group two at a time.
+
+        Args:
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        self._check("reduce", named, adder, subtractor)
+        return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Callable[[A, V], A | None], subtractor: Callable[[A, V], A | None], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    @overload
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]: ...  # fmt: skip
+
+    def aggregate(
+        self, initialize: Any, adder: Any, subtractor: Any, *, store: Any = None, named: str | None = None
+    ) -> KTable[K, Any]:
+        """Folds the values of each group into an aggregate. A change subtracts the old value, then adds the new.
+
+        Args:
+            initialize: returns the aggregate of a group without rows.
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
+        self._check("aggregate", named, adder, subtractor, key=True)
+        check_function(operator_name("aggregate", (self._node,), named), INITIALIZE, initialize)
+        add, subtract = _as_called(adder), _as_called(subtractor)
+        aggregator = Aggregator(initialize, add, subtract=subtract)
+        return self._table("aggregate", aggregator, store, made_by(initialize), named)
+
+    def _table(
+        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
+    ) -> KTable[K, Any]:
+        options = options_of(store)
+        operator = operator_name(kind, (self._node,), named)
+        serdes = row_serdes(operator, kind, self._serdes, values, options)
+        required = serdes.required(operator)
+        return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
+
+    def _check(self, kind: str, named: str | None, adder: Any, subtractor: Any, *, key: bool = False) -> None:
+        operator = operator_name(kind, (self._node,), named)
+        check_function(operator, ADDER, adder, key=key)
+        check_function(operator, "subtractor(aggregate, value)", subtractor, key=key)
+
+
+def _as_called(adder: Any) -> Callable[[Any, Any, Any], Any]:
+    """The adder as operators of tables call it: with the key, the value, the aggregate."""
+    if isinstance(adder, WithKey):
+        of_key = adder.function
+        return lambda key, value, aggregate: of_key(key, aggregate, value)
+    return lambda _key, value, aggregate: adder(aggregate, value)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.topology.operators.repartition import RepartitionSource
-from storekeeper.topology.plan import Plan, SubTopology, Topology
+from storekeeper.topology.plan import Plan, Topology
+from storekeeper.topology.sub_topology import SubTopology
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from storekeeper.topology.operators.repartition import RepartitionSink, Repartit
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.operators.stream_table_join import GlobalJoin
-from storekeeper.topology.plan import SubTopology, Topology
+from storekeeper.topology.sub_topology import SubTopology
 
 _CHAR = 7.5  # the width of a character of the font below
 _BOX, _STEP, _GAP, _MARGIN = 26, 34, 44, 10
@@ -41,9 +41,9 @@ class _Row:
         return max(len(self.reads), len(self.keeps) + 1, len(self.writes)) * _STEP + _MARGIN
 
 
-def as_svg(topology: Topology) -> str:
+def as_svg(sub_topologies: Iterable[SubTopology]) -> str:
     """The picture, a whole SVG document in the color of the text around it."""
-    rows = [_row(sub) for sub in topology.sub_topologies]
+    rows = [_row(sub) for sub in sub_topologies]
     reads = _width(label for row in rows for label in row.reads)
     writes = _width(label for row in rows for label in row.writes)
     middle = _width(label for row in rows for label in (row.title, *row.keeps)) + 2 * _MARGIN

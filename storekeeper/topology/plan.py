@@ -7,48 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from storekeeper.errors import ConfigurationError, NotCopartitionedError
-from storekeeper.topology.node import Graph, GraphNode, TopologyStore, ancestors
+from storekeeper.topology.describe import as_mermaid, as_text
+from storekeeper.topology.node import Graph, GraphNode, ancestors
 from storekeeper.topology.operators.repartition import RepartitionSink, RepartitionSource
-from storekeeper.topology.operators.source import GlobalSource, Source
-from storekeeper.topology.operators.stateless import Sink
-
-
-@dataclass(frozen=True, slots=True)
-class SubTopology:
-    """Operators that pass records on to each other directly. It runs as one task for each partition.
-
-    Attributes:
-        number: its place in the topology.
-        nodes: its operators, in the order of their declaration.
-    """
-
-    number: int
-    nodes: tuple[GraphNode, ...]
-
-    @property
-    def is_global(self) -> bool:
-        """Whether it reads a global table: every worker reads all partitions."""
-        return any(isinstance(node, GlobalSource) for node in self.nodes)
-
-    @property
-    def sources(self) -> list[Source]:
-        """The topics that it reads, repartition topics included."""
-        return [node for node in self.nodes if isinstance(node, Source)]
-
-    @property
-    def sinks(self) -> list[Sink]:
-        """The topics that it writes."""
-        return [node for node in self.nodes if isinstance(node, Sink)]
-
-    @property
-    def stores(self) -> list[TopologyStore]:
-        """The stores of each of its tasks."""
-        return [spec for node in self.nodes for spec in node.stores]
-
-    def leading_to(self, sinks: Iterable[GraphNode]) -> SubTopology:
-        """The part of it that the records of some sinks come through."""
-        wanted = {node for sink in sinks for node in ancestors(sink)}
-        return SubTopology(self.number, tuple(node for node in self.nodes if node in wanted))
+from storekeeper.topology.operators.source import Source
+from storekeeper.topology.picture import as_svg
+from storekeeper.topology.sub_topology import SubTopology
+from storekeeper.topology.topology_store import TopologyStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +65,15 @@ class Topology:
 
     def describe(self) -> str:
         """The sub-topologies with their operators, stores and topics, as text."""
-        from storekeeper.topology.describe import as_text  # noqa: PLC0415 (it describes this class)
-
-        return as_text(self)
+        return as_text(self.sub_topologies)
 
     def mermaid(self) -> str:
         """The same as a Mermaid flow chart."""
-        from storekeeper.topology.describe import as_mermaid  # noqa: PLC0415 (it describes this class)
-
-        return as_mermaid(self)
+        return as_mermaid(self.graph.nodes, self.sub_topologies)
 
     def svg(self) -> str:
         """The sub-topologies with their topics and stores, as a picture."""
-        from storekeeper.topology.picture import as_svg  # noqa: PLC0415 (it draws this class)
-
-        return as_svg(self)
+        return as_svg(self.sub_topologies)
 
     def plan(self, partitions: Mapping[str, int], repartitioned: int | None = None) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.

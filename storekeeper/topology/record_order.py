@@ -21,8 +21,8 @@ from typing import TypeAlias
 from storekeeper.topology.event_time import LATEST_MS, epoch_ms
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.source import Source
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.records import Output, RecordFields
+from storekeeper.topology.sub_topology import SubTopology
 
 UPSTREAM = "storekeeper-task"
 """The header of a record in a repartition topic: the partition of the task that wrote it."""

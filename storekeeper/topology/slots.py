@@ -13,7 +13,8 @@ from itertools import chain, count
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.topology.layout import Layout
-from storekeeper.topology.plan import SubTopology, Topology
+from storekeeper.topology.plan import Topology
+from storekeeper.topology.sub_topology import SubTopology
 
 Slots = Mapping[str, Sequence[str]]
 """By the name of each slot, the topics and stores of its sub-topology."""

@@ -30,7 +30,7 @@ from storekeeper.topology.timers import TimeKind
 from storekeeper.topology.wiring import Wiring
 
 if TYPE_CHECKING:
-    from storekeeper.topology.plan import SubTopology
+    from storekeeper.topology.sub_topology import SubTopology
 
 _NULL = "its value is null, and the type of the stream has no null: declare the values as `V | None` to take it"
 _TOPIC = itemgetter(0)

@@ -26,10 +26,10 @@ from storekeeper.stores.transaction import TransactionStore
 from storekeeper.stores.versioned import VersionedKeyValueStore, version_index
 from storekeeper.stores.window import WindowStore
 from storekeeper.topology.cells import CellsAbove, WindowCells
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
+from storekeeper.topology.topology_store import TopologyStore
 
 V = TypeVar("V")
 Guarded = Callable[..., Serde[Any]]

@@ -18,13 +18,14 @@ from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.forks import Meeting, around, is_cached, meetings_of
 from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Encode, Guards, Shape
-from storekeeper.topology.node import GraphNode, TableNode, TopologyStore
+from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.records import Output, Outputs
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.stream_time import UNKNOWN_MS, StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows, TypedStore, opened
 from storekeeper.topology.timers import Timers
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
 
 F = TypeVar("F", bound=Callable[..., Any])

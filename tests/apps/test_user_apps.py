@@ -130,7 +130,7 @@ def test_commands_ask_the_nodes_that_the_platform_was_started_with(run: Run, tmp
 @pytest.mark.spark
 def test_workers_have_the_code_of_when_the_app_began(run: Run) -> None:
     names = {"page_views.app", "storekeeper.engine.stages", "storekeeper.samples.hadoop_export.app"}
-    loaded = f"import sys, storekeeper.engine.runtime.worker_daemon; print(*({names} & sys.modules.keys()))"
+    loaded = f"import sys, storekeeper.engine.worker_daemon; print(*({names} & sys.modules.keys()))"
     done = run("-c", loaded, own_apps="page_views.app:PAGE_VIEWS,odd:WITHOUT_MODULE")
     assert set(done.stdout.split()) == names, done.stderr
 

@@ -10,13 +10,13 @@ import httpx2
 import pytest
 
 from harness.storage.s3 import S3
+from storekeeper.changelog.log_record import LogRecord
 from storekeeper.cleanup.archive import Archive
-from storekeeper.cleanup.check_verdict import CheckVerdict, last_verdict, put_verdict, verdict_folder
 from storekeeper.cleanup.cleanup import Pace
-from storekeeper.cleanup.log_record import LogRecord
 from storekeeper.clock import ManualClock
 from storekeeper.errors import StorageError
 from storekeeper.locations import Location, RemoteFolder, entries, write_in_one_step
+from storekeeper.verification.check_verdict import CheckVerdict, last_verdict, put_verdict, verdict_folder
 
 _KEEP_VERSIONS = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 

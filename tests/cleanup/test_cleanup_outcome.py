@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.cleanup.cleanup_outcome import RowOutcome, cleanup_outcome
 from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
 from storekeeper.cleanup.expiry import no_ages
-from storekeeper.cleanup.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.errors import InvalidArgumentError, SerializationError
 
 DELETE, RESTORE = CleanupAction.DELETE, CleanupAction.RESTORE

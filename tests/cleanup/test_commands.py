@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from storekeeper.changelog.partitioner import partition_for
-from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.changelog.scan import Changelog
 from storekeeper.cli.entry import app
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import GenerationState, Journal, JournalFile

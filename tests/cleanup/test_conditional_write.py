@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.cleanup.conditional_write import ConditionalWriter
-from storekeeper.cleanup.log_record import CleanupAction, LogRecord, cleanup_headers
 
 OURS = "c1"
 KEYS = [b"a", b"b", b"c", b"d"]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from storekeeper.cleanup.expiry import DAY_MS, added, content_of, no_ages
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.cleanup.expiry import added, content_of, no_ages
+from storekeeper.clock import DAY_MS
 from storekeeper.masking import masked_key
 
 NOW = 1000 * DAY_MS

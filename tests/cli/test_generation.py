@@ -16,16 +16,17 @@ from harness.waiting import eventually
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
-from storekeeper.cli.generation import delete_generation, process_status, remove_folder
 from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.engine.runtime.app_health import HEARTBEAT_STALE_MS
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.changes.compare import ComparisonVerdict
+from storekeeper.generations.deletion import delete_generation, remove_folder
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation
+from storekeeper.generations.status import process_status
 from storekeeper.program import ExitCode
 
 

@@ -7,8 +7,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from harness.broker import Broker
-from storekeeper.cleanup.expiry import DAY_MS
-from storekeeper.clock import SystemClock
+from storekeeper.clock import DAY_MS, SystemClock
 from tests.dags.conftest import RunDag
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
 from tests.ops.control.toys import ControlProcess

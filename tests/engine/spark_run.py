@@ -11,8 +11,8 @@ from harness.broker import Broker
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, read_topics, topology_app
 from storekeeper.changelog.bounded_reader import read_topic
+from storekeeper.engine.driver.drain_barrier import DrainBarrier
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.drain_barrier import DrainBarrier
 from storekeeper.engine.runtime.stream import ProcessBatch, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream

@@ -34,7 +34,7 @@ _DIES = """
 import os, sys
 from storekeeper.kafka.connection import Kafka
 from storekeeper.cleanup.kafka_log import KafkaTentativeLog
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
 
 tombstone = LogRecord(0, 1, b"expired", None, [("schema-version", b"1"), ("cleanup-action", b"delete")])
 KafkaTentativeLog(Kafka(sys.argv[1]), sys.argv[2]).at(0, 0).append([tombstone])

@@ -14,8 +14,8 @@ from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.restores import Restoring
 from storekeeper.kafka.connection import Kafka
 from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.store import Store, StoreKind
+from storekeeper.topology.topology_store import TopologyStore
 
 SPEC = TopologyStore("totals", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), Store("totals"), timestamped=True)
 LOG = TopicFacts("app-totals-changelog", "AAA", 2, 60_000)

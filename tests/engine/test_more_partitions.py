@@ -13,7 +13,7 @@ from harness.broker import Broker
 from storekeeper.apps.errors import MorePartitionsError, PartitionsChangedError
 from storekeeper.apps.topology_app import Describe
 from storekeeper.changelog.partitioner import partition_for
-from storekeeper.engine.runtime.drain_barrier import DrainBarrier
+from storekeeper.engine.driver.drain_barrier import DrainBarrier
 from storekeeper.engine.runtime.stream import ProcessBatch
 from tests.engine import topologies
 from tests.engine.spark_run import SparkRun

@@ -11,8 +11,8 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
+from storekeeper.engine.driver.drain_barrier import BatchRefusedError
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.drain_barrier import BatchRefusedError
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.generations import run as run_module
 from storekeeper.generations import steps

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.changelog.position import Position
+from storekeeper.engine.driver.preflight import check_bounds
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.preflight import check_bounds
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps

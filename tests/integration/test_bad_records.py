@@ -17,11 +17,11 @@ from harness.node_process import NodeProcess, make_nodes, started, write
 from harness.topics import end_offsets
 from harness.waiting import eventually
 from storekeeper.apps.registry import store_named
-from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.changelog.scan import Changelog
 from storekeeper.cli.entry import app
 from storekeeper.generations.comparison import read_changelog
-from storekeeper.snapshots.verification import Fold
 from storekeeper.stores.row_digest import to_hex
+from storekeeper.verification.copies import Fold
 from tests.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 from tests.faults.test_restore import everything
 

@@ -15,13 +15,13 @@ from harness.broker import Broker
 from harness.meanwhile import running
 from harness.waiting import eventually
 from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.log_record import CleanupAction, LogRecord
+from storekeeper.changelog.scan import Changelog
 from storekeeper.cleanup.cleanup import Cleanup, CleanupRefusedError
 from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
-from storekeeper.cleanup.expiry import DAY_MS
-from storekeeper.cleanup.kafka_log import Changelog, KafkaTentativeLog
-from storekeeper.cleanup.log_record import CleanupAction, LogRecord
-from storekeeper.clock import SystemClock
+from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.clock import DAY_MS, SystemClock
 
 pytestmark = pytest.mark.broker
 

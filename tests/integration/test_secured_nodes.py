@@ -30,7 +30,7 @@ from storekeeper.node.security.access import (
     write_tokens,
 )
 from storekeeper.ops.control.node_roll import NodeViews, node_client
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 
 pytestmark = [
     pytest.mark.broker,

@@ -173,7 +173,7 @@ def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def runs_tasks(worker: subprocess.Popen[bytes]) -> bool:
     """Whether a worker has begun with Python code of tasks."""
-    return bool(below(worker, "storekeeper.engine.runtime.worker_daemon"))
+    return bool(below(worker, "storekeeper.engine.worker_daemon"))
 
 
 def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:

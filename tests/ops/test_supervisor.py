@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from harness.ports import free_ports
-from storekeeper.ops.control.job_files import JOB_MARKER
 from storekeeper.ops.environment import PLATFORM_MARKER, child_environment, inherited_environment
 from storekeeper.ops.errors import SupervisorUnreachableError
+from storekeeper.ops.job_files import JOB_MARKER
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program
 from storekeeper.ops.settings import PlatformSettings

@@ -13,8 +13,7 @@ from harness.changelog_writer import KafkaChangelogWriter
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.headers import ChangelogHeaders
-from storekeeper.cleanup.kafka_log import Changelog
-from storekeeper.cleanup.snapshot_copies import SnapshotCopies
+from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.locations import Location, write_in_one_step
 from storekeeper.snapshots.catalogue.entry import entry_of_store
@@ -23,9 +22,10 @@ from storekeeper.snapshots.cut import CommittedBatch
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.verification import verify_copies
 from storekeeper.snapshots.vouched import vouched_version
 from storekeeper.stores.row_digest import row_hash
+from storekeeper.verification.copies import verify_copies
+from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.apps.checkpoints import METADATA
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table

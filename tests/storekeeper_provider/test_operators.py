@@ -15,7 +15,7 @@ from airflow.triggers.base import TriggerEvent
 
 from harness.waiting import eventually
 from storekeeper.ops.airflow_home import airflow_options
-from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import OwnPlatformSettings
 from storekeeper_provider import triggers

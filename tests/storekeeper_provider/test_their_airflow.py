@@ -17,7 +17,7 @@ import pytest
 
 from harness.distributions import build
 from harness.waiting import eventually
-from storekeeper.ops.control.job_files import end_job_processes
+from storekeeper.ops.job_files import end_job_processes
 from tests.ops.control.supervised import start_supervised
 from tests.ops.control.toys import ControlProcess
 from tests.storekeeper_provider.their_airflow import TheirAirflow, make_environment, running_airflow

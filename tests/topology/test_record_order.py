@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.topology import Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, tumbling
-from storekeeper.topology.plan import SubTopology
 from storekeeper.topology.record_order import UPSTREAM, by_upstream, in_order, reading_order, with_upstream
 from storekeeper.topology.records import Record
+from storekeeper.topology.sub_topology import SubTopology
 
 MS = timedelta(milliseconds=1)
 VIEWS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("uvw"), st.integers(0, 40)), max_size=40)

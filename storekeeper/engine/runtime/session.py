@@ -142,7 +142,7 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.python.daemon.module": "storekeeper.engine.runtime.worker_daemon",
+        "spark.python.daemon.module": "storekeeper.engine.worker_daemon",
         # Otherwise each function on a column asks the JVM eight times, only to note the line that called it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
@@ -16,13 +16,22 @@ from storekeeper.topology.slots import Slots
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from storekeeper.generations.journal import Generation
-
 _FETCH_WAIT_MS = 50
 """How long a task's last fetch waits in vain if only Kafka's commit marker is left to read."""
 
 ProcessBatch = Callable[["DataFrame", int], None]
 """Writes one batch: its rows and its id. It must be idempotent: after a crash it gets the same rows and id again."""
+
+
+class GenerationView(Protocol):
+    """What a run must know of its generation."""
+
+    @property
+    def partitions(self) -> int | None:
+        """Of each of its changelogs; None leaves it to the topology."""
+
+    def writes_outputs(self, batch_id: int) -> bool:
+        """Whether this generation writes that batch's outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class StreamContext:
     settings: AppSettings
     checkpoint: SparkCheckpoint
     metrics: SinkMetrics = field(default_factory=SinkMetrics)
-    generation: Generation | None = None
+    generation: GenerationView | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
     slots: Slots = field(default_factory=dict)
 

@@ -8,13 +8,13 @@ from datetime import datetime
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
+from storekeeper.clock import DAY_MS
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.topic_rules import TopicRule
 from storekeeper.generations.catalog import check_since
 from storekeeper.generations.changes.plan import NOTHING_CHANGES, Change, Plan, Verdict
 from storekeeper.generations.journal import BEGINNING
 
-_DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
@@ -103,6 +103,6 @@ def _input(
 
 
 def _duration(milliseconds: int) -> str:
-    if milliseconds >= _DAY_MS:
-        return f"{milliseconds / _DAY_MS:.3g} days"
+    if milliseconds >= DAY_MS:
+        return f"{milliseconds / DAY_MS:.3g} days"
     return f"{milliseconds / _HOUR_MS:.3g} hours"

@@ -15,7 +15,7 @@ from storekeeper.node.cluster.heartbeat import Heartbeat, HeartbeatError, Replic
 from storekeeper.node.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
 from storekeeper.node.cluster.rebalance_policy import RebalancePolicy
 from storekeeper.node.cluster.view import Member, Members, ViewSettings
-from storekeeper.node.security.peer_address import PeerAddressError, PeerRules, check_announced_address
+from storekeeper.node.peer_address import PeerAddressError, PeerRules, check_announced_address
 
 log = structlog.get_logger(__name__)
 

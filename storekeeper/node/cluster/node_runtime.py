@@ -17,6 +17,7 @@ from storekeeper.node.cluster.rebalance_policy import RebalancePolicy, RebuildTu
 from storekeeper.node.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from storekeeper.node.cluster.routing import Tolerance
 from storekeeper.node.cluster.view import Member, ViewSettings
+from storekeeper.node.peer_address import PeerRules
 from storekeeper.node.replicas.cold_restore import WorkerColdRestore
 from storekeeper.node.replicas.group_offsets import GroupOffsets
 from storekeeper.node.replicas.ranked_index import RankedIndex
@@ -29,7 +30,6 @@ from storekeeper.node.replicas.replica_storage import (
     RocksDBStorage,
     check_no_links,
 )
-from storekeeper.node.security.peer_address import PeerRules
 from storekeeper.node.settings import NodeSettings
 from storekeeper.private_files import private_folder
 from storekeeper.protocol.replica_states import ReplicaId

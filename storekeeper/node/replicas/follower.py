@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
@@ -23,10 +23,6 @@ from storekeeper.clock import Clock
 from storekeeper.errors import DiskFullError, StateError, StoreCorruptedError
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.replica_states import ReplicaState
-
-if TYPE_CHECKING:
-    # A worker has a follower of its own.
-    from storekeeper.node.replicas.cold_restore import WorkerColdRestore
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +40,18 @@ class _Waiting:
     at_s: float
 
 
+class ColdRestore(Protocol):
+    """Restores replicas that are far behind, elsewhere."""
+
+    def takes(self, replica: Replica, remaining: int) -> bool:
+        """Whether it restores a replica that lacks so many records."""
+        ...
+
+    def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
+        """Begins to restore replicas, and returns at once. Each is given back when it is done with."""
+        ...
+
+
 class Follower:
     """Applies changelogs to replicas until stopped. `run` belongs to one thread; the rest may be called from any."""
 
@@ -53,7 +61,7 @@ class Follower:
         reader: Callable[[], ChangelogReader],
         clock: Clock,
         *,
-        cold_restore: WorkerColdRestore | None = None,
+        cold_restore: ColdRestore | None = None,
         check_every_s: float = 30.0,
     ) -> None:
         self._replicas = list(replicas)

@@ -8,11 +8,11 @@ import httpx2
 
 from storekeeper.clock import Clock
 from storekeeper.loopback import is_loopback
+from storekeeper.node.peer_address import PeerRules, PinnedTransport
 from storekeeper.node.security.access import Authenticator, HostRule
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.node.security.exposure import Tls, protection
 from storekeeper.node.security.hop import HopSigner, HopVerifier
-from storekeeper.node.security.peer_address import PeerRules, PinnedTransport
 from storekeeper.node.settings import NodeSettings
 
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)

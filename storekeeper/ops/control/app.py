@@ -17,9 +17,9 @@ from storekeeper.node.query.routes.problems import answer_errors
 from storekeeper.node.security.access import Caller, ForbiddenError, Role
 from storekeeper.ops.control.access import caller_of
 from storekeeper.ops.control.allowed import check_allowed
-from storekeeper.ops.control.job_files import JobFolder, JobRequest, JobState
 from storekeeper.ops.control.jobs import JobConflictError, Jobs, UnknownJobError
 from storekeeper.ops.control.views import NothingToShowError, PlatformViews, UnknownAppError, UnknownTableError
+from storekeeper.ops.job_files import JobFolder, JobRequest, JobState
 from storekeeper.quality.errors import StagedTableError
 
 _LONGEST_JOB_S = 7 * 24 * 3600

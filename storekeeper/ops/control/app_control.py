@@ -12,7 +12,7 @@ from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
 from storekeeper.ops.control.keeper import Keeper
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo
 from storekeeper.program import NO_RESTART
 

@@ -17,9 +17,9 @@ import structlog
 from storekeeper.clock import Clock
 from storekeeper.errors import StateError
 from storekeeper.names import checked_name
-from storekeeper.ops.control import job_process
-from storekeeper.ops.control.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, folders
-from storekeeper.ops.control.job_process import CANCELLED, LOST, write_end
+from storekeeper.ops import job_process
+from storekeeper.ops.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, folders
+from storekeeper.ops.job_process import CANCELLED, LOST, write_end
 from storekeeper.private_files import private_folder
 from storekeeper.program import storekeeper_command
 

@@ -14,8 +14,8 @@ from storekeeper.errors import RefusedError, TablesUnreachableError
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import JournalFile
 from storekeeper.generations.named import is_fixed
-from storekeeper.ops.control.settings import OperationsSettings
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 
 _log = structlog.get_logger(__name__)

@@ -8,13 +8,13 @@ from typing import Any
 
 from storekeeper.apps.registry import APPS, gated_tables, stores
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cli.generation import generation_status
 from storekeeper.clock import Clock
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations.live import live_topology, topology_text
+from storekeeper.generations.status import generation_status
 from storekeeper.locations import entries
 from storekeeper.ops.control.keeper import keeper_of, watched_programs
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status, platform_overview
 from storekeeper.ops.overview.status import status_json
 from storekeeper.ops.overview.tables import summary, tables

@@ -16,7 +16,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.errors import RefusedError, StateError
 from storekeeper.ops.control.app_control import app_control
 from storekeeper.ops.control.keeper import Keeper
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo
 from storekeeper.program import NO_RESTART
 from storekeeper.whole_files import write_whole

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from storekeeper.cleanup.check_verdict import CheckVerdict
 from storekeeper.client.answers import NO_ANSWER_WITHIN
 from storekeeper.client.readings import NodeLag
 from storekeeper.engine.runtime.app_health import behind, heartbeat_problem, is_silent, restoring
@@ -19,6 +18,7 @@ from storekeeper.ops.supervisor_rpc import ProcessInfo
 from storekeeper.quality.resolution import Resolution
 from storekeeper.quality.verdict import Verdict
 from storekeeper.stores.store_definitions import ServedKind
+from storekeeper.verification.check_verdict import CheckVerdict
 
 RUNNING = "RUNNING"
 """The supervisor's word for a process that runs."""

@@ -13,7 +13,6 @@ import orjson
 import structlog
 
 from storekeeper.apps.registry import stores
-from storekeeper.cleanup.check_verdict import CheckVerdict, last_verdict
 from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 from storekeeper.errors import StateError, TablesUnreachableError
 from storekeeper.generations.desired_state import Role
@@ -25,6 +24,7 @@ from storekeeper.quality.resolution import ResolutionArchive
 from storekeeper.quality.verdict import VerdictArchive
 from storekeeper.snapshots.delta_log import commit_files
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.verification.check_verdict import CheckVerdict, last_verdict
 
 T = TypeVar("T")
 

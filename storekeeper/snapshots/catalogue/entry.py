@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
-from storekeeper.apps.registry import APPS, gated_tables, stores
+from storekeeper.apps.registry import APPS, gated_tables
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.engine.runtime.lease import job_lease
-from storekeeper.generations.live import live_store
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS
@@ -44,10 +43,9 @@ class Entry:
         return _NO_LETTER.sub("_", self.table)
 
 
-def entries_of(settings: AppSettings) -> Iterator[Entry]:
-    """The entries of all tables that are there: snapshots of stores, and published tables."""
-    live = (live_store(name, settings)[0] for name in stores())
-    found = [entry_of_store(store, APPS[store.app], settings) for store in live]
+def entries_of(stores: Iterable[StoreSpec], settings: AppSettings) -> Iterator[Entry]:
+    """The entries of all tables that are there: snapshots of these stores, and published tables."""
+    found = [entry_of_store(store, APPS[store.app], settings) for store in stores]
     found += [entry_of_published(table, settings) for table in gated_tables().values()]
     return (entry for entry in found if is_table(entry.path))
 

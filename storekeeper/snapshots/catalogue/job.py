@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import StoreSpec
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.engine.runtime.session import leased_session
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def register_tables(settings: AppSettings, schema: str | None, clock: Clock) -> dict[str, Any]:
+def register_tables(
+    settings: AppSettings, stores: Iterable[StoreSpec], schema: str | None, clock: Clock
+) -> dict[str, Any]:
     """Enters the tables that are there: snapshots of stores, and published tables. Repeating it changes nothing.
 
     Args:
         settings: where the tables are, and Spark's properties, which name the catalogue.
+        stores: all stores, each in the live generation of its app.
         schema: the schema of the entries; None: the catalogue's default one.
         clock: measures time-outs.
 
@@ -38,7 +43,7 @@ def register_tables(settings: AppSettings, schema: str | None, clock: Clock) -> 
     _check_lasting(settings)
     if schema is not None:
         _check_name(schema)
-    entries = list(entries_of(settings))
+    entries = list(entries_of(stores, settings))
     leases = [job_lease("catalogue", "register"), *(entry.lease for entry in entries)]
     with leased_session(leases, settings, clock) as spark:
         if schema is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import orjson
 
 from storekeeper.apps.errors import CatalogueUnavailableError
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import StoreSpec
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.lease import Lease, job_lease
@@ -37,12 +38,19 @@ _PATIENCE_S = 30.0
 
 
 def register_in_unity(
-    settings: AppSettings, server: str, schema: str | None, credentials: Credentials, clock: Clock
+    settings: AppSettings,
+    stores: Iterable[StoreSpec],
+    server: str,
+    schema: str | None,
+    *,
+    credentials: Credentials,
+    clock: Clock,
 ) -> dict[str, Any]:
     """Enters the tables that are there: snapshots of stores, and published tables. Repeating it changes nothing.
 
     Args:
         settings: where the tables are.
+        stores: all stores, each in the live generation of its app.
         server: the server's address, `http(s)://host:port`.
         schema: the schema of the entries, as `catalogue.schema`.
         credentials: the token, and the authorities that the server's certificate is checked by.
@@ -69,7 +77,7 @@ def register_in_unity(
     if headers and _IN_CLEAR_TEXT.match(server):
         msg = f"no token is sent to {server[:200]}, because everybody on the way could read it: use https"
         raise InvalidArgumentError(msg)
-    entries = list(entries_of(settings))
+    entries = list(entries_of(stores, settings))
     with (
         Lease(settings.lease_file(job_lease("catalogue", "register")), clock=clock, wait=time.sleep) as lease,
         httpx2.Client(

@@ -8,9 +8,10 @@ from typing import Any, Generic, TypeVar
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.topology.change import Change, value_of
-from storekeeper.topology.node import TableNode, TopologyStore
+from storekeeper.topology.node import TableNode
 from storekeeper.topology.store import Store
 from storekeeper.topology.table import Table, TableStore
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.wiring import Wiring
 
 K = TypeVar("K")

@@ -23,11 +23,12 @@ from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.known_serdes import Serdes
-from storekeeper.topology.node import GraphNode, TableNode, TopologyStore, joined_name
+from storekeeper.topology.node import GraphNode, TableNode, joined_name
 from storekeeper.topology.operators.repartition import RepartitionSink
 from storekeeper.topology.operators.source import SourceTable
 from storekeeper.topology.store import Store, StoreKind
 from storekeeper.topology.table import Table
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.wiring import Wiring
 
 NO_ROW = bytes(8)

@@ -15,9 +15,10 @@ from storekeeper.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, Vers
 from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Check, Push, TimestampExtractor
-from storekeeper.topology.node import Graph, GraphNode, TableNode, TopologyStore, ancestors, rows_spec
+from storekeeper.topology.node import Graph, GraphNode, TableNode, ancestors
 from storekeeper.topology.store import Store, StoreKind, milliseconds
 from storekeeper.topology.table import Table, TableStore
+from storekeeper.topology.topology_store import TopologyStore, rows_spec
 from storekeeper.topology.wiring import Wiring
 
 K = TypeVar("K")

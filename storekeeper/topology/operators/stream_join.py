@@ -20,10 +20,11 @@ from storekeeper.stores.record_context import Header
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.join_windows import JoinWindows
-from storekeeper.topology.node import GraphNode, TopologyStore, ancestors
+from storekeeper.topology.node import GraphNode, ancestors
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.store import Store, StoreKind
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.windows import FOREVER_MS
 from storekeeper.topology.wiring import Wiring, encoder

@@ -18,12 +18,13 @@ from storekeeper.stores.record_context import Header, Origin, RecordContext
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.forks import Meeting
 from storekeeper.topology.functions import Push
-from storekeeper.topology.node import GraphNode, TableNode, TopologyStore, ancestors, check_one_builder
+from storekeeper.topology.node import GraphNode, TableNode, ancestors, check_one_builder
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
 from storekeeper.topology.operators.joined_windows import keep_for_each_other
 from storekeeper.topology.operators.source import GlobalSource, Source
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.table import Table
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.wiring import Wiring, encoder
 

@@ -25,11 +25,12 @@ from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.function_checks import check_kind
-from storekeeper.topology.node import TableNode, TopologyStore
+from storekeeper.topology.node import TableNode
 from storekeeper.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
 from storekeeper.topology.store import StoreKind, milliseconds
 from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.table import Table
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde, Windows
 from storekeeper.topology.wiring import Wiring, encoder
 

@@ -12,7 +12,8 @@ import pytest
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
-from storekeeper.engine.runtime.code_digest import change_notice, changed_code, code_digest
+from storekeeper.engine.runtime.code_digest import code_digest
+from storekeeper.generations.changed_code import change_notice, changed_code
 from storekeeper.samples.pos import POS
 
 

@@ -18,7 +18,7 @@ from storekeeper.node.cluster.heartbeat_topic import HeartbeatChannel, Heartbeat
 from storekeeper.node.cluster.membership import Identity, Membership, static_view
 from storekeeper.node.cluster.rebalance_policy import RebalancePolicy
 from storekeeper.node.cluster.view import Member, ViewSettings
-from storekeeper.node.security.peer_address import PeerRules
+from storekeeper.node.peer_address import PeerRules
 
 SECRET = b"s" * 32
 SETTINGS = ViewSettings(interval_s=0.02, suspect_after_s=0.3, expire_after_s=3)

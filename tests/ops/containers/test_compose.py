@@ -20,7 +20,7 @@ from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.containers.prepare import METRICS, NODES, SERVERS, STREAM_APPS, prepare_containers
-from storekeeper.ops.control.settings import OperationsSettings
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 from tests.ops.containers.compose_file import OURS, PROJECT, compose, our_services, services

@@ -27,9 +27,9 @@ from storekeeper.node.security.access import (
 )
 from storekeeper.ops.control.access import Callers, Gate, own_token
 from storekeeper.ops.control.app import make_app
-from storekeeper.ops.control.job_files import end_job_processes
 from storekeeper.ops.control.jobs import Jobs
 from storekeeper.ops.control.views import PlatformViews, UnknownAppError, UnknownTableError
+from storekeeper.ops.job_files import end_job_processes
 from storekeeper.quality.settings import QualitySettings
 from tests.ops.control.toys import await_begin, let_end, toy
 

@@ -12,10 +12,10 @@ import pytest
 from storekeeper.clock import SystemClock
 from storekeeper.errors import ConfigurationError
 from storekeeper.ops.control import server
-from storekeeper.ops.control.job_files import end_job_processes
 from storekeeper.ops.control.jobs import Jobs
 from storekeeper.ops.control.server import run_control
 from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
 from storekeeper.ops.settings import PlatformSettings

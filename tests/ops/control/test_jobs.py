@@ -15,10 +15,10 @@ import pytest
 from harness.waiting import eventually
 from storekeeper.clock import SystemClock
 from storekeeper.errors import InvalidNameError
-from storekeeper.ops.control import job_process
-from storekeeper.ops.control.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, end_job_processes
-from storekeeper.ops.control.job_process import LOST, write_end
+from storekeeper.ops import job_process
 from storekeeper.ops.control.jobs import KEPT_MS, JobConflictError, Jobs, UnknownJobError
+from storekeeper.ops.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, end_job_processes
+from storekeeper.ops.job_process import LOST, write_end
 from tests.ops.control.toys import WAIT_S, await_begin, await_end, began, let_end, toy
 
 CLOCK = SystemClock()

@@ -9,8 +9,8 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_hear
 from storekeeper.errors import RefusedError
 from storekeeper.ops.control.app_control import app_control
 from storekeeper.ops.control.keeper import Elsewhere, keeper_of
-from storekeeper.ops.control.settings import OperationsSettings
 from storekeeper.ops.control.watch import AppWatcher
+from storekeeper.ops.operations_settings import OperationsSettings
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from storekeeper.generations.journal import JournalFile
 from storekeeper.generations.steps import planned, retired, started
 from storekeeper.locations import RemoteFolder, unreachable
 from storekeeper.ops.control.keeper import keeper_of, watched_programs
-from storekeeper.ops.control.settings import OperationsSettings
 from storekeeper.ops.control.watch import (
     AppWatcher,
     WatchAction,
@@ -29,6 +28,7 @@ from storekeeper.ops.control.watch import (
     write_history,
 )
 from storekeeper.ops.errors import SupervisorUnreachableError
+from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 from storekeeper.samples.pos import POS
 from storekeeper.samples.ticks import TICKS

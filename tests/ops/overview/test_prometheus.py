@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from storekeeper.cleanup.check_verdict import CheckVerdict, put_verdict
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.generations.catalog import first_journal
@@ -21,6 +20,7 @@ from storekeeper.ops.overview.prometheus import PlatformCollector
 from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
 from storekeeper.samples.pos import POS
+from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 from tests.ops.observability.scraped import PLATFORM, documented, uses_of
 from tests.ops.observability.scraped import Scrape as Scraped
 

@@ -19,6 +19,7 @@ from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.clock import ManualClock
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
+from storekeeper.generations.live import live_stores
 from storekeeper.program import ExitCode
 from storekeeper.samples.pos import POS
 from storekeeper.serdes.value_field import ValueField
@@ -66,7 +67,7 @@ def files(settings: AppSettings) -> set[Path]:
 
 
 def test_every_table_that_is_there_becomes_an_entry_and_says_what_it_holds(settings: AppSettings) -> None:
-    rewards, export = entries_of(settings)
+    rewards, export = entries_of(live_stores(settings), settings)
     assert (rewards.name, rewards.lease, rewards.columns["TotalLoyaltyPoints"]) == (
         *("rewards", "rewards@snapshot"),
         POINTS,
@@ -97,7 +98,7 @@ def test_a_column_says_what_its_field_says_or_else_its_declaration(settings: App
 @ON_SPARK
 def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: AppSettings, spark: SparkSession) -> None:
     before = files(settings)
-    rewards, _ = entries_of(settings)
+    rewards, _ = entries_of(live_stores(settings), settings)
     assert register(spark, rewards) is True
     assert spark.sql("SELECT sum(InvoiceCount) FROM rewards").collect()[0][0] == 10
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
@@ -116,7 +117,7 @@ def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: Ap
 @pytest.mark.spark
 @ON_SPARK
 def test_another_table_of_the_same_name_is_left_alone(settings: AppSettings, spark: SparkSession) -> None:
-    rewards, export = entries_of(settings)
+    rewards, export = entries_of(live_stores(settings), settings)
     register(spark, replace(export, table="rewards"))
     assert comments(spark, "rewards") == {"City": "Of the delivery address; null without one."}
     with pytest.raises(ConfigurationError, match=r"has a table rewards at .*hadoop_export.*drop that entry"):
@@ -152,7 +153,12 @@ def test_a_catalogue_that_ends_with_the_session_is_refused_before_spark_starts(
     settings: AppSettings, no_spark: None, given: dict[str, str]
 ) -> None:
     with pytest.raises(ConfigurationError, match="no catalogue is configured"):
-        register_tables(AppSettings(run_dir=settings.run_dir, spark=SparkProperties(given)), None, ManualClock())
+        register_tables(
+            AppSettings(run_dir=settings.run_dir, spark=SparkProperties(given)),
+            live_stores(settings),
+            None,
+            ManualClock(),
+        )
 
 
 @pytest.mark.parametrize("schema", ["", "shop.", " "])
@@ -161,7 +167,7 @@ def test_what_is_no_name_of_a_schema_is_refused_before_spark_starts(
 ) -> None:
     lasting = AppSettings(run_dir=settings.run_dir, spark=SparkProperties({"sql.catalogImplementation": "hive"}))
     with pytest.raises(InvalidArgumentError, match="can't be the name of a schema"):
-        register_tables(lasting, schema, ManualClock())
+        register_tables(lasting, live_stores(settings), schema, ManualClock())
 
 
 def test_spark_starts_for_a_catalogue_that_its_own_folder_names(
@@ -170,7 +176,7 @@ def test_spark_starts_for_a_catalogue_that_its_own_folder_names(
     (tmp_path / "spark-defaults.conf").write_text("spark.sql.catalogImplementation hive\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     with pytest.raises(pytest.fail.Exception, match="Spark was started"):
-        register_tables(settings, "shop", ManualClock())
+        register_tables(settings, live_stores(settings), "shop", ManualClock())
 
 
 def test_the_command_ends_with_78_without_a_catalogue(settings: AppSettings) -> None:

@@ -152,13 +152,17 @@ def test_a_schema_that_is_not_there_is_refused(server: Server, schema: UnitySche
 @pytest.mark.parametrize("schema", [None, "", "shop", "shop.", "a.b.c", "a.b/c"])
 def test_what_is_no_schema_is_refused_before_anything_is_asked(tmp_path: Path, schema: str | None) -> None:
     with pytest.raises(InvalidArgumentError, match="can't be a schema of Unity Catalog"):
-        register_in_unity(AppSettings(run_dir=tmp_path), "http://unity", schema, Credentials(), ManualClock())
+        register_in_unity(
+            AppSettings(run_dir=tmp_path), (), "http://unity", schema, credentials=Credentials(), clock=ManualClock()
+        )
 
 
 @pytest.mark.parametrize("server", ["", "unity:8080", "ftp://unity", "http://me:secret@unity", "http://unity/api"])
 def test_what_is_no_address_is_refused_before_anything_is_asked(tmp_path: Path, server: str) -> None:
     with pytest.raises(InvalidArgumentError, match="can't be the address of Unity Catalog"):
-        register_in_unity(AppSettings(run_dir=tmp_path), server, "shop.tables", Credentials(), ManualClock())
+        register_in_unity(
+            AppSettings(run_dir=tmp_path), (), server, "shop.tables", credentials=Credentials(), clock=ManualClock()
+        )
 
 
 @pytest.mark.parametrize(
@@ -166,12 +170,21 @@ def test_what_is_no_address_is_refused_before_anything_is_asked(tmp_path: Path, 
 )
 def test_no_token_goes_out_in_clear_text(tmp_path: Path, server: str) -> None:
     with pytest.raises(InvalidArgumentError, match="use https"):
-        register_in_unity(AppSettings(run_dir=tmp_path), server, "shop.tables", Credentials("secret"), ManualClock())
+        register_in_unity(
+            AppSettings(run_dir=tmp_path),
+            (),
+            server,
+            "shop.tables",
+            credentials=Credentials("secret"),
+            clock=ManualClock(),
+        )
 
 
 @pytest.mark.parametrize("server", ["http://127.0.0.1:9", "http://localhost:9/", "http://[::1]:9", "https://unity"])
 def test_a_token_goes_to_this_machine_and_by_tls(tmp_path: Path, server: str) -> None:
-    assert register_in_unity(AppSettings(run_dir=tmp_path), server, "a.b", Credentials("secret"), ManualClock()) == {
+    assert register_in_unity(
+        AppSettings(run_dir=tmp_path), (), server, "a.b", credentials=Credentials("secret"), clock=ManualClock()
+    ) == {
         "tables": [],
         "changed": [],
     }

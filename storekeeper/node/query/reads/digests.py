@@ -10,20 +10,11 @@ import base64
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from xxhash import xxh64_intdigest
-
 from storekeeper.node.query.reads.turns import Steps
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.stores.row_digest import entry_hash, moved, to_hex
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, entry_hash, moved, to_hex
 
-BUCKETS = 64
-_BUCKET_SEED = 11
 _ROWS_A_STEP = 64
-
-
-def bucket_of(key: bytes) -> int:
-    """The bucket that a key belongs to, 0 to `BUCKETS` - 1."""
-    return xxh64_intdigest(key, seed=_BUCKET_SEED) % BUCKETS
 
 
 @dataclass(slots=True)

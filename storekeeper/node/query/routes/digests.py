@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.node.query.answers.answer import TooManyScansError
-from storekeeper.node.query.reads.digests import BUCKETS, ReplicaDigest, digest_of, entries_as_json
+from storekeeper.node.query.reads.digests import ReplicaDigest, digest_of, entries_as_json
 from storekeeper.node.query.reads.turns import Steps, Turns
 from storekeeper.node.query.routes.services import QueryServices
-from storekeeper.stores.row_digest import to_hex
+from storekeeper.stores.row_digest import BUCKETS, to_hex
 
 _MAX_WANTED = 8
 _MAX_WAITING = 8

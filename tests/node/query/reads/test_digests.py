@@ -16,13 +16,13 @@ from harness.waiting import eventually
 from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.restore import LogState
 from storekeeper.clock import SystemClock
-from storekeeper.node.query.reads.digests import BUCKETS, bucket_of, digest_of
+from storekeeper.node.query.reads.digests import digest_of
 from storekeeper.node.query.reads.turns import finished
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.row import ReplicaRow
-from storekeeper.stores.row_digest import digest, entry_hash, from_hex, to_hex
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, from_hex, to_hex
 from tests.changelog.messages import Record
 from tests.node.query.cluster import Cluster
 from tests.node.replicas.recording import RecordingListener

@@ -20,29 +20,26 @@ from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import own_topics, read_topics
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
+from storekeeper.engine.driver.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
+from storekeeper.engine.driver.drain_barrier import DrainBarrier
+from storekeeper.engine.driver.preflight import Preflight, preflight
 from storekeeper.engine.restores import restore_dir, restores
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
-from storekeeper.engine.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
-from storekeeper.engine.runtime.drain_barrier import DrainBarrier
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.partitions import check_partitions, counts_in
-from storekeeper.engine.runtime.preflight import Preflight, preflight
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
-from storekeeper.engine.runtime.stream import OpenStream, ProcessBatch, Stream, StreamContext
+from storekeeper.engine.runtime.stream import GenerationView, OpenStream, ProcessBatch, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream
 from storekeeper.errors import StateError
-from storekeeper.generations.catalog import known_migrations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-    from storekeeper.generations.journal import Generation
 
 DRAIN_TIMEOUT_S = 45.0
 """How long a stopping app lets its batch run before it cuts it: shorter than supervisor waits before it kills."""
@@ -75,7 +72,7 @@ class AppRun:
     clock: Clock
     stop: threading.Event
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
-    generation: Generation | None = None
+    generation: GenerationView | None = None
     shared: SparkSession | None = None
 
     def __call__(self) -> None:
@@ -202,7 +199,6 @@ def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) ->
         starts=1 if before is None else before.starts + 1,
         dead_letters_total=0 if before is None else before.dead_letters_total,
         dropped_total=0 if before is None else before.dropped_total,
-        migrations=known_migrations(spec),
     )
 
 

@@ -8,17 +8,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from storekeeper.cleanup.log_record import LogRecord
-from storekeeper.cleanup.node_copies import NodeCopies
-from storekeeper.cleanup.snapshot_copies import SnapshotCopies
+from storekeeper.changelog.log_record import LogRecord
 from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
-from storekeeper.node.query.reads.digests import BUCKETS, bucket_of
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.verification import Copy, Fold, Verification, verify_copies
 from storekeeper.snapshots.vouched import VouchedVersion
-from storekeeper.stores.row_digest import digest, entry_hash, to_hex
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, to_hex
+from storekeeper.verification.copies import Copy, Fold, Verification, verify_copies
+from storekeeper.verification.node_copies import NodeCopies
+from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 Rows = dict[bytes, bytes]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from storekeeper.locations import Location
 from storekeeper.snapshots.columns import snapshot_schema
 from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, read_rows
-from storekeeper.snapshots.verification import Copy, Fold
 from storekeeper.stores.row_digest import entry_hash
+from storekeeper.verification.copies import Copy, Fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from storekeeper.cleanup.check_verdict import CheckVerdict, together
+from storekeeper.verification.check_verdict import CheckVerdict, together
 
 WELL = CheckVerdict("verify", "rewards-west", True, (), 5, {"rows": 3})
 ILL = CheckVerdict("verify", "rewards-east", False, ("copies differ",), 7, {"rows": 4})

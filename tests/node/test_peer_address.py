@@ -11,7 +11,7 @@ import pytest
 
 from storekeeper.clock import ManualClock
 from storekeeper.errors import ConfigurationError
-from storekeeper.node.security.peer_address import (
+from storekeeper.node.peer_address import (
     PeerAddressError,
     PeerRules,
     PinnedTransport,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from storekeeper.engine.runtime.drain_barrier import BatchRefusedError, DrainBarrier
+from storekeeper.engine.driver.drain_barrier import BatchRefusedError, DrainBarrier
 
 NO_FRAME: Any = None
 

@@ -15,12 +15,12 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
+from storekeeper.engine.driver.preflight import Preflight
+from storekeeper.engine.driver.runner import AppRun, Watch, first_heartbeat
 from storekeeper.engine.restores import Restoring, reporting, restore_dir
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
-from storekeeper.engine.runtime.preflight import Preflight
-from storekeeper.engine.runtime.runner import AppRun, Watch, first_heartbeat
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
@@ -85,7 +85,7 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
     def away(*_: object) -> dict[str, str]:
         raise BrokerUnavailableError("nobody listens")
 
-    monkeypatch.setattr("storekeeper.engine.runtime.runner.opened", lambda _: SimpleNamespace(process=None))
+    monkeypatch.setattr("storekeeper.engine.driver.runner.opened", lambda _: SimpleNamespace(process=None))
     monkeypatch.setattr(Topics, "ids", away)
     found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={}, slots={})))
     run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())

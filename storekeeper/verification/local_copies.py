@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storekeeper.changelog.restore import LogState, RestoreAction, plan_restore
-from storekeeper.cleanup.kafka_log import Changelog
+from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import Clock
 from storekeeper.engine.local_store import position_of
 from storekeeper.errors import StorageError, StoreCorruptedError
-from storekeeper.snapshots.verification import Copy, Fold
 from storekeeper.stores.rocksdb_sealed import SealedView
 from storekeeper.stores.row_digest import entry_hash, moved
-from storekeeper.topology.node import TopologyStore
 from storekeeper.topology.task_stores import rows_as_logged
+from storekeeper.topology.topology_store import TopologyStore
+from storekeeper.verification.copies import Copy, Fold
 
 _TRIES = 3
 """A running task may replace files while they are read."""

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 import psutil
 
-from storekeeper.ops.control.job_process import CANCELLED, ENDED, LOST, TIMED_OUT, write_end
+from storekeeper.ops.job_process import CANCELLED, ENDED, LOST, TIMED_OUT, write_end
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.whole_files import write_whole
 

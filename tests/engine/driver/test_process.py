@@ -14,15 +14,17 @@ import pytest
 from storekeeper.apps.errors import AppRunningError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime import driver, runner, session
-from storekeeper.engine.runtime.driver import run_apps
+from storekeeper.engine.driver import process as driver
+from storekeeper.engine.driver import runner
+from storekeeper.engine.driver.process import run_apps
+from storekeeper.engine.driver.runner import AppRun
+from storekeeper.engine.runtime import session
 from storekeeper.engine.runtime.lease import Lease
-from storekeeper.engine.runtime.runner import AppRun
 from storekeeper.engine.runtime.scale import AppScale, write_scale
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations import run as run_module
 from storekeeper.generations.desired_state import Role
-from storekeeper.generations.run import GenerationRun
+from storekeeper.generations.run import GenerationRun, run_of
 from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
 from storekeeper.samples.leaderboard import LEADERBOARD
 from storekeeper.samples.pos import POS
@@ -85,7 +87,7 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
 
     behave(monkeypatch, behaviour)
     write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
-    run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop)
+    run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop, run_of)
     assert {name: dict(started.spark) for name, started in sessions.started.items()} == {
         "shared_driver": {"spark.driver.memory": "2048m"}
     }
@@ -116,7 +118,7 @@ def test_an_app_that_fails_is_started_again_and_the_others_go_on(
         raise StateError("again")
 
     behave(monkeypatch, behaviour)
-    run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop, run_of)
     assert (starts.count("ticks"), starts.count("leaderboard")) == (1, 4)
 
 
@@ -132,7 +134,7 @@ def test_the_driver_ends_with_the_first_error_once_all_have_failed(
 
     behave(monkeypatch, behaviour)
     with pytest.raises(ConfigurationError, match="ticks"):
-        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop, run_of)
     assert sorted(starts) == ["leaderboard", "ticks"]
     assert sessions.stopped == 1
 
@@ -150,7 +152,7 @@ def test_an_error_that_may_be_the_sessions_stops_all(
 
     behave(monkeypatch, behaviour)
     with pytest.raises(ConnectionRefusedError):
-        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop, run_of)
     assert stopped == [True]
 
 
@@ -164,7 +166,7 @@ def test_an_app_alone_starts_its_own_session_at_its_own_size(
 
     behave(monkeypatch, behaviour)
     write_scale(settings.scale_file("ticks"), AppScale(cores=7))
-    run_apps([TICKS], settings, SystemClock(), stop)
+    run_apps([TICKS], settings, SystemClock(), stop, run_of)
     (run,) = ran
     assert (run.shared, run.settings.spark_master, sessions.started) == (None, "local[7]", {})
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from storekeeper.apps.client_settings import ClientSettings
 
 
-class MaintenanceSettings(ClientSettings):
+class SnapshotSettings(ClientSettings):
     """Settings of maintenance jobs. Each field is `STOREKEEPER_<NAME>`."""
 
     table_history_days: float = Field(

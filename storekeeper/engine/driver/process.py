@@ -8,9 +8,10 @@ driver ends, and the supervisor starts it again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -19,13 +20,9 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.heartbeat_writer import described
-from storekeeper.engine.runtime.runner import AppRun
 from storekeeper.engine.runtime.scale import scaled
 from storekeeper.engine.runtime.session import leased_session
 from storekeeper.errors import ConfigurationError, RefusedError, StateError
-from storekeeper.generations.catalog import numbered
-from storekeeper.generations.desired_state import Role
-from storekeeper.generations.run import GenerationRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +36,23 @@ _STEADY_S = 600.0
 _log = structlog.get_logger(__name__)
 
 
-def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
+class RunOf(Protocol):
+    """Makes the run of one app: a function that returns when `stop` is set, and raises the error that ended it."""
+
+    def __call__(
+        self,
+        app: AppSpec,
+        settings: AppSettings,
+        clock: Clock,
+        stop: threading.Event,
+        shared: SparkSession | None = None,
+    ) -> Callable[[], None]:
+        """The run, on a session that several apps share, or on one of its own."""
+
+
+def run_apps(
+    apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event, run_of: RunOf
+) -> None:
     """Runs apps until `stop` is set, then lets their running batches finish.
 
     Args:
@@ -47,20 +60,28 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
         settings: those of the process. The size of an app, or of the shared driver, is applied to them.
         clock: the source of the time.
         stop: ends the run. It is set when the session that several apps share has failed.
+        run_of: makes each app's run.
 
     Raises:
         StateError: the error of the app, or of the first of several that all failed; see `AppRun`.
     """
     if len(apps) > 1:
-        _run_shared(apps, scaled(settings, SHARED_DRIVER), clock, stop)
+        _run_shared(apps, scaled(settings, SHARED_DRIVER), clock, stop, run_of)
         return
     (app,) = apps
-    _run_of(app, scaled(app.settings(settings), app.name), clock, stop)()
+    run_of(app, scaled(app.settings(settings), app.name), clock, stop)()
 
 
-def _run_shared(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
+def _run_shared(
+    apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event, run_of: RunOf
+) -> None:
     with leased_session([SHARED_DRIVER], settings, clock) as spark, ThreadPoolExecutor(len(apps)) as threads:
-        runs = [threads.submit(_keep_running, app, settings, clock, stop, spark) for app in apps]
+        runs = [
+            threads.submit(
+                _keep_running, app.name, partial(run_of, app, app.settings(settings), clock, stop, spark), clock, stop
+            )
+            for app in apps
+        ]
         wait(runs)
     errors = [error for error in (run.exception() for run in runs) if error is not None]
     foreign = next((error for error in errors if not isinstance(error, StateError)), None)
@@ -68,9 +89,7 @@ def _run_shared(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, st
         raise foreign or errors[0]
 
 
-def _keep_running(
-    app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, spark: SparkSession
-) -> None:
+def _keep_running(name: str, new_run: Callable[[], Callable[[], None]], clock: Clock, stop: threading.Event) -> None:
     """Runs one of several apps, and starts it again after errors that a restart may cure.
 
     Raises:
@@ -81,23 +100,15 @@ def _keep_running(
     while True:
         began_s = clock.monotonic_s()
         try:
-            _run_of(app, app.settings(settings), clock, stop, spark)()
+            new_run()()
             return
         except StateError as error:
-            _log.error("app_failed", app=app.name, error=described(error))
+            _log.error("app_failed", app=name, error=described(error))
             failures = failures + 1 if clock.monotonic_s() - began_s < _STEADY_S else 1
             is_final = isinstance(error, ConfigurationError | RefusedError) or failures > _RETRIES
             if is_final or stop.wait(_PAUSE_S * 2 ** (failures - 1)):
                 raise
         except BaseException:
-            _log.exception("app_failed", app=app.name)
+            _log.exception("app_failed", app=name)
             stop.set()
             raise
-
-
-def _run_of(
-    app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, spark: SparkSession | None = None
-) -> GenerationRun | AppRun:
-    if app.has_generations and "generation" not in settings.model_fields_set:
-        return GenerationRun(app, settings, clock, stop, Role.LIVE, shared=spark)
-    return AppRun(numbered(app, settings.generation), settings, clock, stop, shared=spark)

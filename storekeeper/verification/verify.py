@@ -7,23 +7,23 @@ from contextlib import ExitStack
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
-from storekeeper.cleanup.check_verdict import CheckVerdict
-from storekeeper.cleanup.kafka_log import Changelog
-from storekeeper.cleanup.local_copies import LocalCopies
-from storekeeper.cleanup.node_copies import NodeCopies
-from storekeeper.cleanup.settings import MaintenanceSettings
-from storekeeper.cleanup.snapshot_copies import SnapshotCopies
+from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import SystemClock
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.snapshots.delta_log import is_table
 from storekeeper.snapshots.proof import prove
+from storekeeper.snapshots.settings import SnapshotSettings
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.verification import Copy, verify_copies
 from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.verification.check_verdict import CheckVerdict
+from storekeeper.verification.copies import Copy, verify_copies
+from storekeeper.verification.local_copies import LocalCopies
+from storekeeper.verification.node_copies import NodeCopies
+from storekeeper.verification.snapshot_copies import SnapshotCopies
 
 
-def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
+def verified(store: str, settings: SnapshotSettings) -> CheckVerdict:
     """The verdict on a store's copies.
 
     Raises:
@@ -72,7 +72,7 @@ def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> L
     return LocalCopies(stores[0], root, changelog, SystemClock()) if stores else None
 
 
-def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:
+def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:
     """The snapshot in the store's table, None if there is none to compare; and the table's flaws."""
     path = settings.delta_table(spec.table_name)
     try:

@@ -12,9 +12,8 @@ import httpx2
 from storekeeper.client.answers import failure_of
 from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
-from storekeeper.node.query.reads.digests import bucket_of
-from storekeeper.snapshots.verification import Copy, Fold, differing_buckets
-from storekeeper.stores.row_digest import from_hex
+from storekeeper.stores.row_digest import bucket_of, from_hex
+from storekeeper.verification.copies import Copy, Fold, differing_buckets
 
 _ASKED_BUCKETS = 8
 _MISDIRECTED = 421

@@ -103,7 +103,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _ending_with_this(command: list[str]) -> list[str]:
     """The command, which the kernel kills if this process dies."""
-    helper = Path(__file__).parents[1] / "ends_with_parent.py"
+    helper = Path(__file__).with_name("ends_with_parent.py")
     return [sys.executable, str(helper), str(os.getpid()), *command]
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from storekeeper.cleanup.kafka_log import Changelog
-from storekeeper.cleanup.log_record import LogRecord
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.changelog.scan import Changelog
 from storekeeper.masking import masked_key
-from storekeeper.node.query.reads.digests import bucket_of
-from storekeeper.stores.row_digest import entry_hash, moved
+from storekeeper.stores.row_digest import bucket_of, entry_hash, moved
 
 MAX_DIFFERENCES = 20
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from storekeeper.clock import ManualClock
-from storekeeper.engine.runtime.health_server import health_served
+from storekeeper.engine.driver.health_server import health_served
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.errors import ConfigurationError
 

@@ -13,8 +13,8 @@ from storekeeper.apps.topology_app import Describe, own_topics, topology_app
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
+from storekeeper.engine.driver.preflight import Preflight, check_bounds, preflight
 from storekeeper.engine.runtime.checkpoint_owner import owner_file
-from storekeeper.engine.runtime.preflight import Preflight, check_bounds, preflight
 from storekeeper.engine.runtime.topics import TopicBounds, Topics, await_topics
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka

@@ -1,0 +1,1 @@
+"""The driver process: checks apps before their start, runs and watches them, and stops them between two batches."""

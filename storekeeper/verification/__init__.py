@@ -1,0 +1,1 @@
+"""Proves that the copies of a store agree: changelog, snapshot, nodes and local stores."""
