@@ -93,6 +93,11 @@ class StateStore(Generic[K, V]):
             raise InvalidArgumentError(msg)
 
     @property
+    def codec(self) -> tuple[Callable[[K], bytes], Callable[[V], bytes], Callable[[bytes], V]]:
+        """What encodes a key, encodes a value, decodes a value."""
+        return self._encode_key, self._encode, self._decode
+
+    @property
     def layers(self) -> StoreLayers:
         """The wrappers below: for metrics, maintenance and tests."""
         return self._layers

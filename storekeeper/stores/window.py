@@ -53,11 +53,6 @@ class WindowStore(TimedStore[K, V]):
         """The size of every window."""
         return self._window_size_ms
 
-    @property
-    def codec(self) -> tuple[Callable[[K], bytes], Callable[[V], bytes], Callable[[bytes], V]]:
-        """What encodes a key, encodes a value, decodes a value."""
-        return self._encode_key, self._encode, self._decode
-
     def put(self, key: K, value: V | None, start_ms: int) -> None:
         """Sets the value of the window that starts at `start_ms`; None deletes it.
 

@@ -8,18 +8,20 @@ be mutated: a function returns a new one and leaves its argument unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from storekeeper.serdes.keys.windows import window_row_key, window_start_ms
+from storekeeper.serdes.keys.sessions import decode_session_row_key, session_bounds, session_row_key
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, window_row_key, window_start_ms
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from storekeeper.stores.record_context import RecordContext
-from storekeeper.stores.stream_time import StoreStreamTime
+from storekeeper.stores.session import SessionStore
+from storekeeper.stores.stream_time import StoreStreamTime, TimedStore
 from storekeeper.stores.window import WindowStore
-from storekeeper.stores.windowed import Windowed
 from storekeeper.stores.wrapped import WrappedStore
 
 
@@ -76,23 +78,43 @@ class CellsAbove(WrappedStore):
         self.forget()
 
 
-class WindowCells:
-    """The rows of a window store, for the operator that alone writes them."""
+class _Cells(ABC):
+    """The rows of a store whose rows live by time, for the operator that alone writes them."""
 
-    def __init__(self, store: WindowStore[Any, ValueAndTimestamp[Any]], top: CellsAbove, transaction: Any,
-                 context: RecordContext) -> None:  # fmt: skip
-        self._store, self._transaction, self._context = store, transaction, context
+    def __init__(self, store: TimedStore[Any, Any], top: CellsAbove, transaction: Any, context: RecordContext) -> None:
+        self._transaction, self._context = transaction, context
         self._encode_key, self._encode, self._decode = store.codec
-        self._by_start: dict[int, dict[bytes, Cell]] = {}
-        self._changed: list[Cell] = []
         self._time = store.stream_time
         self._stored_until_ms = self._time.observed_ms
+        """The store below has no row of a later time: its stream time is that of its latest row."""
         top.settle, top.forget = self.settle, self.forget
 
     @property
     def stream_time(self) -> StoreStreamTime:
         """That of the store."""
         return self._time
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Writes all changes to the transaction."""
+
+    def forget(self) -> None:
+        """Drops all cells. What has not been written is lost."""
+        self._stored_until_ms = self._time.observed_ms
+
+    def _write(self, rows: Sequence[Entry], cells: Iterable[Cell | SessionCell]) -> None:
+        stamps = [(cell.timestamp_ms, cell.trace) for cell in cells]
+        self._transaction.write_stamped(rows, stamps, self._time.encoded())
+
+
+class WindowCells(_Cells):
+    """The rows of a window store."""
+
+    def __init__(self, store: WindowStore[Any, ValueAndTimestamp[Any]], *below: Any) -> None:
+        super().__init__(store, *below)
+        self.fetch_all = store.fetch_all
+        self._by_start: dict[int, dict[bytes, Cell]] = {}
+        self._changed: list[Cell] = []
 
     def cell(self, key: Any, start_ms: int) -> Cell:
         """The cell of a window. Only `write` may change it."""
@@ -121,10 +143,6 @@ class WindowCells:
         cell = self.cell(key, start_ms)
         return None if cell.value is None else ValueAndTimestamp(cell.value, cell.timestamp_ms)
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], ValueAndTimestamp[Any]]]:
-        """The rows of windows that start from `from_ms` to `to_ms`."""
-        return self._store.fetch_all(from_ms, to_ms)
-
     def settle(self) -> None:
         """Writes all changes to the transaction."""
         changed, encode = self._changed, self._encode
@@ -134,29 +152,153 @@ class WindowCells:
             (cell.key, None if cell.value is None else encode(ValueAndTimestamp(cell.value, cell.timestamp_ms)))
             for cell in changed
         ]
-        stamps = [(cell.timestamp_ms, cell.trace) for cell in changed]
-        self._transaction.write_stamped(rows, stamps, self._time.encoded())
+        self._write(rows, changed)
         for cell in changed:
             cell.changed = False
         changed.clear()
 
     def forget(self) -> None:
         """Drops all cells. What has not been written is lost."""
+        super().forget()
         self._by_start.clear()
         self._changed.clear()
-        self._stored_until_ms = self._time.observed_ms
 
     def _load(self, here: dict[bytes, Cell], data: bytes, start_ms: int) -> Cell:
         cell = Cell(window_row_key(data, start_ms))
         if start_ms < self._time.oldest_live_ms:
             return cell  # the store shows no such row, and takes none
         here[data] = cell
-        # The store's stream time is that of its latest window: it has no later one. Most windows of a batch are new.
+        # Most windows of a batch are new.
         stored = self._transaction.get(cell.key) if start_ms <= self._stored_until_ms else None
         if stored is not None:
             row = self._decode(stored)
             cell.value, cell.timestamp_ms = row.value, row.timestamp_ms
         return cell
+
+
+class SessionCell(msgspec.Struct, gc=False, eq=False):
+    """One session of a key; attributes as those of `Cell`.
+
+    Attributes:
+        key: the bytes of the session's key.
+        stored: whether the store below has it, so that a deletion must be written.
+    """
+
+    key: bytes
+    start_ms: int
+    end_ms: int
+    stored: bool
+    value: Any = None
+    timestamp_ms: int = -1
+    trace: bytes | None = None
+
+
+class _Sessions(msgspec.Struct, eq=False):
+    """The sessions of a key that end at `since_ms` or later, by end, then start."""
+
+    since_ms: int
+    cells: list[SessionCell]
+
+
+class SessionCells(_Cells):
+    """The rows of a session store."""
+
+    def __init__(self, store: SessionStore[Any, Any], *below: Any) -> None:
+        super().__init__(store, *below)
+        self.find_sessions_ended = store.find_sessions_ended
+        self._by_key: dict[bytes, _Sessions] = {}
+        self._changed: dict[SessionCell, None] = {}
+
+    def near(self, key: Any, earliest_end_ms: int, latest_start_ms: int) -> list[SessionCell]:
+        """A key's sessions with `end >= earliest_end_ms` and `start <= latest_start_ms`; by end, then start."""
+        earliest_ms = max(earliest_end_ms, self._time.oldest_live_ms)
+        found = []
+        for cell in reversed(self._sessions(self._encode_key(key), earliest_ms).cells):
+            if cell.end_ms < earliest_ms:
+                break
+            if cell.start_ms <= latest_start_ms:
+                found.append(cell)
+        return found[::-1]
+
+    def put(self, key: Any, start_ms: int, end_ms: int, value: Any) -> None:
+        """Adds a session that is not there. The value must be as it will be read."""
+        data = self._encode_key(key)
+        cell = SessionCell(data, start_ms, end_ms, stored=False)
+        if not self.write(cell, value) or value is None:
+            return
+        cells = self._sessions(data, end_ms).cells
+        place = len(cells)
+        while place and (cells[place - 1].end_ms, cells[place - 1].start_ms) > (end_ms, start_ms):
+            place -= 1
+        cells.insert(place, cell)
+
+    def write(self, cell: SessionCell, value: Any) -> bool:
+        """Sets a session's value, which must be as it will be read; returns whether it was in time."""
+        self._time.observe(cell.end_ms)
+        if not self._time.admits(cell.end_ms):
+            return False
+        cell.value, cell.timestamp_ms, cell.trace = value, self._context.timestamp_ms, self._context.trace
+        if value is not None or cell.stored:
+            self._changed[cell] = None
+        else:
+            self._changed.pop(cell, None)  # it came and went in this batch
+        return True
+
+    def delete(self, cell: SessionCell) -> None:
+        """Deletes a session."""
+        if not self.write(cell, None):
+            return
+        # All cells may have been dropped since this one was given out.
+        cells = self._sessions(cell.key, cell.end_ms).cells
+        for place in reversed(range(len(cells))):
+            if (cells[place].start_ms, cells[place].end_ms) == (cell.start_ms, cell.end_ms):
+                del cells[place]
+                break
+
+    def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
+        """The value of exactly that session, or None."""
+        found = self.near(key, end_ms, start_ms)
+        return next((cell.value for cell in found if (cell.start_ms, cell.end_ms) == (start_ms, end_ms)), None)
+
+    def settle(self) -> None:
+        """Writes all changes to the transaction."""
+        changed, encode = self._changed, self._encode
+        if not changed:
+            return
+        rows = [
+            (session_row_key(cell.key, cell.start_ms, cell.end_ms), None if cell.value is None else encode(cell.value))
+            for cell in changed
+        ]
+        self._write(rows, changed)
+        for cell in changed:
+            cell.stored = True
+        changed.clear()
+
+    def forget(self) -> None:
+        """Drops all cells. What has not been written is lost."""
+        super().forget()
+        self._by_key.clear()
+        self._changed.clear()
+
+    def _sessions(self, key: bytes, since_ms: int) -> _Sessions:
+        """The sessions of a key, at least those that end at `since_ms` or later."""
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = _Sessions(MAX_TIMESTAMP_MS, [])
+        if since_ms < known.since_ms:
+            if since_ms <= self._stored_until_ms:
+                known.cells[:0] = self._read(key, since_ms, known.since_ms)
+            known.since_ms = since_ms
+        return known
+
+    def _read(self, key: bytes, since_ms: int, before_ms: int) -> list[SessionCell]:
+        start, stop = session_bounds(key, since_ms)[0], session_bounds(key, before_ms)[0]
+        cells = []
+        with self._transaction.scan(start, stop) as rows:
+            for row_key, data in rows:
+                _, start_ms, end_ms = decode_session_row_key(row_key)
+                cells.append(SessionCell(key, start_ms, end_ms, stored=True, value=self._decode(data)))
+        return cells
 
 
 def _nothing() -> None:

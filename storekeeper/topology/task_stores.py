@@ -25,7 +25,7 @@ from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.stores.transaction import TransactionStore
 from storekeeper.stores.versioned import VersionedKeyValueStore, version_index
 from storekeeper.stores.window import WindowStore
-from storekeeper.topology.cells import CellsAbove, WindowCells
+from storekeeper.topology.cells import CellsAbove, SessionCells, WindowCells
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
@@ -216,9 +216,11 @@ class TypedStore:
         self.store: StateStore[Any, Any] = _typed(spec, layers, guarded)
         self._due: Sequence[bytes] = ()
 
-    def window_cells(self) -> WindowCells:
-        """The rows of a window store as cells, for the operator that alone writes them."""
-        assert isinstance(self.store, WindowStore)  # noqa: S101 (for the type checker)
+    def cells(self) -> WindowCells | SessionCells:
+        """The rows of a window or session store as cells, for the operator that alone writes them."""
+        if isinstance(self.store, SessionStore):
+            return SessionCells(self.store, self._top, self._transaction, self._context)
+        assert isinstance(self.store, WindowStore)  # noqa: S101 (no other kind is asked)
         return WindowCells(self.store, self._top, self._transaction, self._context)
 
     def changes(self) -> Iterable[StoreChange]:

@@ -13,7 +13,7 @@ from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.cells import WindowCells
+from storekeeper.topology.cells import SessionCells, WindowCells
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.forks import Meeting, around, is_cached, meetings_of
 from storekeeper.topology.functions import Push
@@ -182,11 +182,11 @@ class Wiring:
         assert isinstance(store, TableRows)  # noqa: S101 (for the type checker)
         return store
 
-    def window_cells(self, spec: TopologyStore) -> WindowCells:
-        """The rows of a window store, for the operator that alone writes them."""
+    def cells(self, spec: TopologyStore) -> WindowCells | SessionCells:
+        """The rows of a window or session store, for the operator that alone writes them."""
         store = self.stores[spec.name]
         assert isinstance(store, TypedStore)  # noqa: S101 (for the type checker)
-        return store.window_cells()
+        return store.cells()
 
     def typed(self, name: str) -> Any:
         """A store by name, as users know it.

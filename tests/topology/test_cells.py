@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.stores.bytes_store import BytesIterator
 from storekeeper.stores.memory import MemoryStore
-from storekeeper.topology import EmitStrategy, Store, StreamsBuilder, SubTopology, hopping, tumbling
+from storekeeper.topology import (
+    EmitStrategy,
+    Store,
+    StreamsBuilder,
+    SubTopology,
+    TopologyTestDriver,
+    hopping,
+    sessions,
+    tumbling,
+)
 from storekeeper.topology.records import Record, StoreChange
 from storekeeper.topology.task import Task
 from storekeeper.topology.task_stores import restore
@@ -74,6 +85,16 @@ def hops() -> SubTopology:
     return sub
 
 
+def visits() -> SubTopology:
+    streams = StreamsBuilder("app")
+    grouped = streams.stream("in", int).group_by_key().windowed_by(sessions(4 * MS, grace=25 * MS))
+    grouped.aggregate(int, add, lambda one, two: one + two, store=Store("rows", int)).to_stream().map(
+        lambda session, value: (session.key, [session.start_ms, session.end_ms, value]), values=list
+    ).to("out")
+    (sub,) = streams.build().sub_topologies
+    return sub
+
+
 def given_records(rows: Given) -> list[Record]:
     return [Record("in", 0, at, time, key.encode(), b"%d" % value) for at, (key, value, time) in enumerate(rows)]
 
@@ -106,7 +127,7 @@ ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(
 
 @settings(max_examples=150)
 @given(
-    sub=st.sampled_from([windows(), hops()]),
+    sub=st.sampled_from([windows(), hops(), visits()]),
     rows=ROWS,
     cuts=st.lists(st.integers(0, 25), max_size=8),
     restores=st.booleans(),
@@ -124,6 +145,65 @@ def test_a_late_record_finds_its_window_in_the_store() -> None:
     for restores in (False, True):
         outputs, _ = run(windows(), [("a", 1, 5), ("a", 1, 15), ("a", 2, 7)], [1, 2], restores=restores)
         assert [value for _, value, *_ in outputs] == [b"[0,1]", b"[10,1]", b"[0,3]"]
+
+
+def test_a_late_record_finds_the_sessions_that_it_bridges() -> None:
+    for cuts in ([], [1], [2], [1, 2]):
+        outputs, changes = run(visits(), [("a", 1, 1), ("a", 2, 9), ("a", 4, 5)], cuts, restores=False)
+        assert outputs[-1][1] == b"[1,9,7]"
+        assert [value for value, _ in rows_of(changes).values()] == [b"7"]
+
+
+def test_an_expired_session_is_not_bridged_whether_the_store_still_has_it() -> None:
+    for cuts in ([], [1], [2]):
+        outputs, _ = run(visits(), [("a", 1, 49), ("b", 1, 80), ("a", 2, 53)], cuts, restores=False)
+        assert outputs[-1][1] == b"[53,53,2]"
+
+
+@pytest.mark.parametrize("sub", [windows(), visits()])
+def test_a_row_that_the_store_takes_no_more_is_not_there_for_the_next_record(sub: SubTopology) -> None:
+    """A task that has lost its progress learns from its store how late a record is."""
+    supplier = Kept()
+    task = Task(sub, 0, supplier)
+    task.process(given_records([("b", 1, 100)]))
+    task.end_batch()
+    task.apply()
+    task = Task(sub, 0, supplier)
+    task.process(given_records([("a", 1, 5), ("a", 1, 5)]))
+    ended = task.end_batch()
+    assert not ended.changes
+    assert {value for _, value, *_ in ended.outputs["out"]} in ({b"[0,1]"}, {b"[5,5,1]"})
+    assert task.store("rows").stream_time.dropped_total == 2
+
+
+def test_a_session_that_was_written_in_between_is_deleted() -> None:
+    task = Task(visits(), 0, Kept())
+    task.process(given_records([("a", 1, 1)]))
+    assert len(list(task.store("rows").fetch("a"))) == 1
+    task.process(given_records([("a", 1, 3)]))
+    assert [session.end_ms for session, _ in task.store("rows").fetch("a")] == [3]
+
+
+def test_a_session_that_comes_and_goes_in_a_batch_is_not_written() -> None:
+    growing = [("a", 1, time) for time in range(0, 40, 4)]
+    _, changes = run(visits(), growing, [], restores=False)
+    assert len(changes) == 1
+    _, changes = run(visits(), growing, [5], restores=False)
+    assert sorted(change.value is None for change in changes.values()) == [False, True]
+
+
+def test_a_session_is_looked_up_once_and_not_after_the_stores_stream_time() -> None:
+    supplier = Kept()
+    task = Task(visits(), 0, supplier)
+    store = supplier.stores["rows"]
+    store.reads = 0
+    task.process(given_records([(f"k{at % 5}", 1, at) for at in range(100)]))
+    assert store.reads == 0
+    task.end_batch()
+    task.apply()
+    task.process(given_records([(f"k{at % 5}", 1, 100 + at) for at in range(100)]))
+    # A scan of each segment and key: of those whose first record may belong to a session of the batch before.
+    assert store.reads <= 5
 
 
 def test_a_window_that_starts_after_the_stores_stream_time_is_not_looked_up() -> None:
@@ -171,3 +251,28 @@ def test_a_change_has_the_trace_of_the_record_that_made_it_last() -> None:
     task.process([one._replace(headers=traced), two._replace(headers=traced), three, four])
     traces = {change.key[:1]: change.trace for change in task.end_batch().changes}
     assert traces == {b"a": None, b"b": TRACE, b"c": None}
+
+
+@pytest.mark.parametrize("bad", [1, 2, 3])
+def test_a_record_that_fails_below_leaves_sessions_as_they_were(bad: int) -> None:
+    def small(_: object, total: int | None) -> bool:
+        if total is not None and total >= 100:
+            raise ValueError
+        return True
+
+    streams = StreamsBuilder("app")
+    grouped = streams.stream("in", int).group_by_key().windowed_by(sessions(4 * MS, grace=25 * MS))
+    rows = grouped.aggregate(int, add, lambda one, two: one + two, store=Store("rows", int))
+    rows.to_stream().filter(small).map(
+        lambda session, value: (session.key, [session.start_ms, session.end_ms, value]), values=list
+    ).to("out")
+    records = [("a", 1, 1), ("a", 2, 9), ("a", 4, 5), ("a", 8, 12)]
+    records[bad] = ("a", 100, records[bad][2])
+    driver = TopologyTestDriver(streams.build())
+    for key, value, time in records:
+        driver.append("in", key, value, time)
+    driver.run()
+    outputs, changes = run(visits(), records[:bad] + records[bad + 1 :], range(9), restores=False)
+    assert [letter.record.offset for letter in driver.dead_letters] == [bad]
+    assert [value for _, value, *_ in driver.read("out")] == [json.loads(value) for _, value, *_ in outputs]
+    assert [value for _, value in driver.rows("rows")] == [int(value or 0) for value, _ in rows_of(changes).values()]

@@ -120,7 +120,7 @@ class StreamAggregate(TableNode):
             SlidingWindows: SlidingWindowAggregation,
         }
         spec, kind = self.spec, kinds.get(type(windows), WindowedAggregation)
-        rows = wiring.window_cells(spec) if kind is WindowedAggregation else wiring.typed(spec.name)
+        rows = wiring.typed(spec.name) if kind is SlidingWindowAggregation else wiring.cells(spec)
         as_read = wiring.guarded(self, as_read_from(f"store {spec.name}", spec.value_serde))
         return kind(
             windows, aggregator, rows, wiring.dropped, wiring.stream_time(self.name),

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator, Merger
+from storekeeper.topology.cells import SessionCell
 from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation
-from storekeeper.topology.windows import FOREVER_MS, SessionWindow, SessionWindows
+from storekeeper.topology.windows import FOREVER_MS, SessionWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,36 +53,47 @@ class SessionAggregation(StreamAggregation[K, V, A]):
         return until_ms
 
     def _aggregating(self, add: Callable[..., A | None], first: First | None) -> Push:
-        return lambda key, value, timestamp_ms: self._aggregate(add, first, key, value, timestamp_ms)
+        gap_ms, merge, initialize = self.windows.gap_ms, self._merge, self._aggregator.initialize
 
-    def _aggregate(
-        self, add: Callable[..., A | None], first: First | None, key: K, value: V, timestamp_ms: int
-    ) -> None:
-        gap_ms, merge = self.windows.gap_ms, self._merge
-        alone = merged = SessionWindow(timestamp_ms, timestamp_ms)
-        aggregate = self._aggregator.initialize()
-        neighbours = list(self._store.find_sessions(key, max(0, timestamp_ms - gap_ms), timestamp_ms + gap_ms))
-        for neighbour, neighbour_aggregate in neighbours:
-            aggregate = merge(key, aggregate, neighbour_aggregate)
-            merged = merged.merge(SessionWindow(neighbour.start_ms, neighbour.end_ms))
-        if self.windows.closes_at_ms(merged.end_ms) <= self.stream_time.now_ms:
-            self.dropped.drop(DropReason.EXPIRED_WINDOW)
-            return
-        if merged != alone:
-            for neighbour, neighbour_aggregate in neighbours:
-                self._replace(neighbour, None, old=neighbour_aggregate)
-        old = neighbours[0][1] if merged == alone and neighbours else None
-        session = Windowed(key, merged.start_ms, merged.end_ms)
-        new = add(aggregate, value) if first is None else add(first(*session), aggregate, value)
-        self._replace(session, new, old=old)
+        def aggregate(key: K, value: V, timestamp_ms: int) -> None:
+            start_ms = end_ms = timestamp_ms
+            base = initialize()
+            neighbours = self._store.near(key, max(0, timestamp_ms - gap_ms), timestamp_ms + gap_ms)
+            for cell in neighbours:
+                base = merge(key, base, cell.value)
+                start_ms, end_ms = min(start_ms, cell.start_ms), max(end_ms, cell.end_ms)
+            if self._closed_until(self.stream_time.now_ms) >= end_ms:
+                self.dropped.drop(DropReason.EXPIRED_WINDOW)
+                return
+            same = neighbours[0] if neighbours and start_ms == end_ms else None
+            for cell in neighbours if same is None else ():
+                self._delete(key, cell)
+            session = Windowed(key, start_ms, end_ms)
+            new = add(base, value) if first is None else add(first(*session), base, value)
+            self._put(session, self._as_read(session, new), same)
 
-    def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
-        aggregate = self._as_read(session, aggregate)
+        return aggregate
+
+    def _delete(self, key: K, cell: SessionCell) -> None:
+        session, old = Windowed(key, cell.start_ms, cell.end_ms), cell.value
+        self._store.delete(cell)
+        if self._on_close:
+            self._closing.discard(session.end_ms, session)
+        else:
+            self._forward(session, Change(None, old if self._sends_old_values else None), session.end_ms)
+
+    def _put(self, session: Windowed[K], aggregate: A | None, same: SessionCell | None) -> None:
+        old = None if same is None else same.value
+        if same is None:
+            self._store.put(*session, aggregate)
+        elif aggregate is None:
+            self._store.delete(same)
+        else:
+            self._store.write(same, aggregate)
         if self._on_close:
             remember = self._closing.discard if aggregate is None else self._closing.add
             remember(session.end_ms, session)
-        self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
-        if not self._on_close:
+        else:
             self._forward(session, Change(aggregate, old if self._sends_old_values else None), session.end_ms)
 
     def _read_rows(self) -> None:

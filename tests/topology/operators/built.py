@@ -12,6 +12,7 @@ from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.operators.grouped_table import Selector, TableAggregation, regrouping
+from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.source import SourceTable
 from storekeeper.topology.operators.suppress import Suppressed, SuppressedTable
 from storekeeper.topology.operators.time_ordered_buffer import TimeOrderedBuffer
@@ -25,8 +26,8 @@ from storekeeper.topology.table import Table
 from storekeeper.topology.windows import EmitStrategy, Windows
 
 
-class Cells:
-    """Any store of windows as `WindowCells`: each change is written at once."""
+class AsCells:
+    """Any store of windows or sessions as cells: each change is written at once."""
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -34,16 +35,31 @@ class Cells:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
+    def delete(self, cell: Any) -> None:
+        self.write(cell, None)
+
+
+class WindowsAsCells(AsCells):
     def cell(self, key: Any, start_ms: int) -> Any:
         row = self.store.fetch_one(key, start_ms)
-        return SimpleNamespace(
-            key=(key, start_ms), value=row and row.value, timestamp_ms=-1 if row is None else row.timestamp_ms,
-            changed=False,
-        )  # fmt: skip
+        value, timestamp_ms = (None, -1) if row is None else (row.value, row.timestamp_ms)
+        return SimpleNamespace(key=(key, start_ms), value=value, timestamp_ms=timestamp_ms, changed=False)
 
     def write(self, cell: Any, value: Any, timestamp_ms: int) -> None:
         key, start_ms = cell.key
         self.store.put(key, None if value is None else ValueAndTimestamp(value, timestamp_ms), start_ms)
+
+
+class SessionsAsCells(AsCells):
+    def near(self, key: Any, earliest_end_ms: int, latest_start_ms: int) -> list[Any]:
+        found = list(self.store.find_sessions(key, earliest_end_ms, latest_start_ms))
+        return [SimpleNamespace(**session._asdict(), value=value) for session, value in found]
+
+    def write(self, cell: Any, value: Any) -> None:
+        self.store.put(cell.key, cell.start_ms, cell.end_ms, value)
+
+
+CELLS: dict[type, Callable[[Any], Any]] = {WindowedAggregation: WindowsAsCells, SessionAggregation: SessionsAsCells}
 
 
 def source_table(store: Any = None) -> SourceTable[Any, Any]:
@@ -65,7 +81,7 @@ def over(
     table: Any = kind(
         windows,
         aggregator,
-        Cells(store) if kind is WindowedAggregation else store,
+        CELLS.get(kind, lambda rows: rows)(store),
         DroppedRecords(),
         time,
         context=RecordContext(),
