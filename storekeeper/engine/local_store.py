@@ -60,19 +60,27 @@ class LocalStore:
         self._position = 0
         self._whole_at_ms = 0
 
-    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None]) -> None:
+    @property
+    def position(self) -> int:
+        """The end of the changelog when the store caught up with it."""
+        return self._position
+
+    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restoring], None], reached: int = 0) -> None:
         """Restores the changelog records below `end` that the store doesn't have.
 
         Args:
             kafka: the Kafka.
             end: the end of what is committed in the changelog; see `committed_ends`.
             report: called with the progress.
+            reached: an offset that the changelog had reached, as the task's marker has it: a new store knows none.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
             LostChangelogError: the changelog has lost records that the store holds or needs.
         """
         log, now_ms = self._changelog, self._clock.now_ms()
+        if end < reached:
+            raise self._lost("ends", end, f"the task's last batch began at {reached}")
         checkpoint, own_end = self._held()
         if checkpoint is not None and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition):
             if own_end > end:

@@ -72,6 +72,7 @@ class Marker:
         progress: what the task needs to continue after it, as JSON.
         left_out: the offsets of records, from and to, that became dead letters for an operator which no replay runs:
             a replay must leave them out, too. By topic and partition.
+        logs: by changelog, an offset that it had reached in the task's partition.
     """
 
     batch_id: int
@@ -79,6 +80,7 @@ class Marker:
     forwarded: Mapping[str, Passed]
     progress: bytes
     left_out: SourceSpans = field(default_factory=dict)
+    logs: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The marker's value."""
@@ -90,6 +92,8 @@ class Marker:
         }
         if self.left_out:
             fields["left_out"] = self.left_out
+        if self.logs:
+            fields["logs"] = self.logs
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
@@ -110,7 +114,8 @@ class Marker:
                 topic: {int(partition): [(start, end) for start, end in spans] for partition, spans in parts.items()}
                 for topic, parts in content.get("left_out", {}).items()
             }
-            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]), left_out)
+            logs = {topic: int(offset) for topic, offset in content.get("logs", {}).items()}
+            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]), left_out, logs)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error

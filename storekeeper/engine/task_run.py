@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from storekeeper.apps.errors import MisplacedKeyError
+from storekeeper.apps.errors import LostChangelogError, MisplacedKeyError
 from storekeeper.apps.topology_app import is_served
 from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.log_bounds import TopicAndPartition
@@ -22,7 +22,7 @@ from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.dead_letters import dead_letter
 from storekeeper.engine.global_tables import GlobalTableCopy
 from storekeeper.engine.local_store import LocalStore
-from storekeeper.engine.markers import Passed, SourceSpans, places_in, spans_of
+from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.restores import Restoring, reporting, restore_dir
 from storekeeper.engine.rows import forwarded_rows, passed
@@ -31,7 +31,7 @@ from storekeeper.engine.task_input import check_input_complete
 from storekeeper.engine.transaction import Transaction
 from storekeeper.engine.work import BatchWork
 from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
-from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.bytes_store import BytesStore, is_empty
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.set_aside import set_aside
 from storekeeper.stores.suppliers import MemorySupplier
@@ -90,7 +90,7 @@ class TaskRun:
             return Written(replayed_tasks=1), self._forwarded_again(records, transaction)
         try:
             with closing(_LocalStores(self)) as stores:
-                stores.catch_up()
+                stores.catch_up(transaction.committed)
                 return self._run(records, transaction, stores)
         except StoreCorruptedError:
             transaction.abandon()
@@ -137,7 +137,7 @@ class TaskRun:
         self._write_dead_letters(batch.dead_letters, transaction)
         check_input_complete()
         forwarded = self._rows_of(collected)
-        transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters))
+        transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters), stores.ends)
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
         written = Written(
             dead_letters=len(batch.dead_letters),
@@ -341,12 +341,22 @@ class _LocalStores:
             self.close()
             raise
 
-    def catch_up(self) -> None:
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """The ends of the changelogs with which the stores caught up."""
+        logs = self._run.work.app.changelogs
+        return {logs[name].topic: store.position for name, store in self._logged.items()}
+
+    def catch_up(self, committed: Marker | None) -> None:
         """Restores all stores to the ends of what is committed in their changelogs.
+
+        Args:
+            committed: the marker of the task's last batch.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
             OpenTransactionError: a clean-up's transaction stays open and hides what this task has committed.
+            LostChangelogError: a changelog has lost records, or the task's marker is lost.
         """
         app, partition = self._run.work.app, self._run.partition
         topics = {name: app.changelogs[name].topic for name in self._logged}
@@ -359,7 +369,22 @@ class _LocalStores:
 
             ends = committed_ends(kafka, [(topic, partition) for topic in stores], waits)
             for name, store in self._logged.items():
-                store.catch_up(kafka, ends[topics[name], partition], report)
+                reached = 0 if committed is None else committed.logs.get(topics[name], 0)
+                store.catch_up(kafka, ends[topics[name], partition], report, reached)
+        if committed is None:
+            self._check_no_rows()
+
+    def _check_no_rows(self) -> None:
+        """Checks that a task without a marker has no rows: each batch that writes some writes a marker with them."""
+        for name, store in self._logged.items():
+            if not is_empty(store.backend):
+                slot = self._run.work.app.slot(self._run.sub, self._run.partition)
+                msg = (
+                    f"topic {slot.markers} has no marker of {slot.name} in partition {slot.partition}, and its store "
+                    f"{name} has rows: the topic has lost records, so what the task has committed is not known. Start "
+                    "a new generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
+                )
+                raise LostChangelogError(msg)
 
     def open(self, name: str) -> BytesStore:
         """An open store."""

@@ -184,11 +184,11 @@ class Transaction:
 
     def commit(
         self, progress: bytes, forwarded: Mapping[str, Passed] = MappingProxyType({}),
-        left_out: SourceSpans = MappingProxyType({}),
+        left_out: SourceSpans = MappingProxyType({}), logs: Mapping[str, int] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
-        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress, left_out)
+        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress, left_out, logs)
         try:
             self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
         except KafkaException as error:

@@ -125,3 +125,15 @@ def test_a_changelog_that_lost_records_is_not_followed(tmp_path: Path, asked: li
         store.catch_up(Kafka(""), end, report)
     assert store.backend.get(b"key") is not None, "nothing is thrown away"
     store.close()
+
+
+def test_a_new_store_takes_nothing_from_a_changelog_that_is_behind_its_tasks_marker(
+    tmp_path: Path, asked: list[tuple[int, int]]
+) -> None:
+    store = opened(tmp_path / "totals")
+    with pytest.raises(LostChangelogError, match="ends at 3 in partition 0, and the task's last batch began at 7"):
+        store.catch_up(Kafka(""), 3, report, 7)
+    assert asked == []
+    store.catch_up(Kafka(""), 7, report, 7)
+    assert store.position == 7
+    store.close()

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from storekeeper.apps.errors import UnrepeatableBatchError
+from storekeeper.apps.errors import LostChangelogError, UnrepeatableBatchError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described
 from storekeeper.changelog.headers import SourceRanges
@@ -25,6 +25,8 @@ from storekeeper.engine.transaction import Transaction
 from storekeeper.errors import RecordFailedError, StoreCorruptedError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.rocksdb_options import RocksDBOptions
+from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.layout import Layout
 from tests.engine import topologies
@@ -36,6 +38,7 @@ class Abandoned:
     """A transaction that is not a replay, and is given up."""
 
     is_replay = False
+    committed: Marker | None = Marker(0, {}, {}, b"{}")
 
     def __init__(self, *_: object) -> None:
         self.abandoned = False
@@ -49,7 +52,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
     layout = Layout(described("shuffled", topologies.shuffled, AppSettings()).plan({"shuffled-numbers": 1}))
     (sub,) = (sub for sub in layout.topology.sub_topologies if sub.stores)
     app = SimpleNamespace(
-        slot=lambda *_: SimpleNamespace(name="slot"),
+        slot=lambda *_: SimpleNamespace(name="slot", markers="markers", partition=0),
         store_dir=lambda *_: tmp_path,
         writer=SimpleNamespace(kafka=Kafka(""), app="shuffled"),
         changelogs={STORE: TopicFacts("changelog", "AAA", 1, 60_000)},
@@ -74,6 +77,36 @@ def test_a_store_that_a_read_finds_damaged_is_set_aside(
     found: object = run([])
     assert found is None  # the restored store has no such row
     assert len(list(tmp_path.glob(f"{STORE}.corrupt-*"))) == 1
+
+
+def test_rows_without_a_marker_are_not_gone_on_from(
+    run: TaskRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Abandoned, "committed", None)
+    monkeypatch.setattr(TaskRun, "_run", lambda *_: "done")
+    first: object = run([])
+    assert first == "done", "a task's first batch has no rows"
+    store = open_sealed(tmp_path / STORE, STORE, RocksDBOptions())
+    store.write([(b"key", b"row")])
+    store.close()
+    with pytest.raises(LostChangelogError, match="no marker of slot in partition 0, and its store digits has"):
+        run([])
+
+
+def test_a_task_knows_from_its_marker_how_far_its_changelog_had_come(
+    run: TaskRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    assert Marker.decode(Marker(3, {}, {}, b"{}", {}, {"changelog": 7}).encode()).logs == {"changelog": 7}
+    asked: list[int] = []
+    monkeypatch.setattr(Abandoned, "committed", Marker(0, {}, {}, b"{}", {}, {"changelog": 7}))
+    monkeypatch.setattr(task_run, "Transaction", Abandoned)
+    monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 9})
+    monkeypatch.setattr(LocalStore, "catch_up", lambda _, __, ___, ____, reached: asked.append(reached))
+    monkeypatch.setattr(TaskRun, "_run", lambda _, __, ___, stores: stores.ends)
+    ends: object = run([])
+    assert ends == {"changelog": 0}
+    assert asked == [7]
 
 
 def test_other_errors_leave_stores_where_they_are(
@@ -147,8 +180,8 @@ class First(Transaction):
     def write(self, topic: str, outputs: Iterable[Any]) -> None:
         list(outputs)
 
-    def commit(self, progress: bytes, forwarded: Any = None, left_out: Any = None) -> None:
-        First.marker = Marker(self._batch_id, self._source, forwarded, progress, left_out)
+    def commit(self, progress: bytes, forwarded: Any = None, left_out: Any = None, logs: Any = None) -> None:
+        First.marker = Marker(self._batch_id, self._source, forwarded, progress, left_out, logs)
 
 
 def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(

@@ -37,3 +37,23 @@ def test_what_is_left_of_a_changelog_is_no_state(broker: Broker, tmp_path: Path)
     with pytest.raises(LostChangelogError, match=f"{app.changelog} begins at 1 .* Start a new generation"):
         app.run(2, [(b"a", b"100", NOW_MS)])
     assert {key: orjson.loads(value)["total"] for key, value in app.rows().items()} == {b"b": 15}
+
+
+def test_a_task_that_has_lost_all_knows_from_its_marker_that_its_changelog_has_too(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = f"{EVENTS}-emptied"
+    broker.create_topic(topic, 1)
+    app = TaskRuns("emptied", lambda streams, _: sums_of(streams, topic), topic, broker, tmp_path)
+    for batch in range(2):
+        app.run(batch, [(b"a", b"1", NOW_MS)])
+    shutil.rmtree(app.folder)
+    broker.delete_topic(app.changelog)
+    anew = TaskRuns("emptied", lambda streams, _: sums_of(streams, topic), topic, broker, tmp_path)
+    with pytest.raises(LostChangelogError, match=f"{app.changelog} ends at 0 .* the task's last batch began at 2"):
+        anew.run(2, [(b"a", b"100", NOW_MS)])
+    assert anew.rows() == {}
+
+
+def sums_of(streams: StreamsBuilder, topic: str) -> None:
+    streams.stream(topic, int).group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals))
