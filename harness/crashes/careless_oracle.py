@@ -135,22 +135,24 @@ class CarelessOracle:
         return Difference.between(f"store {name}", ((key, _row(row)) for key, row in rows.items()), [*listed, *twice])
 
     def _letters(self, found: list[Record]) -> Difference:
-        """Each record that failed once, with what it was: where it came from, else by its id, else by its row."""
+        """Each record that failed once, with what it was: where it came from, or by its row."""
         expected: list[Hashable] = [(TOPIC, r.partition, r.offset, r.key, r.value) for r in self.bad]
         behind = {*FAILS_IN_SHOPS, *FAILS_IN_ITEMS}
-        expected += [(order["fails"], order["id"]) for order in self.good if order["fails"] in behind]
+        orders = ((r, self._order(r)) for r in self.records)
+        expected += [(r.partition, r.offset, o["fails"], o["id"]) for r, o in orders if o and o["fails"] in behind]
         expected += [_row(row) for topic in (CLOSED, HELD) for row in self._rows(topic, lucky=False)]
         return Difference.between(DEAD_LETTERS, expected, map(_letter, found))
 
 
 def _letter(record: Record) -> Hashable:
     topic = (record.headers.get("dlq.topic") or b"").decode()
-    if topic == TOPIC:
-        place = (int(record.headers[f"dlq.{name}"] or b"") for name in ("partition", "offset"))
+    if not topic:
+        return _row(json.loads(record.value or b"null"))
+    place = [int(record.headers[f"dlq.{name}"] or b"") for name in ("partition", "offset")]
+    if "dlq.repartition" not in record.headers:
         return (topic, *place, record.key, record.value)
-    assert record.value is not None
-    content = json.loads(record.value)
-    return (content["fails"], content["id"]) if topic else _row(content)
+    content = json.loads(record.value or b"null")
+    return (*place, content["fails"], content["id"])
 
 
 def _span(name: str, start_ms: int) -> Json:

@@ -5,6 +5,7 @@
 | `dlq.topic`         | the topic that the record came from                                      |
 | `dlq.partition`     | its partition there                                                      |
 | `dlq.offset`        | its offset there                                                         |
+| `dlq.repartition`   | of a record behind a repartition: its topic, or that of its shuffle      |
 | `dlq.timestamp`     | its timestamp there, epoch milliseconds                                  |
 | `dlq.app`           | the app that reports it                                                  |
 | `dlq.operator`      | the operator of the topology that failed on it, or that of its topic     |
@@ -14,7 +15,8 @@
 
 A record that the app made and that its topic would refuse has no offset yet: its dead letter lacks partition, offset,
 timestamp and operator. A row that had waited in the app, and failed when it was let go, lacks topic, partition and
-offset. Of a record behind a shuffle, topic, partition and offset are those of the shuffle.
+offset. A record behind a repartition has those of the source record that it comes from, and its own key, value and
+timestamp.
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storekeeper.stores.record_context import Header
-from storekeeper.topology.guards import NOWHERE
-from storekeeper.topology.records import DeadLetter, Output
+from storekeeper.topology.records import NOWHERE, DeadLetter, Output
 
 _OWN = "dlq."
 
@@ -39,6 +40,8 @@ def dead_letter(letter: DeadLetter, *, app: str) -> Output:
     headers = reason_headers(app, record.topic, letter.error_class, letter.reason)
     if letter.operator:
         headers.append(("dlq.operator", letter.operator.encode()))
+    if letter.behind:
+        headers.append(("dlq.repartition", letter.behind.encode()))
     if record.offset != NOWHERE:
         headers += [("dlq.partition", b"%d" % record.partition), ("dlq.offset", b"%d" % record.offset)]
     headers.append(("dlq.timestamp", b"%d" % record.timestamp_ms))

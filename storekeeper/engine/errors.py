@@ -95,6 +95,7 @@ def _unreadable(text: str) -> UnreadableTimeError | None:
     msg = (
         f"{topic}[{partition}]@{offset} has the time {time}, which Spark can't read: let its producer write "
         "milliseconds, and limit message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic, so "
-        "that the broker refuses such records. The app can't read past this one: start it anew behind it"
+        "that the broker refuses such records. The app can't read past this one: copy the topic without it, and let a "
+        "new generation read the copy from its beginning (docs/how-to/handle-dead-letters.md)"
     )
     return UnreadableTimeError(msg)

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from storekeeper.clock import SystemClock
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
+from storekeeper.engine.origins import Origins
 from storekeeper.engine.rows import outcome_row, passed_rows, records_of
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.work import AppWork, BatchWork
@@ -41,10 +42,11 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
     stage = layout.stages[sub.number]
     if stage == 0:
         parts: Iterable[Sequence[RecordFields]] = Parts(rows)
+        origins = Origins(work.source)
         with collector_off():
             if topic in layout.topics_to_create:
-                parts = _ordered(chain.from_iterable(parts), layout, sub)
-            yield from _run(work, sub, partition, parts)
+                parts = _ordered(chain.from_iterable(parts), layout, sub, origins)
+            yield from _run(work, sub, partition, parts, origins)
         return
     place = layout.place(sub, partition)
     for batch in rows:
@@ -56,13 +58,16 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     """A later stage: runs one task on its gathered rows. Outcomes and rows of later stages pass through."""
     # Batch by batch: Arrow could not put more than 2 GiB of values together.
     records: list[RecordFields] = []
+    origins = Origins(work.source)
     for batch in batches:
         is_own = pc.fill_null(pc.equal(batch.column("stage"), stage), False)
         others = batch.filter(pc.invert(is_own))
         if others.num_rows:
             yield others
+        own = batch.filter(is_own)
+        origins.keep_rows(own)
         with collector_off():
-            records += records_of(batch.filter(is_own))
+            records += records_of(own)
     if not records:
         return
     layout = _app(work.app).layout
@@ -70,7 +75,7 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = layout.tasks(stage)[context.partitionId()]
     with collector_off():
-        yield from _run(work, sub, partition, _ordered(records, layout, sub))
+        yield from _run(work, sub, partition, _ordered(records, layout, sub, origins), origins)
 
 
 class Parts:
@@ -87,19 +92,21 @@ class Parts:
             yield list(records_of(batch))
 
 
-def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology) -> Ordered:
+def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology, origins: Origins) -> Ordered:
     """All records of a task in the order in which it takes them."""
     internal = layout.topics_to_create
     if any(source.topic in internal for source in sub.sources):
+        records = list(records)
+        origins.keep_records([record for record in records if record[0] in internal])
         records = [by_upstream(record) if record[0] in internal else record for record in records]
     return Ordered(records, sub)
 
 
 def _run(
-    work: BatchWork, sub: SubTopology, partition: int, records: Iterable[Sequence[RecordFields]]
+    work: BatchWork, sub: SubTopology, partition: int, records: Iterable[Sequence[RecordFields]], origins: Origins
 ) -> Iterator[pa.RecordBatch]:
     app = _app(work.app)
-    outcome, forwarded = TaskRun(work, app.layout, sub, partition, app.global_tables)(records)
+    outcome, forwarded = TaskRun(work, app.layout, sub, partition, origins, app.global_tables)(records)
     yield from chain.from_iterable(forwarded.values())
     yield outcome_row(encode_outcome(outcome))
 

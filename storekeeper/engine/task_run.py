@@ -23,6 +23,7 @@ from storekeeper.engine.dead_letters import dead_letter
 from storekeeper.engine.global_tables import GlobalTableCopy
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
+from storekeeper.engine.origins import Origins
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.restores import Restoring, reporting, restore_dir
 from storekeeper.engine.rows import forwarded_rows, passed
@@ -38,15 +39,14 @@ from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology.careful_task import CarefulTask, run_carefully
 from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import is_of_record, summary_of
-from storekeeper.topology.guards import NOWHERE
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
-from storekeeper.topology.record_order import Ordered, Place, with_upstream
-from storekeeper.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields, StoreChange
+from storekeeper.topology.record_order import Ordered, with_upstream
+from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
-_Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Output]], dict[str, int]]]
+_Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]
 
 Forwarded = Mapping[str, Sequence[pa.RecordBatch]]
 """The rows that go to shuffles, by the topic that each stands for."""
@@ -63,6 +63,7 @@ class TaskRun:
         layout: the app's tasks.
         sub: the sub-topology that the task runs.
         partition: its partition of the topics that it reads, and of its stores.
+        origins: where its records come from.
         global_tables: this process's copies, by store.
         clock: the time source of wall-clock timers.
     """
@@ -71,6 +72,7 @@ class TaskRun:
     layout: Layout
     sub: SubTopology
     partition: int
+    origins: Origins
     global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
@@ -114,6 +116,7 @@ class TaskRun:
             "progress": progress,
             "global_tables": tables,
             "on_error": app.on_error,
+            "origin_of": self.origins.of,
             "latest_ms": min([LATEST_MS, *(transaction.latest_ms(topic) for topic in self._own_topics)]),
         }
         task = Task(self.sub, self.partition, stores, **options)
@@ -148,9 +151,9 @@ class TaskRun:
 
     def _processed(
         self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]], transaction: Transaction
-    ) -> tuple[Batch, dict[str, list[Output]], dict[str, int]]:
+    ) -> tuple[Batch, dict[str, list[Moved]], dict[str, int]]:
         """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
-        collected = dict[str, list[Output]]()
+        collected = dict[str, list[Moved]]()
         for part in records:
             self._check_keys(part)
             task.process(part)
@@ -197,27 +200,30 @@ class TaskRun:
     def _rows_of(self, outputs: Outputs) -> Forwarded:
         """The rows of records that go to shuffles."""
         forwarded = {}
+        internal = self.layout.topics_to_create
+        of_one_partition = self.layout.stages[self.sub.number] == 0 and self.sub.sources[0].topic not in internal
         for topic, written in outputs.items():
             sub = self.layout.shuffles[topic]
             count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
-            tasks = self.layout.place(sub, 0) + partitions_of([key or b"" for key, *_ in written], count)
-            forwarded[topic] = list(forwarded_rows(stage, tasks, self.partition, topic, written))
+            tasks = self.layout.place(sub, 0) + partitions_of([output[0] or b"" for output in written], count)
+            origins = self.origins.numbers(written, of_one_partition=of_one_partition)
+            forwarded[topic] = list(forwarded_rows(stage, tasks, self.partition, topic, written, origins=origins))
         return forwarded
 
-    def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Output]]) -> None:
+    def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Moved]]) -> None:
         """Writes outputs; collects those for a shuffle."""
         for topic, written in outputs.items():
             if topic in self.layout.shuffles:
                 collected.setdefault(topic, []).extend(written)
             elif topic in self.layout.topology.repartition_topics:
-                transaction.write(topic, with_upstream(written, self.partition))
+                transaction.write(topic, with_upstream(written, self.partition, self.origins.of))
             elif self.work.writes_outputs:
                 transaction.write(topic, written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         app, topic = self.work.app, self.work.app.writer.dead_letters
         if topic is not None and self.work.writes_outputs:
-            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in letters])
+            transaction.write(topic, [dead_letter(letter.located(self.origins.of), app=app.app) for letter in letters])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}
@@ -280,7 +286,7 @@ class TaskRun:
     def _forwarded_by(
         self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]
     ) -> tuple[Outputs, Sequence[DeadLetter]]:
-        collected = dict[str, list[Output]]()
+        collected = dict[str, list[Moved]]()
         with closing(task):
             for part in records:
                 task.process(part)

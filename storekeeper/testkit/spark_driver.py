@@ -224,4 +224,5 @@ def _letter(message: Message) -> DeadLetter:
         int(headers.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
     )
     record = Record(headers.get("dlq.topic", ""), partition, offset, timestamp_ms, message.key(), message.value())
-    return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"], headers.get("dlq.operator", ""))
+    return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"],
+                      headers.get("dlq.operator", ""), headers.get("dlq.repartition", ""))  # fmt: skip

@@ -23,9 +23,8 @@ from typing import Any, TypeVar
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import OnError
-from storekeeper.topology.guards import NOWHERE, CarefulGuards, letter_of
-from storekeeper.topology.record_order import Place
-from storekeeper.topology.records import DeadLetter, RecordFields, StoreChange
+from storekeeper.topology.guards import CarefulGuards, letter_of
+from storekeeper.topology.records import NOWHERE, DeadLetter, OriginOf, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
@@ -50,6 +49,7 @@ class CarefulTask(Task):
         on_error: OnError = OnError.DEAD_LETTER,
         latest_ms: int = LATEST_MS,
         check_change: Callable[[StoreChange], None] = lambda _: None,
+        origin_of: OriginOf = lambda place: place,
     ) -> None:
         """Builds the operators; see `Task`.
 
@@ -58,7 +58,7 @@ class CarefulTask(Task):
         self._guards = CarefulGuards(on_error, check_change)
         super().__init__(
             sub_topology, partition, supplier, progress=progress, global_tables=global_tables, on_error=on_error,
-            latest_ms=latest_ms, guards=self._guards,
+            latest_ms=latest_ms, guards=self._guards, origin_of=origin_of,
         )  # fmt: skip
         self._dead_letters = self._guards.letters
 

@@ -25,7 +25,16 @@ from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.plan import Topology
 from storekeeper.topology.record_order import Ordered
-from storekeeper.topology.records import Batch, DeadLetter, Output, Record, StoreChange
+from storekeeper.topology.records import (
+    NOWHERE,
+    Batch,
+    DeadLetter,
+    Moved,
+    Output,
+    Place,
+    Record,
+    StoreChange,
+)
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 from storekeeper.topology.task_stores import restore
@@ -108,6 +117,7 @@ class TopologyTestDriver:
         self._sources: dict[str, Source] = {source.topic: source for source in sources}
         self._sinks: dict[str, Sink] = {sink.topic: sink for sub in topology.sub_topologies for sink in sub.sinks}
         self._logs: dict[tuple[str, int], list[Record]] = {}
+        self._origins: dict[tuple[_Log, int], Place] = {}
         self._read: dict[str, list[OutputRecord]] = {}
         self._changelogs: dict[tuple[str, int], list[StoreChange]] = {}
         self._backends: dict[tuple[str, int], MemoryStore] = {}
@@ -333,11 +343,11 @@ class TopologyTestDriver:
         for change in batch.changes:
             self._changelogs.setdefault((change.store, slot.partition), []).append(change)
         slot.positions |= read
-        self.dead_letters += batch.dead_letters
+        self.dead_letters += [letter.located(partial(self._origin_of, slot)) for letter in batch.dead_letters]
         slot.progress = batch.progress
 
-    def _write(self, slot: _Slot, topic: str, output: Output) -> None:
-        key, value, timestamp_ms, headers = output
+    def _write(self, slot: _Slot, topic: str, output: Output | Moved) -> None:
+        key, value, timestamp_ms, headers, *place = output
         if topic in self._sources:
             count = self.plan.partitions[topic]
             by_key = key is not None or topic in self._layout.shuffles
@@ -345,6 +355,8 @@ class TopologyTestDriver:
             log = self._logs.setdefault((topic, partition), [])
             # What a task reads behind a repartition has the partition of the task before it: see `order.by_upstream`.
             shown = slot.partition if topic in self._topology.repartition_topics else partition
+            if place and place[2] != NOWHERE:
+                self._origins[(topic, partition), len(log)] = self._origin_of(slot, place)
             log.append(Record(topic, shown, len(log), timestamp_ms, key, value, headers))
         self._show(topic, key, value, timestamp_ms, headers)
 
@@ -383,7 +395,13 @@ class TopologyTestDriver:
         return slot.sub_topology, slot.partition, _Supplier(self, slot.partition)
 
     def _options(self, slot: _Slot) -> dict[str, Any]:
-        return {"progress": slot.progress, "global_tables": self._globals, "on_error": self._on_error}
+        return {"progress": slot.progress, "global_tables": self._globals, "on_error": self._on_error,
+                "origin_of": partial(self._origin_of, slot)}  # fmt: skip
+
+    def _origin_of(self, slot: _Slot, place: Sequence[Any]) -> Place:
+        """The place of the source record that a record of a task comes from."""
+        topic, partition, offset = place
+        return self._origins.get(((topic, slot.partition), offset), (topic, partition, offset))
 
     def _look_up(self, slot: _Slot, name: str, key: Any) -> Any:
         return self._task(slot).store(name).get(key)

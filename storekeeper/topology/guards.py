@@ -19,7 +19,7 @@ from storekeeper.topology.careful_stores import CarefulRows, CarefulStore
 from storekeeper.topology.change import Change
 from storekeeper.topology.failures import OnError, forget, is_of_record, note, reason_of
 from storekeeper.topology.functions import Push
-from storekeeper.topology.records import DeadLetter, Record, StoreChange
+from storekeeper.topology.records import NOWHERE, DeadLetter, Record, StoreChange
 from storekeeper.topology.task_stores import TableRows, TypedStore
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
@@ -31,9 +31,6 @@ Encode = Callable[[Any, Any], tuple[bytes | None, bytes | None]]
 """A row's key and value as bytes."""
 Shape = Callable[[Any], Any]
 """Brings what a function returned into the form that its operator reads, or fails."""
-
-NOWHERE = -1
-"""Partition and offset of a row that has no place in a topic."""
 
 
 @dataclass(slots=True)

@@ -16,19 +16,17 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import TypeAlias
 
 from storekeeper.topology.event_time import LATEST_MS, epoch_ms
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.source import Source
-from storekeeper.topology.records import Output, RecordFields
+from storekeeper.topology.records import NOWHERE, Moved, OriginOf, Output, Place, RecordFields
 from storekeeper.topology.sub_topology import SubTopology
 
 UPSTREAM = "storekeeper-task"
-"""The header of a record in a repartition topic: the partition of the task that wrote it."""
-
-Place: TypeAlias = tuple[str, int, int]
-"""Topic, partition and offset of a record."""
+"""The header of a record in a repartition topic: the partition of the task that wrote it; then, if it is known, the
+topic, partition and offset of the source record that it comes from. With spaces between them.
+"""
 
 _RUN, _OFFSET = itemgetter(0, 1), itemgetter(2)
 _NO_TIME_MS = -1
@@ -83,10 +81,25 @@ def reading_order(sub_topology: SubTopology) -> list[Source]:
     return sorted(sub_topology.sources, key=lambda source: not _only_makes_rows(source))
 
 
-def with_upstream(outputs: Iterable[Output], partition: int) -> Iterator[Output]:
-    """Outputs for a repartition topic, with the partition of the task that they come from."""
-    mark = (UPSTREAM, b"%d" % partition)
-    return ((key, value, timestamp_ms, [*headers, mark]) for key, value, timestamp_ms, headers in outputs)
+def with_upstream(outputs: Iterable[Moved], partition: int, origin_of: OriginOf) -> Iterator[Output]:
+    """Outputs for a repartition topic, with the partition of the task that they come from, and their origin.
+
+    Args:
+        outputs: what the task passes on.
+        partition: of the task.
+        origin_of: finds where a record of the task comes from.
+    """
+    for key, value, timestamp_ms, headers, at_topic, at_partition, at_offset in outputs:
+        topic, number, offset = origin_of((at_topic, at_partition, at_offset))
+        mark = b"%d" % partition if offset == NOWHERE else b"%d %s %d %d" % (partition, topic.encode(), number, offset)
+        yield key, value, timestamp_ms, [*headers, (UPSTREAM, mark)]
+
+
+def origin_in(record: RecordFields) -> Place | None:
+    """The place of the source record that a record of a repartition topic comes from; None if it is not known."""
+    headers = record[6]
+    mark = headers[-1][1].split() if headers and headers[-1][0] == UPSTREAM else ()
+    return (mark[1].decode(), int(mark[2]), int(mark[3])) if len(mark) == 4 else None
 
 
 def by_upstream(record: RecordFields) -> RecordFields:
@@ -97,7 +110,7 @@ def by_upstream(record: RecordFields) -> RecordFields:
     topic, _, offset, timestamp_ms, key, value, headers = record
     if not headers or headers[-1][0] != UPSTREAM:
         return record
-    return topic, int(headers[-1][1]), offset, timestamp_ms, key, value, headers[:-1] or ()
+    return topic, int(headers[-1][1].split(b" ", 1)[0]), offset, timestamp_ms, key, value, headers[:-1] or ()
 
 
 def _only_makes_rows(node: GraphNode) -> bool:

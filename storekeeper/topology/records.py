@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from storekeeper.stores.record_context import Header
 
 Output = tuple[bytes | None, bytes | None, int, Sequence[Header]]
 """Key, value, timestamp in epoch ms, headers. A plain tuple: one is made for every record written."""
 
-Outputs = Mapping[str, Sequence[Output]]
-"""Outputs by topic, those of one topic in order."""
+Place: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset of a record."""
+
+NOWHERE = -1
+"""Offset, and in a dead letter partition, of what has no place in a topic."""
+
+OriginOf: TypeAlias = Callable[[Place], Place]
+"""Finds the source record that a record of a task comes from: itself, unless a repartition is between them."""
+
+Moved = tuple[bytes | None, bytes | None, int, Sequence[Header], str, int, int]
+"""An output for a repartition, with the place of the record that was under way."""
+
+Outputs = Mapping[str, Sequence[Any]]
+"""By topic `Output`s, or `Moved` ones for a repartition; those of one topic in order."""
 
 
 class Record(NamedTuple):
@@ -49,16 +61,28 @@ class DeadLetter(NamedTuple):
     """A record that could not be decoded or processed, or was refused, and why.
 
     Attributes:
-        record: as it was read. A row that had waited in the app, and failed when it was released, has no topic.
+        record: as it was read. A row that had waited in the app, and failed when it was released, has no topic. What
+            an app writes out has, behind a repartition, the place of the record that it comes from; see `located`.
         reason: why, without any of the record's content.
         error_class: the name of the error's class.
         operator: the operator that failed; that of its topic if the record was refused there.
+        behind: the topic of the repartition that the record is behind, once it is located.
     """
 
     record: Record
     reason: str
     error_class: str
     operator: str = ""
+    behind: str = ""
+
+    def located(self, origin_of: OriginOf) -> Self:
+        """The letter of a record behind a repartition, with the place of the source record that it comes from."""
+        record = self.record
+        if record.offset == NOWHERE:
+            return self
+        topic, partition, offset = origin_of(record[:3])
+        behind = "" if topic == record.topic else record.topic
+        return self._replace(record=record._replace(topic=topic, partition=partition, offset=offset), behind=behind)
 
 
 @dataclass(slots=True)

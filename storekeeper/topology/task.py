@@ -24,7 +24,7 @@ from storekeeper.topology.failures import OnError, note
 from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Failure, Guards, letter_of
 from storekeeper.topology.operators.source import Source
-from storekeeper.topology.records import Batch, DeadLetter, Outputs, RecordFields
+from storekeeper.topology.records import Batch, DeadLetter, OriginOf, Outputs, RecordFields
 from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.timers import TimeKind
 from storekeeper.topology.wiring import Wiring
@@ -50,6 +50,7 @@ class Task:
         on_error: OnError = OnError.DEAD_LETTER,
         latest_ms: int = LATEST_MS,
         guards: Guards = UNGUARDED,
+        origin_of: OriginOf = lambda place: place,
     ) -> None:
         """Opens the stores and compiles the operators.
 
@@ -63,11 +64,14 @@ class Task:
                 policy of its own.
             latest_ms: the latest time that a record may have.
             guards: what stands between operators and the functions of the user.
+            origin_of: finds where a record comes from.
         """
         self.sub_topology = sub_topology
         self.partition = partition
-        self._on_error, self._latest_ms = on_error, latest_ms
-        self._wiring = Wiring(supplier, orjson.loads(progress), global_tables or {}, partition, guards)
+        self._on_error, self._latest_ms, self._origin_of = on_error, latest_ms, origin_of
+        self._wiring = Wiring(
+            supplier, orjson.loads(progress), global_tables or {}, partition, guards, origin_of=origin_of
+        )
         self._wiring.wire(sub_topology.nodes)
         self._stream_time = self._wiring.stream_time("task")
         self._dead_letters: list[DeadLetter] = []
@@ -169,7 +173,7 @@ class Task:
                 try:
                     push(key, value, timestamp_ms)
                 except Exception as error:
-                    note(error, _place_of(record))
+                    note(error, self._place_of(record))
                     raise
                 if timestamp_ms > now_ms:
                     now_ms = time.now_ms = timestamp_ms
@@ -190,11 +194,11 @@ class Task:
         failure = Failure(error, source.name, policy)
         if not failure.condemns:
             note(error, f"in operator {source.name}")
-            note(error, _place_of(record))
+            note(error, self._place_of(record))
             raise error
         self._dead_letters.append(letter_of(record, failure))
 
-
-def _place_of(record: RecordFields) -> str:
-    topic, partition, offset, *_ = record
-    return f"while {topic}[{partition}]@{offset} was processed"
+    def _place_of(self, record: RecordFields) -> str:
+        topic, partition, offset = self._origin_of(record[:3])
+        behind = "" if topic == record[0] else f" behind {record[0]}"
+        return f"while {topic}[{partition}]@{offset} was processed{behind}"

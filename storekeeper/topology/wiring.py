@@ -19,7 +19,7 @@ from storekeeper.topology.forks import Meeting, around, is_cached, meetings_of
 from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Encode, Guards, Shape
 from storekeeper.topology.node import GraphNode, TableNode
-from storekeeper.topology.records import Output, Outputs
+from storekeeper.topology.records import OriginOf, Outputs
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.stream_time import UNKNOWN_MS, StreamTime
 from storekeeper.topology.table import Table
@@ -37,6 +37,7 @@ class Wiring:
     Attributes:
         context: the record under way.
         guards: what stands between operators and the functions of the user.
+        origin_of: finds where a record comes from.
         dropped: counts of the records that were left out.
         stores: the task's stores by name.
         timers: what is due by stream time or wall clock.
@@ -53,12 +54,15 @@ class Wiring:
         global_tables: Mapping[str, Callable[[Any], Any]],
         partition: int,
         guards: Guards = UNGUARDED,
+        *,
+        origin_of: OriginOf = lambda place: place,
     ) -> None:
         self.context = RecordContext()
+        self.origin_of = origin_of
         self.guards = guards
         self.partition = partition
         self.dropped = DroppedRecords()
-        self._outputs: dict[str, list[Output]] = {}
+        self._outputs: dict[str, list[Any]] = {}
         self.stores: dict[str, TableRows[Any] | TypedStore] = {}
         self.times: dict[str, StreamTime] = {}
         self.timers = Timers(progress.get("timers", {}))
@@ -161,8 +165,8 @@ class Wiring:
     def _let_go(self, node: GraphNode, release: Callable[[], None]) -> None:
         self._releases.append((self._nodes[node], release))
 
-    def outputs_to(self, topic: str) -> list[Output]:
-        """The list that collects the outputs to a topic."""
+    def outputs_to(self, topic: str) -> list[Any]:
+        """The list that collects the outputs to a topic; see `Outputs`."""
         if topic not in self._outputs:
             self._outputs[topic] = []
             if self.undo is not None:

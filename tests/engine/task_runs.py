@@ -9,6 +9,7 @@ from harness.broker import Broker
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, changelog_topics, described
 from storekeeper.changelog.bounded_reader import read_topic
+from storekeeper.engine.origins import Origins
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import facts_of, fixed_partitions, planned
@@ -74,7 +75,7 @@ class TaskRuns:
             (self._topic, 0, first + at, time_ms, key, value, ()) for at, (key, value, time_ms) in enumerate(records)
         ]
         work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, writes_outputs=True)
-        TaskRun(work, self._layout, self._sub, 0)([rows])
+        TaskRun(work, self._layout, self._sub, 0, Origins(work.source))([rows])
 
     def rows(self) -> dict[bytes, bytes]:
         """What the changelog holds, by key."""

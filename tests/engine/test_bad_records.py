@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,12 @@ def produce(run: SparkRun, numbers: range | list[int]) -> None:
     run.produce("bad-numbers", records, headers=[("user", b"u")])
 
 
+def in_source(broker: Broker) -> Iterator[tuple[int | None, int | None, bytes | None]]:
+    """Partition, offset and value of the records in the topic."""
+    for message in read_topic(broker.kafka, "bad-numbers"):
+        yield message.partition(), message.offset(), message.value()
+
+
 def test_each_record_is_in_the_result_or_in_the_dead_letters_once(run: SparkRun, broker: Broker) -> None:
     numbers = [*range(20), 950, 20, 21]
     produce(run, numbers[:10])
@@ -76,7 +83,11 @@ def test_each_record_is_in_the_result_or_in_the_dead_letters_once(run: SparkRun,
     assert operators[7] == "bad-numbers.peek"
     assert operators[950] == "bad-numbers"
     assert letters[7]["dlq.topic"] == b"bad-numbers"
-    assert letters[13]["dlq.topic"].endswith(b"repartition")
+    assert letters[13]["dlq.topic"] == b"bad-numbers"
+    assert letters[13]["dlq.repartition"].endswith(b"repartition")
+    places = {int(value or b""): (partition, offset) for partition, offset, value in in_source(broker)}
+    for number, found in letters.items():
+        assert (int(found["dlq.partition"]), int(found["dlq.offset"])) == places[number]
     assert letters[7]["dlq.error.message"].startswith(b"ValueError at engine/topologies.py:")
     assert letters[7]["dlq.error.message"].endswith(b" in _not_7")
 
@@ -97,6 +108,24 @@ def test_a_bad_record_far_ahead_makes_no_other_of_its_batch_late(
     assert newest == {began_ms + 1000 * second: b"3" for second in seconds}
     [letter] = read_topic(broker.kafka, "held-dlq")
     assert letter.value() == b"13"
+    found = dict(letter.headers())
+    assert (found["dlq.topic"], found["dlq.partition"], found["dlq.offset"]) == (b"held-numbers", b"0", b"0")
+
+
+def test_a_dead_letter_behind_a_topic_names_the_record_that_it_comes_from(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun("reviewed", topologies.reviewed, broker, spark_session, tmp_path)
+    run.make_topics({"reviewed-numbers": 2, "reviewed-more": 1})
+    for partition in (0, 1):
+        run.produce("reviewed-numbers", [(b"a", b"%d" % number, 1) for number in range(3)], partition=partition)
+    run.produce("reviewed-numbers", [(b"b", b"13", 1)], partition=1)
+    run.produce("reviewed-more", [(b"b", b"13", 1)])
+    run.run()
+    run.run()
+    places = {tuple(dict(letter.headers())[f"dlq.{name}"] for name in ("topic", "partition", "offset"))
+              for letter in read_topic(broker.kafka, "reviewed-dlq")}  # fmt: skip
+    assert places == {(b"reviewed-numbers", b"1", b"3"), (b"reviewed-more", b"0", b"0")}
 
 
 def test_an_app_that_is_to_fail_names_the_line_and_the_record(run: SparkRun) -> None:

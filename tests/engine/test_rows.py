@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from storekeeper.engine.rows import encoded_headers, forwarded_rows, passed_rows, records_of
-from storekeeper.topology.records import Output, Record
+from storekeeper.topology.records import Moved, Record
 
 SOURCE = pa.schema(
     [
@@ -32,8 +33,9 @@ def test_records_come_out_of_sparks_rows() -> None:
 
 
 def test_records_pass_a_shuffle() -> None:
-    outputs: list[Output] = [(b"k", b"v", 5, [("h", b"1")]), (b"l", None, 6, ())]
-    [rows] = forwarded_rows(2, [3, 1], 4, "r", outputs)
+    outputs: list[Moved] = [(b"k", b"v", 5, [("h", b"1")], "t", 0, 8), (b"l", None, 6, (), "t", 0, 9)]
+    [rows] = forwarded_rows(2, [3, 1], 4, "r", outputs, origins=np.array([8, 9]))
+    assert rows.column("origin").to_pylist() == [8, 9]
     assert rows.column("task").to_pylist() == [3, 1]
     assert rows.column("stage").to_pylist() == [2, 2]
     assert list(records_of(rows)) == [

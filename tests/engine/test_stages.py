@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine import stages
+from storekeeper.engine.origins import Origins
 from storekeeper.engine.rows import SCHEMA, encoded_headers, forwarded_rows
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.task_run import Forwarded, TaskRun
@@ -31,11 +33,12 @@ from storekeeper.topology import (
 )
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.record_order import with_upstream
-from storekeeper.topology.records import Output, Record, RecordFields
+from storekeeper.topology.records import Moved, Output, Record, RecordFields
 from storekeeper.topology.task import Task
 
-WORK: Any = SimpleNamespace(app=None)
 PARTITIONS = {"a": 3, "b": 2, "names": 2}
+SOURCE = {topic: dict.fromkeys(range(count), (0, 1000)) for topic, count in PARTITIONS.items()}
+WORK: Any = SimpleNamespace(app=None, source=SOURCE)
 EVENTS = st.lists(
     st.tuples(st.sampled_from(sorted(PARTITIONS)), st.integers(0, 2), st.sampled_from("klm"), st.integers(0, 30)),
     max_size=30,
@@ -88,7 +91,7 @@ class Played:
         log = self.logs.setdefault((topic, partition), [])
         log.append(Record(topic, partition, len(log), timestamp_ms, key, value, list(headers) or ()))
 
-    def run_task(self, _: object, __: Layout, sub: Any, partition: int, *___: object) -> Any:
+    def run_task(self, _: object, __: Layout, sub: Any, partition: int, origins: Origins, *___: object) -> Any:
         def process(parts: Any) -> tuple[Written, Forwarded]:
             task = self.tasks.setdefault((sub.number, partition), Task(sub, partition, MemorySupplier()))
             for part in parts:
@@ -96,12 +99,12 @@ class Played:
             outputs = task.end_batch().outputs
             task.apply()
             for topic in outputs.keys() & self.layout.topics_to_create.keys():
-                for output in with_upstream(outputs[topic], partition):
+                for output in with_upstream(outputs[topic], partition, origins.of):
                     self.append(topic, partition_for(output[0] or b"", self.layout.plan.partitions[topic]), output)
             for topic, found in outputs.items():
                 self.written.setdefault(topic, []).extend(found)
             shuffled = {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
-            return Written(), TaskRun(WORK, self.layout, sub, partition)._rows_of(shuffled)
+            return Written(), TaskRun(WORK, self.layout, sub, partition, origins)._rows_of(shuffled)
 
         return process
 
@@ -199,16 +202,17 @@ def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) ->
 
 
 def test_rows_of_a_shuffle_come_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs: list[Output] = [(b"k", b"%03d" % number, number, ()) for number in range(100)]
-    rows = list(forwarded_rows(2, [0] * 100, 1, "app-both-repartition", outputs, most_bytes=100))
+    outputs: list[Moved] = [(b"k", b"%03d" % number, number, (), "a", 0, number) for number in range(100)]
+    numbers = np.arange(100)
+    rows = list(forwarded_rows(2, [0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
     assert len(rows) > 10
     assert max(batch["value"].nbytes for batch in rows) <= 100
     assert [record[2:4] for record in gathered(monkeypatch, iter(rows))] == [(number, number) for number in range(100)]
 
 
 def test_one_large_record_is_a_batch_of_its_own() -> None:
-    outputs: list[Output] = [(b"k", b"x" * size, 0, ()) for size in (1, 500, 1)]
-    rows = forwarded_rows(2, [0] * 3, 1, "app-both-repartition", outputs, most_bytes=100)
+    outputs: list[Moved] = [(b"k", b"x" * size, 0, (), "a", 0, 0) for size in (1, 500, 1)]
+    rows = forwarded_rows(2, [0] * 3, 1, "app-both-repartition", outputs, origins=np.zeros(3, int), most_bytes=100)
     assert [(batch["offset"].to_pylist(), batch["value"].nbytes > 100) for batch in rows] == [
         ([0], False), ([1], True), ([2], False),
     ]  # fmt: skip
@@ -217,6 +221,7 @@ def test_one_large_record_is_a_batch_of_its_own() -> None:
 @pytest.mark.long("test_stages.py with small limits")
 def test_a_task_takes_more_values_than_one_column_of_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     mib = 64
-    [batch] = forwarded_rows(2, [0], 1, "app-both-repartition", [(b"k", bytes(mib << 20), 0, ())])
+    output: Moved = (b"k", bytes(mib << 20), 0, (), "a", 0, 0)
+    [batch] = forwarded_rows(2, [0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
     number = (2 << 30) // (mib << 20) + 2
     assert len(gathered(monkeypatch, (batch for _ in range(number)))) == number

@@ -18,6 +18,7 @@ from storekeeper.changelog.reader import TopicFacts
 from storekeeper.engine import task_run
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans
+from storekeeper.engine.origins import Origins
 from storekeeper.engine.rows import passed
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.task_run import Forwarded, TaskRun
@@ -64,7 +65,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
     monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 0})
     monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
     work: Any = SimpleNamespace(app=app, batch_id=1, source_of=lambda _: {})
-    return TaskRun(work, layout, sub, 0)
+    return TaskRun(work, layout, sub, 0, Origins({}))
 
 
 def test_a_store_that_a_read_finds_damaged_is_set_aside(

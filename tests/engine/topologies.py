@@ -80,12 +80,23 @@ def with_bad_records(streams: StreamsBuilder, _: AppSettings) -> None:
     )
 
 
+def reviewed(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Numbers of two topics: the newest behind a shuffle, then totals behind a topic. A function fails there."""
+    both = streams.stream("reviewed-numbers", int).merge(streams.stream("reviewed-more", int))
+    seen = both.select_key(lambda _, number: str(number % 3)).group_by_key().reduce(_newer, store=Store("seen", int))
+    seen.to_stream().group_by(lambda _, number: "all").aggregate(Totals, _plus_but_13, store=Store("all", Totals))
+
+
 def held_up(streams: StreamsBuilder, _: AppSettings) -> None:
     """Numbers added up in windows without grace, behind a shuffle."""
     digits = streams.stream("held-numbers", int).select_key(lambda _, number: "all").group_by_key()
     digits.windowed_by(tumbling(timedelta(seconds=1))).aggregate(
         Totals, _plus_but_13, store=Store("held-totals", Totals, retention=timedelta(hours=9))
     ).to_stream().map_values(lambda totals: totals.total, values=int).to("held-out")
+
+
+def _newer(_: int, number: int) -> int:
+    return number
 
 
 def _far_ahead_of_900(_: str, number: int) -> int:

@@ -160,9 +160,12 @@ def check_against_the_input_without_it(events: Events, cuts: list[int], crashes:
     assert found.dropped.by_reason == wanted.dropped.by_reason
     letters = [letter.record for letter in found.dead_letters]
     poison = [number for number, event in enumerate(e for e in events if e[0] == "one") if is_poison(event)]
-    assert [record.offset for record in letters if record.topic == "one"] == poison
-    inside = [event for event in clean if event[0] == "one" and event[2] // 100 == INSIDE]
-    assert len([record for record in letters if record.topic.endswith("repartition")]) == len(inside)
+    at_once = [letter.record for letter in found.dead_letters if letter.record.topic == "one" and not letter.behind]
+    assert [record.offset for record in at_once] == poison
+    inside = [number for number, event in enumerate(e for e in events if e[0] == "one") if event[2] // 100 == INSIDE]
+    behind = [letter.record for letter in found.dead_letters if letter.behind]
+    assert sorted(record.offset for record in behind) == [number for number in inside if number not in poison]
+    assert {record.topic for record in behind} <= {"one"}
     refused = [record.value for topic in RELEASED for record in wanted.read(f"refused-{topic}")]
     assert len([record for record in letters if not record.topic and record.value]) == len(refused)
     assert len(letters) == len(poison) + len(inside) + len(refused)

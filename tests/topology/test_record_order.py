@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.topology import Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, tumbling
-from storekeeper.topology.record_order import UPSTREAM, by_upstream, in_order, reading_order, with_upstream
-from storekeeper.topology.records import Record
+from storekeeper.topology.record_order import UPSTREAM, by_upstream, in_order, origin_in, reading_order, with_upstream
+from storekeeper.topology.records import Moved, Record
 from storekeeper.topology.sub_topology import SubTopology
 
 MS = timedelta(milliseconds=1)
@@ -146,8 +146,12 @@ def test_the_time_of_an_event_counts_where_the_topology_says_how_to_get_it() -> 
 
 def test_a_repartition_topic_says_which_task_a_record_is_from() -> None:
     headers = [("trace", b"1")]
-    [one, two] = with_upstream([(b"k", b"v", 5, ()), (b"l", None, 6, headers)], 12)
+    moved: list[Moved] = [(b"k", b"v", 5, (), "", 0, -1), (b"l", None, 6, headers, "between", 0, 8)]
+    [one, two] = with_upstream(moved, 12, {("", 0, -1): ("", 0, -1), ("between", 0, 8): ("in", 3, 77)}.__getitem__)
     assert one == (b"k", b"v", 5, [(UPSTREAM, b"12")])
+    assert origin_in(("t", 3, 7, 5, *one[:2], one[3])) is None
+    assert origin_in(("t", 3, 8, 6, *two[:2], two[3])) == ("in", 3, 77)
+    assert origin_in(("t", 3, 8, 6, b"l", None, headers)) is None
     assert by_upstream(Record("t", 3, 7, 5, *one[:2], one[3])) == Record("t", 12, 7, 5, b"k", b"v", ())
     assert by_upstream(Record("t", 3, 8, 6, *two[:2], two[3])) == Record("t", 12, 8, 6, b"l", None, headers)
     others = Record("t", 3, 9, 7, b"k", b"v", headers)

@@ -107,7 +107,7 @@ class Registration(RepartitionSink):
         (push,) = self.wire(wiring)
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
-        answers, context = wiring.outputs_to(self.response_topic), wiring.context
+        answers, at = wiring.outputs_to(self.response_topic), wiring.context
         foreign_key_of, digest_of = wiring.guarded(self, self._foreign_key), self.digest(wiring)
         encode_key = wiring.guarded(self, self.left_keys.serialize)
         # Keys may be equal in Python and not on the other side.
@@ -126,7 +126,8 @@ class Registration(RepartitionSink):
                     continue
                 # There is no row to ask for: the answer is known.
                 address, answer = self.addressed(left_key, digest, None)
-                answers.append((address, MessageSerde().serialize(answer), timestamp_ms, context.headers))
+                data = MessageSerde().serialize(answer)
+                answers.append((address, data, timestamp_ms, at.headers, at.topic, at.partition, at.offset))
             if change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 

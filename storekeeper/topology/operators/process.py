@@ -55,8 +55,11 @@ class ProcessorContext(Generic[K2, V2]):
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """Topic, partition and offset of the record; `("", ..., -1)` in a timer, and for what waited in a store."""
-        return self._record.topic, self._record.partition, self._record.offset
+        """Topic, partition and offset of the record; `("", ..., -1)` in a timer, and for what waited in a store.
+
+        Behind a repartition it is the place of the record that this one comes from.
+        """
+        return self._wiring.origin_of((self._record.topic, self._record.partition, self._record.offset))
 
     @property
     def partition(self) -> int:

@@ -8,6 +8,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.names import checked_name
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import key_serde
+from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.node import GraphNode, ancestors, derived_name, descendants
 from storekeeper.topology.operators.source import Source
@@ -41,7 +42,6 @@ class RepartitionSink(Sink):
         self.topic = checked_name(topic or _topic(self.graph.app, name))
         self.key_serde = key_serde(keys)
         self.value_serde = values
-        self.keeps_null_keys = False
         self.source = RepartitionSource(self, name)
 
     @property
@@ -55,9 +55,22 @@ class RepartitionSink(Sink):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Drops records without a key, which have no partition, unless a join below accepts them."""
-        self.keeps_null_keys = any(getattr(node, "keeps_null_keys_of", lambda _: False)(self.source) for node in
-                                   descendants(self.source))  # fmt: skip
-        return super().wire(wiring)
+        drops_null_keys = not any(getattr(node, "keeps_null_keys_of", lambda _: False)(self.source) for node in
+                                  descendants(self.source))  # fmt: skip
+        encode_key = wiring.guarded(self, self.key_serde.serialize)
+        encode = wiring.guarded(self, self.value_serde.serialize)
+        append, dropped, at = wiring.outputs_to(self.topic).append, wiring.dropped, wiring.context
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            if key is None and drops_null_keys:
+                dropped.drop(DropReason.NULL_KEY)
+                return
+            key_bytes = None if key is None else encode_key(key)
+            value_bytes = None if value is None else encode(value)
+            # A `Moved`. A call that makes it would take as long as the rest.
+            append((key_bytes, value_bytes, timestamp_ms, at.headers, at.topic, at.partition, at.offset))
+
+        return (push,)
 
 
 class RepartitionSource(Source):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from storekeeper.serdes.serde import BytesSerde, Serde
 from storekeeper.serdes.struct import key_serde
-from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Shape
 from storekeeper.topology.node import GraphNode
@@ -173,28 +172,18 @@ class Sink(GraphNode):
         self.topic = topic
         self.key_serde = key_serde(keys)
         self.value_serde = values
-        self.keeps_null_keys = True
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Encodes each record and adds it to the outputs."""
         encode_key = wiring.guarded(self, self.key_serde.serialize)
         encode = wiring.guarded(self, self.value_serde.serialize)
-        append, dropped, context = wiring.outputs_to(self.topic).append, wiring.dropped, wiring.context
-        is_guarded = wiring.guards is not UNGUARDED
-        if (
-            not is_guarded
-            and self.keeps_null_keys
-            and isinstance(self.key_serde, BytesSerde)
-            and isinstance(self.value_serde, BytesSerde)
-        ):
+        append, context = wiring.outputs_to(self.topic).append, wiring.context
+        are_bytes = isinstance(self.key_serde, BytesSerde) and isinstance(self.value_serde, BytesSerde)
+        if are_bytes and wiring.guards is UNGUARDED:
             # Many records come as bytes: the two calls that change nothing would take as long as all the rest.
             return (lambda key, value, timestamp_ms: append((key, value, timestamp_ms, context.headers)),)
-        drops_null_keys = not self.keeps_null_keys
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            if key is None and drops_null_keys:
-                dropped.drop(DropReason.NULL_KEY)
-                return
             key_bytes = None if key is None else encode_key(key)
             append((key_bytes, None if value is None else encode(value), timestamp_ms, context.headers))
 
