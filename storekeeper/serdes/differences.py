@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from collections.abc import Iterable
+from copy import copy
 from decimal import Decimal
 from math import copysign
 from typing import Any, NamedTuple
@@ -41,7 +43,9 @@ class Likeness(NamedTuple):
         fields = field_names(kind)
         if fields is not None:
             values, backs = ([(name, getattr(one, name, None)) for name in fields] for one in (value, back))
-            return self._of_parts(values, backs, at) or (None if _may_be_equal(value, back) else _changed(at))
+            found = self._of_parts(values, backs, at)
+            is_like = found is not None or _may_be_equal(value, back) or _has_equal_rest(value, back, fields)
+            return found if is_like else _changed(at)
         return None if self._is_same(value, back) else _changed(at)
 
     def _may_become(self, value: Any, back: Any) -> bool:
@@ -56,13 +60,13 @@ class Likeness(NamedTuple):
     def _of_dicts(self, value: dict[Any, Any], back: dict[Any, Any], at: str) -> str | None:
         if len(value) != len(back):
             return _changed(at)
-        known = {key: key for key in back}
+        known = {_instant(key): key for key in back}
         for key, inner in value.items():
-            if key not in known:
-                other = next(iter(set(back) - set(value)))
+            if (instant := _instant(key)) not in known:
+                other = next(iter(known.keys() - set(map(_instant, value))))
                 return f"a key in {at}: {_a(type(key))} would come back as {_a(type(other))}"
-            found = self.difference(key, known[key], f"a key in {at}")
-            found = found or self.difference(inner, back[key], f"{at}[...]")
+            found = self.difference(key, known[instant], f"a key in {at}")
+            found = found or self.difference(inner, back[known[instant]], f"{at}[...]")
             if found is not None:
                 return found
         return None
@@ -80,6 +84,10 @@ class Likeness(NamedTuple):
             return bool(value == back) and (not value or value.as_tuple() == back.as_tuple())
         if type(value) is float:
             return bool(value == back) and (self.digits or copysign(1, value) == copysign(1, back))
+        if isinstance(value, dt.datetime):
+            return bool(_instant(value) == _instant(back))
+        if isinstance(value, set | frozenset):
+            return {_instant(each) for each in value} == {_instant(each) for each in back}
         if isinstance(value, msgspec.Raw):
             return bytes(value) == bytes(back)
         return _may_be_equal(value, back)
@@ -105,6 +113,22 @@ def _may_be_equal(value: Any, back: Any) -> bool:
         return bool(value == back)
     except Exception:  # such as arrays, which compare part by part
         return True
+
+
+def _has_equal_rest(value: Any, back: Any, fields: Iterable[str]) -> bool:
+    """Whether two objects are equal but for their fields, which were compared one by one."""
+    other = copy(value)
+    for name in fields:
+        object.__setattr__(other, name, getattr(back, name, None))
+    return _may_be_equal(other, back)
+
+
+def _instant(part: Any) -> Any:
+    """A time in UTC; anything else as it is.
+
+    Of an hour that comes twice, when clocks are put back, Python calls equal times of two zones different.
+    """
+    return part.astimezone(dt.UTC) if isinstance(part, dt.datetime) and part.tzinfo is not None else part
 
 
 def _methods(kind: type) -> set[str]:

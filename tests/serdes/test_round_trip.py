@@ -393,3 +393,22 @@ def test_any_value_of_any_type_reads_equal_or_is_refused(typed: tuple[Any, Any])
 @pytest.mark.long("test_any_value_of_any_type_reads_equal_or_is_refused, with fewer cases")
 def test_many_values_of_many_types() -> None:
     settings(max_examples=5000)(test_any_value_of_any_type_reads_equal_or_is_refused)()
+
+
+class Times(msgspec.Struct):
+    at: dt.datetime
+    seen: set[dt.datetime] = msgspec.field(default_factory=set)
+    notes: dict[dt.datetime, str] = msgspec.field(default_factory=dict)
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_times_of_the_hour_that_comes_twice_read_as_they_were_written(fold: int) -> None:
+    # Python calls this time unequal to the same one in any other zone.
+    at = dt.datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"), fold=fold)
+    instant = dt.datetime(2026, 11, 1, 5 + fold, 30, tzinfo=dt.UTC)
+    times = StructSerde(Times).as_read(Times(at, {at}, {at: "x"}))[0]
+    assert times == Times(instant, {instant}, {instant: "x"})
+    assert StructSerde(Reading).as_read(Reading(at, []))[0] == Reading(instant, [])
+    assert key_serde(StructSerde(dt.datetime)).serialize(at) == key_serde(StructSerde(dt.datetime)).serialize(instant)
+    other = at.replace(fold=1 - fold)
+    assert StructSerde(Times).serialize(Times(at)) != StructSerde(Times).serialize(Times(other))
