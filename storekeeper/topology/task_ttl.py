@@ -7,13 +7,21 @@ nothing of the TTL.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TypeVar
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
-from storekeeper.stores.expiry_index import ExpiryIndexStore, put_at_ms, stamped, unstamped
-from storekeeper.stores.stream_time import check_key_and_time
+from storekeeper.stores.expiry_index import (
+    NEVER_MS,
+    ExpiryIndexStore,
+    expires_at_ms,
+    put_at_ms,
+    stamped,
+    unstamped,
+)
+from storekeeper.stores.stream_time import NOTHING_SEEN_MS, check_key_and_time
 from storekeeper.stores.transaction import TransactionStore
 from storekeeper.stores.ttl import TtlKeyValueStore
 
@@ -25,7 +33,21 @@ _CHUNK_ROWS = 1000
 
 
 class TaskTtlStore(TtlKeyValueStore[K, V]):
-    """A store with a TTL whose rows go when a batch ends. All rows have the TTL of the store."""
+    """A store with a TTL whose rows go when a batch ends. All rows have the TTL of the store.
+
+    Its stream time is that of its task: records move it that put nothing, too.
+    """
+
+    _now_ms: Callable[[], int] = staticmethod(lambda: NOTHING_SEEN_MS)
+
+    def follow(self, now_ms: Callable[[], int]) -> None:
+        """From now on rows expire by the stream time of the task, which `now_ms` gives."""
+        self._now_ms = now_ms
+
+    def is_expired(self, data: bytes) -> bool:
+        """Whether a stored value has expired."""
+        end_ms = expires_at_ms(data)
+        return end_ms != NEVER_MS and end_ms <= max(self._time.observed_ms, self._now_ms())
 
     def put(self, key: K, value: V | None, timestamp_ms: int, ttl_ms: int | None = None) -> None:
         """Sets the value and restarts its TTL; None deletes. A late timestamp may be expired at once.
@@ -43,6 +65,7 @@ class TaskTtlStore(TtlKeyValueStore[K, V]):
 
     def expire_rows(self, transaction: TransactionStore) -> None:
         """Deletes in a transaction all rows that have expired: those below, and those that it has written."""
+        self._time.observe(min(self._now_ms(), self._time.latest_ms))
         self.sweep(limit=None)
         written = transaction.pending
         if late := [(key, None) for key, data in written if data is not None and self.is_expired(data)]:

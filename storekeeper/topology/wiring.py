@@ -24,6 +24,7 @@ from storekeeper.topology.store import StoreKind
 from storekeeper.topology.stream_time import UNKNOWN_MS, StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows, TypedStore, opened
+from storekeeper.topology.task_ttl import TaskTtlStore
 from storekeeper.topology.timers import Timers
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
@@ -90,7 +91,10 @@ class Wiring:
         for node in nodes:
             for spec in node.stores:
                 guarded = partial(self.guards.serde, node.name)
-                self.stores[spec.name] = opened(spec, self._supplier, self.context, guarded, self.guards.stores)
+                store = opened(spec, self._supplier, self.context, guarded, self.guards.stores)
+                self.stores[spec.name] = store
+                if isinstance(store, TypedStore) and isinstance(store.store, TaskTtlStore):
+                    store.store.follow(self._under_way_ms)
         # Its rows may not show it: the last one that moved it may have been deleted.
         times = self._progress.get("times", {})
         for name, time in self._store_times():
@@ -222,6 +226,10 @@ class Wiring:
             return store.key_bytes
         is_windowed = spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}
         return (WindowedSerde(spec.key_serde) if is_windowed else spec.key_serde).serialize
+
+    def _under_way_ms(self) -> int:
+        """The stream time of the task, with the record that is under way."""
+        return max(self.stream_time("task").now_ms, self.context.timestamp_ms)
 
     def _store_times(self) -> Iterator[tuple[str, StoreStreamTime]]:
         """The stream times of stores whose rows live by it, under their names in the progress."""

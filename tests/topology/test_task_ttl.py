@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, InvalidTimestampError
 from storekeeper.stores.memory import MemoryStore
-from storekeeper.topology import Store, StoreKind, StreamsBuilder, SubTopology
+from storekeeper.topology import CrashStep, Store, StoreKind, StreamsBuilder, SubTopology, TopologyTestDriver
 from storekeeper.topology.operators.process import ProcessorContext
 from storekeeper.topology.records import Record, StoreChange
 from storekeeper.topology.task import Task
@@ -216,3 +216,43 @@ def test_a_row_has_the_ttl_of_its_store_and_a_time_that_readers_can_show() -> No
 def test_a_store_with_a_ttl_says_how_long() -> None:
     with pytest.raises(ConfigurationError, match="'rows' has rows with a TTL: give it a ttl"):
         StreamsBuilder("app").add_store(Store("rows", int, kind=StoreKind.TTL))
+
+
+class Deduplicating:
+    """Passes on what it has not seen for a while, and puts nothing else."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._context, self._seen = context, context.store("seen")
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        if self._seen.get(value) is None:
+            self._seen.put(value, 1, timestamp_ms)
+            self._context.forward(key, value)
+
+
+@settings(max_examples=100)
+@given(
+    records=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 15)), max_size=30), size=st.integers(1, 10),
+    crash=st.none() | st.tuples(st.sampled_from(CrashStep), st.integers(0, 3)),
+)  # fmt: skip
+def test_records_for_which_nothing_is_put_let_rows_expire(
+    records: list[tuple[int, int]], size: int, crash: tuple[CrashStep, int] | None
+) -> None:
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("seen", int, keys=int, kind=StoreKind.TTL, ttl=10 * MS))
+    streams.stream("in", int).process(Deduplicating, stores=["seen"], values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    if crash is not None:
+        driver.crash_at(crash[0], batches_before=crash[1])
+    now_ms, expected, put_at = 0, [], dict[int, int]()
+    for number, (value, step_ms) in enumerate(records, 1):
+        now_ms += step_ms
+        driver.append("in", "k", value, now_ms)
+        if value not in put_at or put_at[value] + 10 <= now_ms:
+            put_at[value] = now_ms
+            expected.append(value)
+        if number % size == 0:
+            driver.run()
+    driver.run()
+    assert [value for _, value, _ in driver.read("out")] == expected
+    assert {value for value, _ in driver.rows("seen")} == {v for v, at in put_at.items() if at + 10 > now_ms}
