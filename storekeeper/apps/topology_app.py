@@ -174,6 +174,13 @@ def own_topics(spec: AppSpec, settings: AppSettings, slots: Slots = NO_SLOTS) ->
     return (*changelogs, *_markers(spec.name, topology, settings.generation, slots), *repartitions)
 
 
+def markers_topics(spec: AppSpec, settings: AppSettings, slots: Slots) -> list[str]:
+    """The topics of the markers of an app's tasks; an app without topology has none."""
+    if spec.describe is None:
+        return []
+    return _markers(spec.name, described(spec.name, spec.describe, settings), settings.generation, slots)
+
+
 def _markers(app: str, topology: Topology, generation: int, slots: Slots = NO_SLOTS) -> list[str]:
     running = [sub for sub in topology.sub_topologies if not sub.is_global]
     return [markers_topic(app, generation, slot_of(sub, slots)) for sub in running]

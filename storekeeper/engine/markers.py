@@ -11,13 +11,14 @@ markers of an abandoned checkpoint don't count for a new one's batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Self
 
 import orjson
 
 from storekeeper.apps.errors import LostChangelogError
-from storekeeper.changelog.bounded_reader import committed_bounds, read_range
+from storekeeper.changelog.bounded_reader import committed_bounds, read_range, stable_bounds
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.errors import ChangelogError
 from storekeeper.kafka.connection import Kafka
@@ -30,6 +31,8 @@ MARKER_TOPIC_CONFIG = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _FIRST_STEP_BACK = 4
+_AT_ONCE = 8
+"""How many partitions are read at once: each takes a few round trips, and an app that starts waits for all."""
 
 Passed = tuple[int, str]
 """How many records went to a shuffle, and a digest of their keys, values, times and destinations, in order."""
@@ -132,19 +135,40 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
         LostChangelogError: there is none, and records of the topic were deleted: it may have been one of them.
     """
     start, end = committed_bounds(kafka, topic, partition)
-    step, begin = _FIRST_STEP_BACK, end
-    while begin > start:
-        stop, begin = begin, max(start, end - step)
-        messages = read_range(kafka, topic, partition, begin, stop)
-        found = [message.value() or b"" for message in messages if message.key() == key]
-        if found:
-            return Marker.decode(found[-1])
-        step *= 8
-    if start > 0:  # compaction doesn't move the first offset
+    found = _newest(kafka, (topic, partition), (start, end), key)
+    if found is None and start > 0:  # compaction doesn't move the first offset
         msg = (
             f"topic {topic} begins at offset {start} in partition {partition}: its first records were deleted, so what "
             "the task has committed is not known. Start a new generation, which reads the input again "
             "(docs/how-to/back-up-and-recover.md)"
         )
         raise LostChangelogError(msg)
+    return found
+
+
+def known_markers(kafka: Kafka, partitions: Sequence[tuple[str, int]], key: bytes) -> dict[tuple[str, int], Marker]:
+    """The newest markers with that key in partitions of markers topics, as far as no open transaction hides them.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+    """
+
+    def newest(where: tuple[str, int]) -> Marker | None:
+        return _newest(kafka, where, stable_bounds(kafka, *where), key)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(partitions, pool.map(newest, partitions), strict=True)
+        return {where: marker for where, marker in found if marker is not None}
+
+
+def _newest(kafka: Kafka, where: tuple[str, int], bounds: tuple[int, int], key: bytes) -> Marker | None:
+    start, end = bounds
+    step, begin = _FIRST_STEP_BACK, end
+    while begin > start:
+        stop, begin = begin, max(start, end - step)
+        messages = read_range(kafka, *where, begin, stop)
+        found = [message.value() or b"" for message in messages if message.key() == key]
+        if found:
+            return Marker.decode(found[-1])
+        step *= 8
     return None

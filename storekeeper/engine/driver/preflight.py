@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
-from storekeeper.apps.topology_app import described, kept_inside, own_topics, read_topics, slots_after
+from storekeeper.apps.topology_app import (
+    described,
+    kept_inside,
+    markers_topics,
+    own_topics,
+    read_topics,
+    slots_after,
+)
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
+from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
 from storekeeper.engine.runtime.code_digest import code_digest
@@ -42,7 +51,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ConfigurationError: topics are missing, or Kafka refuses this app.
-        UnusableCheckpointError: the checkpoint is another's, points outside the topics, or is lost with its claim.
+        UnusableCheckpointError: the checkpoint is another's or an older copy, points outside the topics, or is lost
+            with its claim.
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
     """
     names = spec.topics(settings)
@@ -69,6 +79,9 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     planned = checkpoint.last_planned_batch()
     if planned is not None:
         check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
+    if claim.query_id is not None:
+        markers = (topic for topic in markers_topics(spec, settings, slots) if topic not in missing)
+        check_newest(mine, checkpoint, topics.markers(markers, claim.query_id))
     claim.write(checkpoint.path)
     return Preflight(claim, bounds.start.merged(position), bounds.end)
 
@@ -104,6 +117,47 @@ def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: P
                 "input again (docs/how-to/back-up-and-recover.md)"
             )
             raise UnusableCheckpointError(msg)
+
+
+def check_newest(mine: CheckpointOwner, checkpoint: SparkCheckpoint, markers: Mapping[tuple[str, int], Marker]) -> None:
+    """Checks that a checkpoint has planned what the app's tasks have committed.
+
+    A task refuses a batch of an older copy as well. But one that has not committed since would run it, and then refuse
+    the right checkpoint.
+
+    Args:
+        mine: the claim of this start.
+        checkpoint: the checkpoint.
+        markers: what tasks have committed last, by topic and partition.
+
+    Raises:
+        UnusableCheckpointError: it is an older copy, or an older copy has run since.
+    """
+    planned = checkpoint.last_planned_batch()
+    for (topic, partition), marker in markers.items():
+        if planned is None or marker.batch_id > planned:
+            ends = "no batch" if planned is None else f"batch {planned}"
+            why = f"it ends with {ends}, and a task has committed batch {marker.batch_id}"
+        elif checkpoint.plans(marker.batch_id) and (other := _read_further(marker, checkpoint)):
+            why = f"a task has committed batch {marker.batch_id} with {other}"
+        else:
+            continue
+        msg = (
+            f"checkpoint {checkpoint.path} is an older copy of the one of {mine.app} generation {mine.generation}: "
+            f"{why} ({topic}[{partition}]). No batch has run. Move it away and put the newest one back, or start a new "
+            "generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
+        )
+        raise UnusableCheckpointError(msg)
+
+
+def _read_further(marker: Marker, checkpoint: SparkCheckpoint) -> str | None:
+    """Input of a committed batch that ends elsewhere than the checkpoint says; None if there is none."""
+    planned = checkpoint.end_position(marker.batch_id)
+    for topic, ranges in marker.source.items():
+        for partition, (_, end) in ranges.items():
+            if planned.offset(topic, partition) != end:
+                return f"input to {topic}[{partition}]@{end}, and it has planned {planned.offset(topic, partition)}"
+    return None
 
 
 def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:

@@ -46,6 +46,10 @@ class SparkCheckpoint:
         """The newest batch whose input is planned; it may be unfinished. None before the first."""
         return _newest(self.path / "offsets")
 
+    def plans(self, batch_id: int) -> bool:
+        """Whether it still has the plan of a batch: Spark deletes those of old ones."""
+        return any(entry.name == str(batch_id) for entry in entries(self.path / "offsets"))
+
     def last_committed_batch(self) -> int | None:
         """The newest committed batch. None before the first."""
         return _newest(self.path / "commits")

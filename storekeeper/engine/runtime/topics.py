@@ -16,6 +16,7 @@ from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
+from storekeeper.engine.markers import Marker, known_markers
 from storekeeper.engine.topic_rules import FOREVER_MS, TopicRule
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import denial
@@ -97,6 +98,11 @@ class Topics:
         """The end of `committed_bounds`."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return _position(committed_ends(self._kafka, listed))
+
+    def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
+        """What the tasks of a query have committed last, by topic and partition of their markers."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return known_markers(self._kafka, listed, query_id.encode())
 
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         """The first offset of each partition whose record is of that time or later; its end if there is none."""

@@ -13,8 +13,10 @@ from storekeeper.apps.topology_app import Describe, own_topics, topology_app
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
-from storekeeper.engine.driver.preflight import Preflight, check_bounds, preflight
-from storekeeper.engine.runtime.checkpoint_owner import owner_file
+from storekeeper.engine.driver.preflight import Preflight, check_bounds, check_newest, preflight
+from storekeeper.engine.markers import Marker
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, owner_file
 from storekeeper.engine.runtime.topics import TopicBounds, Topics, await_topics
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
@@ -119,6 +121,9 @@ class CountedTopics(Topics):
     def committed_end(self, names: Iterable[str]) -> Position:
         return self.bounds(names).end
 
+    def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
+        return {}
+
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
     """What preflight finds when the topics of `pos` have so many partitions."""
@@ -218,3 +223,40 @@ def test_a_topology_that_has_never_run_may_change(tmp_path: Path) -> None:
         topics = CountedTopics(dict.fromkeys([*spec.sources(settings), *own_topics(spec, settings)], 1))
         claim = preflight(spec, settings, topics, ManualClock()).claim
     assert list(claim.slots) == ["purchases"]
+
+
+def checkpoint_of(folder: Path, *ends: int | None) -> SparkCheckpoint:
+    """A checkpoint whose batches end at these offsets; None for one that Spark has deleted."""
+    (folder / "offsets").mkdir(parents=True)
+    for batch, end in enumerate(ends):
+        if end is not None:
+            (folder / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"pos":{{"0":{end}}}}}')
+    return SparkCheckpoint(folder)
+
+
+def check_against(checkpoint: SparkCheckpoint, batch: int, end: int) -> None:
+    marker = Marker(batch, {"pos": {0: (0, end)}}, {}, b"{}")
+    check_newest(CheckpointOwner("pos", 2), checkpoint, {("pos-gen-2-pos-markers", 3): marker})
+
+
+def test_a_checkpoint_that_has_planned_all_that_tasks_have_committed_is_the_newest(tmp_path: Path) -> None:
+    checkpoint = checkpoint_of(tmp_path, None, 20, 30)
+    for batch, end in ((2, 30), (1, 20), (0, 5)):
+        check_against(checkpoint, batch, end)
+    check_newest(CheckpointOwner("pos", 2), checkpoint, {})
+
+
+@pytest.mark.parametrize(
+    ("ends", "batch", "end", "says"),
+    [
+        ((10, 20), 2, 30, r"it ends with batch 1, and a task has committed batch 2 \(pos-gen-2-pos-markers\[3\]\)"),
+        ((), 0, 10, "it ends with no batch, and a task has committed batch 0"),
+        ((10, 20, 30), 1, 25, r"committed batch 1 with input to pos\[0\]@25, and it has planned 20"),
+    ],
+)
+def test_an_older_copy_of_a_checkpoint_is_refused_with_a_way_out(
+    tmp_path: Path, ends: tuple[int, ...], batch: int, end: int, says: str
+) -> None:
+    with pytest.raises(UnusableCheckpointError, match=f"older copy of the one of pos generation 2: .*{says}") as caught:
+        check_against(checkpoint_of(tmp_path, *ends), batch, end)
+    assert "put the newest one back, or start a new generation" in str(caught.value)
