@@ -74,9 +74,10 @@ def test_results_do_not_depend_on_batches_or_crashes(
 
 
 @pytest.mark.long("test_results_do_not_depend_on_batches_or_crashes")
-@settings(max_examples=60, **ON_SPARK)
+@pytest.mark.parametrize("_part", range(12))  # each within the time of a test
+@settings(max_examples=5, **ON_SPARK)
 @given(nodes=topologies(12), records=inputs(40), cuts=CUTS, crash=CRASHES)
 def test_many_results_do_not_depend_on_them_either(
-    engine: Engine, nodes: Nodes, records: list[Input], cuts: list[int], crash: tuple[CrashStep, int] | None
+    engine: Engine, nodes: Nodes, records: list[Input], cuts: list[int], crash: tuple[CrashStep, int] | None, _part: int
 ) -> None:
     engine.check(nodes, records, cuts, crash)

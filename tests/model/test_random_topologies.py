@@ -54,9 +54,12 @@ def test_results_do_not_depend_on_batches_partitions_or_crashes(nodes: Nodes, re
 
 
 @pytest.mark.long("test_results_do_not_depend_on_batches_partitions_or_crashes")
-@settings(max_examples=5000, deadline=None)
+@pytest.mark.parametrize("_part", range(20))  # each within the time of a test
+@settings(max_examples=250, deadline=None)
 @given(nodes=topologies(9), records=inputs(40), ways=WAYS)
-def test_larger_topologies_do_not_depend_on_them_either(nodes: Nodes, records: list[Input], ways: Any) -> None:
+def test_larger_topologies_do_not_depend_on_them_either(
+    nodes: Nodes, records: list[Input], ways: Any, _part: int
+) -> None:
     check(nodes, records, ways)
 
 
@@ -106,9 +109,10 @@ def test_bad_records_leave_no_trace(nodes: Nodes, records: list[Input], bad: lis
 
 
 @pytest.mark.long("test_bad_records_leave_no_trace")
-@settings(max_examples=2000, deadline=None)
+@pytest.mark.parametrize("_part", range(8))
+@settings(max_examples=250, deadline=None)
 @given(nodes=topologies(9), records=inputs(40), bad=BAD, cuts=CUTS)
 def test_bad_records_leave_no_trace_in_larger_ones(
-    nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int]
+    nodes: Nodes, records: list[Input], bad: list[bool], cuts: list[int], _part: int
 ) -> None:
     check_without_trace(nodes, records, bad, cuts)
