@@ -1,5 +1,7 @@
 """Finds functions that change their arguments, or what they have passed on. For the test driver: looking costs time.
 
+A lambda may also return a coroutine, which is neither seen when an app is described nor false.
+
 Rows and records are shared: by other branches of a topology, by the rows of a store, and by the old and the new value
 of a change. A function that changes its argument changes all of these, and so does one that goes on changing a value
 which it has returned, yielded or forwarded: a table writes its rows when the batch ends.
@@ -7,7 +9,7 @@ which it has returned, yielded or forwarded: a table writes its rows when the ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,7 +35,7 @@ class UnchangedArguments(Guards):
         """The function; it fails if it changes an argument.
 
         Raises:
-            ConfigurationError: when it is called, and changes an argument.
+            ConfigurationError: when it is called, and changes an argument, or returns what somebody has to await.
         """
 
         def call(*arguments: Any) -> Any:
@@ -42,6 +44,8 @@ class UnchangedArguments(Guards):
             for argument, content in zip(arguments, before, strict=True):
                 if _content(argument) != content:
                     raise _changed(operator, "its argument", argument)
+            if isinstance(result, Awaitable):
+                raise _not_awaited(operator, result)
             if isinstance(result, Iterator):
                 return self._each(operator, result)
             self._pass_on(operator, result)
@@ -78,6 +82,15 @@ class UnchangedArguments(Guards):
     def _pass_on(self, operator: str, value: Any) -> None:
         if not isinstance(value, _UNCHANGING):
             self._passed_on.append((operator, value, _content(value)))
+
+
+def _not_awaited(operator: str, result: Awaitable[Any]) -> ConfigurationError:
+    if isinstance(result, Coroutine):
+        result.close()
+    return ConfigurationError(
+        f"a function of operator {operator} returned a {type(result).__name__}, and nobody awaits it, so a predicate "
+        "would let all pass: return the result itself"
+    )
 
 
 def _changed(operator: str, what: str, value: Any) -> ConfigurationError:

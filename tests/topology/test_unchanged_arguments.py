@@ -106,3 +106,15 @@ def test_a_value_that_changes_after_it_was_passed_on_fails(kind: str, at_once: b
     driver.append("in", "b", {"n": 2})
     with pytest.raises(ConfigurationError, match=rf"operator in\.{kind} changed what it had passed on, a dict"):
         driver.run()
+
+
+async def is_known(value: int) -> bool:
+    return value > 1
+
+
+def test_a_function_that_returns_a_coroutine_fails() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).filter(lambda _, value: is_known(value)).to("out")  # type: ignore[arg-type,return-value]
+    driver = TopologyTestDriver(streams.build())
+    with pytest.raises(ConfigurationError, match=r"of operator in\.filter returned a coroutine, and nobody awaits it"):
+        driver.pipe("in", "a", 1)
