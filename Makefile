@@ -46,13 +46,14 @@ $(JARS)/spark-classes.jsa: $(VENV)/.ready $(JARS)/spark/.ready
 	  : >$@; echo "setup: there is no archive of classes: everything works, and sessions start slower"; }
 
 demo: setup ## the whole platform on real purchases, checked, then stopped
-	@$(BIN)/storekeeper demo
+	@$(BIN)/python -m demo
 
 up: setup ## start the platform and leave it running
 	@$(BIN)/storekeeper up
 
 down: ## stop everything that `make up` started
-	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down; else echo "nothing to stop: run 'make setup' first"; fi
+	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down; \
+	  if test -d .run/demo; then STOREKEEPER_RUN_DIR=.run/demo $(BIN)/storekeeper down --quiet; fi; else echo "nothing to stop: run 'make setup' first"; fi
 
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
@@ -60,7 +61,7 @@ status: ## every process, its health, its address
 # Tests wait a lot, so parts of them run beside each other, those that wait most from the beginning. More at once than
 # four cost a quarter more processor time on two cores. The tests of a part share a broker and a Spark session.
 IN_integration := tests/integration/
-IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ samples/ snapshots/ testkit/ conformance/)
+IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ project/ snapshots/ testkit/ conformance/)
 IN_quality := tests/quality/ tests/faults/
 IN_state := $(addprefix tests/,changelog/ client/ kafka/ metrics/ node/ protocol/ schemas/ serdes/ stores/ topology/ model/ contract/)
 APART := spark integration quality state

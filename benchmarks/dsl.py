@@ -20,14 +20,15 @@ import msgspec
 
 from benchmarks.invoices import FIRST_TIME_MS, invoice_records
 from benchmarks.results import Measure, write_results
+from spark_apps.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology, with_purchase
+from spark_apps.records import topics
+from spark_apps.records.invoice import InvoiceSerde
+from spark_apps.records.money import PointsFactor
+from spark_apps.records.purchase import Notification, PrimePurchase
+from state.rewards import Rewards
 from storekeeper.apps.records import PoisonRecordError, has_key_and_value
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described
-from storekeeper.samples.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology
-from storekeeper.samples.records import topics
-from storekeeper.samples.records.invoice import InvoiceSerde
-from storekeeper.samples.records.money import PointsFactor
-from storekeeper.samples.records.rewards import Notification, PrimePurchase, Rewards
 from storekeeper.serdes.timestamped import STAMP_BYTES, stamped
 from storekeeper.stores.bytes_store import BytesStore
 from storekeeper.stores.rocksdb import open_rocksdb
@@ -126,7 +127,7 @@ class LoyaltyByHand:
                     if stored is None
                     else (self._decode_rewards(stored[STAMP_BYTES:]), int.from_bytes(stored[:STAMP_BYTES], "big"))
                 )
-            rewards = Rewards.with_purchase(card, known[0], bought)
+            rewards = with_purchase(card, known[0], bought)
             totals[key] = (rewards, max(known[1], timestamp_ms))
             notification = encode(Notification.of(card, bought, rewards))
             outputs.append((card.encode(), notification, timestamp_ms, record.headers))

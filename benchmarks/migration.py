@@ -38,14 +38,13 @@ from harness.node_process import COMPACTED, NodeProcess, make_nodes
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
 from harness.waiting import eventually
+from state.rewards import REWARDS_BY_REGION, REWARDS_TIER, Rewards, region_of
 from storekeeper.apps.registry import stores
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.generations.comparison import behind as behind_of
 from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
-from storekeeper.samples.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
-from storekeeper.samples.records.rewards import Rewards
 from storekeeper.serdes.struct import StructSerde
 
 ROLL_BACK_S = 10.0

@@ -28,11 +28,11 @@ from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
 from benchmarks.rounds import run_rounds
 from harness.broker import Broker, start_broker
+from spark_apps.records.topics import POS
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.program import storekeeper_command
-from storekeeper.samples.records.topics import POS
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4

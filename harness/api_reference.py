@@ -105,7 +105,7 @@ def _public(page: Page) -> list[tuple[str, str]]:
 
 def _text(page: Page) -> str:
     parts = [f"# {page.title}\n\n{page.introduction}\n"]
-    named = [(getattr(import_module(module), name), name) for module, name in _public(page)]
+    named = [(inspect.unwrap(getattr(import_module(module), name)), name) for module, name in _public(page)]
     for thing, name in sorted(named, key=lambda one: one[1].lower()):
         parts += _described(thing, name)
     for module in page.modules:

@@ -13,7 +13,7 @@ import orjson
 from confluent_kafka import Producer
 
 from harness.sales import sale
-from storekeeper.samples.records.money import PointsFactor
+from spark_apps.records.money import PointsFactor
 
 INVOICES = "pos"
 _STORE = "STR1"

@@ -17,7 +17,7 @@ from storekeeper.private_files import private_folder
 from storekeeper.whole_files import write_whole
 
 LOCK = "platform.lock"
-"""The file in a run directory that `storekeeper up`, `down` and `demo` hold. It distinguishes a run directory from
+"""The file in a run directory that `storekeeper up` and `down` hold. It distinguishes a run directory from
 any other folder of the name."""
 
 CONFIGURATION = "storekeeper.toml"

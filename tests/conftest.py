@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from harness import project
 from harness.broker import JARS, Broker, start_broker
 from harness.schema_registry import RegistryProcess, program, start_registry
 from harness.secured_broker import SecuredBroker, start_secured_broker
 from harness.storage.s3 import S3
 from storekeeper.locations import Location, RemoteFolder
 
-os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
+# No file of the user's, and the apps of this project; ahead of imports that read settings.
+os.environ |= {"STOREKEEPER_CONFIG": "", **project.environment()}  # noqa: TID251 (written, not read)
 
 pytest_plugins = ["storekeeper.testkit.fixtures"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
+from quality.hadoop_export import EXPORT
 from storekeeper.quality.settings import QualitySettings
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.hadoop_export.table import COLUMNS
 from tests.local_tables import local_table
 
+COLUMNS = {column.name: column.sql_type for column in EXPORT.columns}
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 """Of a line item, as Spark takes it."""
 _KINDS = {

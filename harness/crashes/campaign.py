@@ -12,6 +12,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from harness import project
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.crashes import careless_oracle, systems
@@ -44,11 +45,11 @@ SETTINGS = {
     "max_offsets_per_trigger": "200",
     "trigger_interval_ms": "50",
     "max_dead_letter_share": "1",  # poison is put in on purpose
-    "own_apps": "harness.crashes.careless:CARELESS",
+    "apps": f"{project.TILLS},harness.crashes.careless:CARELESS",
 }
 CONSTANTS: dict[str, object] = {
     "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
-    "storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
+    "storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 200,
     "storekeeper.engine.driver.process:_PAUSE_S": 0.5,
     "storekeeper.engine.driver.process:_RETRIES": 6,  # an app that is out for good can't be killed
 }

@@ -12,9 +12,9 @@ from harness.crashes.points import Point
 from storekeeper.engine import stream
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.stream import ProcessBatch
+from storekeeper.engine.table_sink import letters
+from storekeeper.engine.table_sink.stream import TableWriter
 from storekeeper.locations import Location
-from storekeeper.samples.hadoop_export import app as hadoop_export
-from storekeeper.samples.hadoop_export import letters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,13 +26,13 @@ def prepare(armed: Armed) -> None:
     """Makes the steps of all apps of this process mortal, before one of them opens its stream."""
     for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
         setattr(module, name, DyingTask(getattr(module, name)))
-    write = hadoop_export.Exporter._write_rows
+    write = TableWriter._write_rows
 
-    def dying(self: hadoop_export.Exporter, items: DataFrame, batch_id: int) -> None:
+    def dying(self: TableWriter, items: DataFrame, batch_id: int) -> None:
         armed.at(Point.DEAD_LETTERS_WRITTEN, Place("hadoop_export"))
         write(self, items, batch_id)
 
-    hadoop_export.Exporter._write_rows = dying  # type: ignore[method-assign]
+    TableWriter._write_rows = dying  # type: ignore[method-assign]
 
 
 class DyingDriver:

@@ -8,9 +8,9 @@ from itertools import count
 
 import orjson
 
+from demo.systems.events import system_records
 from harness.poison import Poison, poison_of
 from harness.sales import good_sales
-from storekeeper.ops.demo.systems.events import system_records
 
 POS, LINE_ITEMS = "pos", "hadoop-sink"
 SYSTEMS = ("ticks", "game-results", "players", "products", "order-events", "user-events")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from demo.comparison import TopicRecord
+from demo.systems.oracle import MINUTE_MS, expected_prices, expected_sales, expected_sessions
 from harness.crashes.oracle import Bad, Difference, KindOf, bad, dead_letters, exact
 from harness.topics import Record
-from storekeeper.ops.demo.comparison import TopicRecord
-from storekeeper.ops.demo.systems.oracle import MINUTE_MS, expected_prices, expected_sales, expected_sessions
 
 SOURCES = {
     "ticks": ("ticks",),

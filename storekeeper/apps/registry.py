@@ -1,62 +1,27 @@
-"""All apps and their stores, by name. Free of Spark, and of the apps: each app is imported when it is needed."""
+"""The apps that the configuration names, their stores and tables, and the process that runs each. Free of Spark."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from storekeeper.apps.checked_table import CheckedTable
+from storekeeper.apps.named_apps import imported_app, make_importable, named_apps
 from storekeeper.apps.spec import AppSpec, StoreSpec
-from storekeeper.apps.user_apps import check_distinct, imported_app, user_apps
 from storekeeper.errors import ConfigurationError, UnknownStoreError
 
 SHARED_DRIVER = "shared_driver"
-"""The process that runs all on-demand apps as queries of one Spark session, and its lease."""
+"""The process that runs the apps of `shared_apps` as queries of one Spark session, and its lease."""
 
-
-class Apps(Mapping[str, AppSpec]):
-    """Apps by name, given as specs or as entries `<module>:<variable>`, which are imported when they are looked up."""
-
-    def __init__(self, entries: Mapping[str, AppSpec | str]) -> None:
-        self._entries = entries
-
-    def __getitem__(self, name: str) -> AppSpec:
-        entry = self._entries[name]
-        return imported_app(entry) if isinstance(entry, str) else entry
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-
-_POS: dict[str, AppSpec | str] = {
-    "pos": "storekeeper.samples.pos:POS",
-    "hadoop_export": "storekeeper.samples.hadoop_export.spec:HADOOP_EXPORT",
+_named = named_apps(reserved=SHARED_DRIVER)
+APPS: Mapping[str, AppSpec] = dict(_named.apps)
+"""All apps, by name."""
+DRIVERS: Mapping[str, tuple[str, ...]] = {
+    **{name: (name,) for name in APPS if name not in _named.shared},
+    **({SHARED_DRIVER: _named.shared} if _named.shared else {}),
 }
-_ON_DEMAND: dict[str, AppSpec | str] = {
-    "ticks": "storekeeper.samples.ticks:TICKS",
-    "leaderboard": "storekeeper.samples.leaderboard:LEADERBOARD",
-    "order_location": "storekeeper.samples.order_location:ORDER_LOCATION",
-    "session_tracker": "storekeeper.samples.session_tracker:SESSION_TRACKER",
-    "sales_windows": "storekeeper.samples.sales_windows:SALES_WINDOWS",
-}
-POS_APPS = Apps(_POS)
-"""The apps of the tills: each has its own process."""
-ON_DEMAND_APPS = Apps(_ON_DEMAND)
-"""The smaller apps, which share a driver."""
-_USER: dict[str, AppSpec | str] = {}
-for _app in user_apps():
-    check_distinct(_app, Apps({**_POS, **_USER, **_ON_DEMAND}), [SHARED_DRIVER])
-    _USER[_app.name] = _app
-USER_APPS = Apps(_USER)
-"""The apps that `STOREKEEPER_OWN_APPS` names: each has its own process."""
-KEPT_APPS = Apps({**_POS, **_USER})
-"""The apps that always have their own process."""
-APPS = Apps({**_POS, **_USER, **_ON_DEMAND})
+"""The processes of apps, by name, each with the names of the apps that it runs."""
 
 
 @cache
@@ -73,11 +38,16 @@ def gated_tables() -> Mapping[str, CheckedTable]:
 
 def apps_of(program: str) -> tuple[str, ...]:
     """The names of the apps that run in a process: those of the shared driver, or the app of the same name."""
-    return tuple(ON_DEMAND_APPS) if program == SHARED_DRIVER else (program,)
+    return DRIVERS.get(program, (program,))
+
+
+def driver_of(app: str) -> str:
+    """The name of the process that runs an app."""
+    return next((program for program, apps in DRIVERS.items() if app in apps), app)
 
 
 def app_named(name: str) -> AppSpec:
-    """The app of that name. One that isn't registered is named by its spec: `<module>:<variable>`.
+    """The app of that name. One that the configuration doesn't name is named by its spec: `<module>:<variable>`.
 
     Its package is installed, or in the current folder.
 
@@ -85,11 +55,10 @@ def app_named(name: str) -> AppSpec:
         ConfigurationError: there is none.
     """
     if ":" in name:
-        if (here := str(Path.cwd())) not in sys.path:
-            sys.path.append(here)
+        make_importable(Path.cwd())
         return imported_app(name)
     if name not in APPS:
-        msg = f"there is no app {name[:140]!r}: choose one of {', '.join(APPS)}"
+        msg = f"there is no app {name[:140]!r}: {_choice(APPS, 'apps in storekeeper.toml names none')}"
         raise ConfigurationError(msg)
     return APPS[name]
 
@@ -101,11 +70,17 @@ def store_named(name: str) -> StoreSpec:
         UnknownStoreError: no app keeps it.
     """
     if name not in stores():
-        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(stores())}"
+        msg = f"there is no store {name[:140]!r}: {_choice(stores(), 'no app that storekeeper.toml names has one')}"
         raise UnknownStoreError(msg)
     return stores()[name]
 
 
-def store_definitions(apps: Iterable[AppSpec] = APPS.values()) -> str:
+def store_definitions(apps: Iterable[AppSpec] | None = None) -> str:
     """The stores of some apps, by default of all, in the format of a node's setting `STOREKEEPER_STORES`."""
-    return ",".join(str(store.definition) for app in apps for store in app.stores)
+    chosen = APPS.values() if apps is None else apps
+    return ",".join(str(store.definition) for app in chosen for store in app.stores)
+
+
+def _choice(names: Iterable[str], if_none: str) -> str:
+    listed = ", ".join(names)
+    return f"choose one of {listed}" if listed else if_none

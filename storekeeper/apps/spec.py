@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from storekeeper.apps.checked_table import CheckedTable, WithTopic
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.table_sink import TableSink
 from storekeeper.errors import ConfigurationError
 from storekeeper.names import changelog_topic, checked_name, dead_letter_topic
 from storekeeper.serdes.value_field import ValueField
@@ -77,8 +78,8 @@ class AppSpec:
 
     `sources` and `sinks` name topics; they take the settings, which may rename them. `dead_letters` says whether it
     writes records that it can't process to a topic of its own. `describe` describes the app's topology: see
-    `topology_app`. An app without one has a `module` with the function `open_stream`, which is imported only by the
-    process that runs the app. `resources` are its own, instead of the settings.
+    `topology_app`. An app without one has a `table_sink`: see `table_app`. `resources` are its own, instead of the
+    settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
     steps find them by name. `tables` says what the rows of its tables, and of its stores' snapshots, must be.
     `why_no_generations` says why its state can't be changed by a new generation; None if it
@@ -93,8 +94,8 @@ class AppSpec:
     sinks: Callable[[AppSettings], tuple[str, ...]]
     dead_letters: bool = False
     stores: tuple[StoreSpec, ...] = field(default=())
-    module: str | None = None
     describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
+    table_sink: TableSink | None = None
     migrations: str | None = None
     tables: tuple[CheckedTable, ...] = ()
     resources: Resources = field(default_factory=Resources)

@@ -30,7 +30,7 @@ from storekeeper.program import ExitCode
 
 app_commands = command_group("Start, stop and change the processes of apps.")
 _PAUSE_S = 0.5
-_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for the smaller apps.")]
+_Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for the apps that share one.")]
 
 
 @app_commands.command()

@@ -49,12 +49,12 @@ def topics() -> None:
 
     Example: storekeeper container topics
     """
+    from storekeeper.apps.registry import APPS  # noqa: PLC0415
     from storekeeper.ops.settings import PlatformSettings  # noqa: PLC0415
     from storekeeper.ops.topics import make_topics  # noqa: PLC0415
-    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
 
     settings = PlatformSettings.load()
-    for topic in make_topics(settings, wanted_apps(settings).values()):
+    for topic in make_topics(settings, APPS.values()):
         typer.echo(topic)
 
 

@@ -31,7 +31,7 @@ _HELP = """\
 Queryable state stores for PySpark streams.
 
 \b
-  storekeeper demo                  the whole platform on real purchases, checked, then stopped
+  storekeeper new-project page_views  a project with one app
   storekeeper up                    start the platform and leave it running
   storekeeper status                every process, its health, its address
   storekeeper get rewards CARD      a customer's row
@@ -46,7 +46,6 @@ Settings are in storekeeper.toml of that folder; variables STOREKEEPER_* overrid
 
 _SECTIONS: dict[str, dict[str, str]] = {
     "The platform": {
-        "demo": "storekeeper.cli.platform:demo",
         "up": "storekeeper.cli.platform:up",
         "down": "storekeeper.cli.platform:down",
         "status": "storekeeper.cli.platform:status",
@@ -83,6 +82,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Change apps and stores": {
         "app": "storekeeper.cli.app:app_commands",
         "upgrade-nodes": "storekeeper.cli.app:upgrade_nodes",
+        "new-project": "storekeeper.cli.platform:new_project",
         "new-app": "storekeeper.cli.platform:new_app",
         "create-topics": "storekeeper.cli.platform:create_topics",
         "topology": "storekeeper.cli.platform:topology",
@@ -107,12 +107,12 @@ _CHECKS = {
 _PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generation"})
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
-"""Commands that go on without the user's own apps if one of these can't be loaded."""
-_OF_THE_USER = frozenset({"up", "demo", "settings"})
+"""Commands that go on without the apps if one of these can't be loaded."""
+_OF_THE_USER = frozenset({"up", "settings"})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = {
-    **dict.fromkeys(("up", "demo"), "interrupted: the processes that this command started are stopped"),
+    "up": "interrupted: the processes that this command started are stopped",
     **dict.fromkeys(("app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""
@@ -221,7 +221,7 @@ def main() -> NoReturn:
     try:
         _find_configuration(command)
         if command in _NEED_NO_APP:
-            _go_on_without_own_apps()
+            _go_on_without_apps()
     except ConfigurationError as error:
         _say(str(error))
         sys.exit(ExitCode.CONFIGURATION)
@@ -246,14 +246,14 @@ def _find_configuration(command: str) -> None:
         check_names(path)
 
 
-def _go_on_without_own_apps() -> None:
+def _go_on_without_apps() -> None:
     """A platform can be stopped even if one of its apps can't be loaded."""
     try:
         importlib.import_module("storekeeper.apps.registry")
     except ConfigurationError as error:
         _say(str(error))
-        _say("going on without your own apps")
-        os.environ["STOREKEEPER_OWN_APPS"] = ""  # noqa: TID251 (written, not read)
+        _say("going on without the apps")
+        os.environ |= {f"{PREFIX}APPS": "", f"{PREFIX}SHARED_APPS": ""}  # noqa: TID251 (written, not read)
 
 
 def _explained(error: Exception) -> tuple[str, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,6 @@ from storekeeper.program import ExitCode
 
 def up(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
     ] = False,
@@ -43,7 +42,7 @@ def up(
     from storekeeper.ops.up import up as bring_up  # noqa: PLC0415
     from storekeeper.run_dir import remember_started  # noqa: PLC0415
 
-    settings = OwnPlatformSettings.load(**({} if apps is None else {"apps": apps}))
+    settings = OwnPlatformSettings.load()
     check_no_other(settings)
     with _step_report(quiet=quiet) as report:
         outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss)
@@ -210,23 +209,41 @@ def settings(
     typer.echo("\n".join(effective_lines(PlatformSettings.load())) if effective else settings_markdown().rstrip())
 
 
-def new_app(
-    name: Annotated[str, typer.Argument(help="The app's name, such as page_views or till-team.page_views.")],
-    into: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
-) -> None:
-    """Write a new app and its tests.
+AppName = Annotated[str, typer.Argument(help="The app's name, such as page_views or till-team.page_views.")]
+ProjectFolder = Annotated[Path, typer.Option(help="The project's folder.")]
+
+
+def new_project(name: AppName, into: ProjectFolder = Path()) -> None:
+    """Write a new project with one app.
+
+    Example: storekeeper new-project page_views --into shop
+    """
+    from storekeeper.ops.new_project.plan import make_project  # noqa: PLC0415
+
+    _tell_of(name, into, make_project(name, into))
+
+
+def new_app(name: AppName, into: ProjectFolder = Path()) -> None:
+    """Add a new app to a project, with its tests.
+
+    It also names the app in the project's storekeeper.toml.
 
     Example: storekeeper new-app page_views
     """
-    from storekeeper.ops.new_app.plan import package_of, plan_new_app, write_new_app  # noqa: PLC0415
+    from storekeeper.ops.new_project.plan import make_app  # noqa: PLC0415
 
-    for path in write_new_app(plan_new_app(name), into):
+    _tell_of(name, into, make_app(name, into))
+
+
+def _tell_of(name: str, folder: Path, written: Sequence[Path]) -> None:
+    from storekeeper.ops.new_project.plan import module_of  # noqa: PLC0415
+
+    for path in written:
         typer.echo(path)
-    package = package_of(name)
-    say(f"Test it: python -m pytest tests/test_{package}.py -m 'not spark'")
-    own = f"{package}.app:{package.upper()}"
-    variables = f"STOREKEEPER_OWN_APPS={own} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
-    say(f"Run it: export {variables}; storekeeper up --apps own")
+    if folder.resolve() != Path.cwd():
+        say(f"Enter it: cd {shlex.quote(str(folder))}")
+    say(f"Test it: python -m pytest tests/test_{module_of(name)}.py -m 'not spark'")
+    say("Run it: storekeeper up")
 
 
 def topology(
@@ -269,7 +286,6 @@ def plan(
     from storekeeper.generations.changed_code import change_notice  # noqa: PLC0415
     from storekeeper.generations.changes.explain import explain_plan  # noqa: PLC0415
     from storekeeper.ops.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
-    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
     description = described_now() if against is None else read_description(against)
@@ -277,7 +293,7 @@ def plan(
         export.write_bytes(description.encode())
         say(f"{len(description.stores)} stores described in {export}")
         return
-    found = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
+    found = plan_against(description, wanted)
     changed = _changed_code() if against is None else []
     if output is AnswerOutput.JSON:
         write_json({**found.as_dict(), "changed_code": changed})
@@ -290,11 +306,11 @@ def plan(
 
 
 def _changed_code() -> list[str]:
+    from storekeeper.apps.registry import APPS  # noqa: PLC0415
     from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
     from storekeeper.generations.changed_code import changed_code  # noqa: PLC0415
-    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
 
-    return changed_code(wanted_apps(PlatformSettings.load()).values(), AppSettings.of_platform())
+    return changed_code(APPS.values(), AppSettings.of_platform())
 
 
 def export_dags(
@@ -328,41 +344,19 @@ def create_topics(
 ) -> None:
     """Make the missing topics of apps.
 
-    Example: storekeeper create-topics page_views.app:PAGE_VIEWS
+    Example: storekeeper create-topics spark_apps.page_views:PAGE_VIEWS
     """
-    from storekeeper.apps.registry import app_named  # noqa: PLC0415
+    from storekeeper.apps.registry import APPS, app_named  # noqa: PLC0415
     from storekeeper.ops.kafka.requests import printed  # noqa: PLC0415
     from storekeeper.ops.topics import make_topics  # noqa: PLC0415
-    from storekeeper.ops.wanted_apps import wanted_apps  # noqa: PLC0415
 
     settings = PlatformSettings.load()
-    specs = [app_named(name) for name in apps] if apps else list(wanted_apps(settings).values())
+    specs = [app_named(name) for name in apps] if apps else list(APPS.values())
     if dry_run:
         typer.echo("\n".join(printed(settings, specs, form)))
         return
     for topic in make_topics(settings, specs):
         typer.echo(topic)
-
-
-def demo(
-    purchases: Annotated[int | None, typer.Option(min=1, help="Number of purchases to replay; by default all.")] = None,
-    poison: Annotated[int, typer.Option(min=0, help="Number of bad records to mix in.")] = 0,
-    report: Annotated[Path, typer.Option(help="File of the report.")] = Path("demo-report.json"),
-    apps: Annotated[Literal["all", "pos"], typer.Option(help="`all` apps, or only those of the tills: `pos`.")] = "all",
-    rate: Annotated[int, typer.Option(min=0, help="Invoices to publish a second; 0 is unlimited.")] = 0,
-) -> None:
-    """Run the platform on real purchases, check it, stop it.
-
-    Exit code 4: an output differs from what the input gives.
-
-    Example: storekeeper demo --poison 1000
-    """
-    _require_platform()
-    from storekeeper.ops.demo.run import run_demo  # noqa: PLC0415
-
-    own = OwnPlatformSettings.load()
-    if not run_demo(own, purchases=purchases, poison=poison, report_path=report, apps=apps, rate=rate).is_green:
-        raise typer.Exit(ExitCode.FINDING)
 
 
 def archive_classes() -> None:

@@ -28,7 +28,8 @@ from storekeeper.engine.restores import Restoring
 from storekeeper.errors import StorageError, StoreCorruptedError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.bytes_store import BytesStore, is_empty
-from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.profile import Profile
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.set_aside import set_aside
 from storekeeper.topology.records import StoreChange

@@ -4,25 +4,20 @@ Each worker would otherwise load pandas, Arrow and the apps by itself: most of a
 share. Spark starts it by `spark.python.daemon.module`.
 """
 
-import contextlib
 import gc
-import importlib
 
 import pandas  # noqa: F401 (loaded for the workers)
 import pyarrow  # noqa: F401 (loaded for the workers)
 import pyspark.worker  # noqa: F401 (loaded for the workers)
 from pyspark import daemon
 
-import storekeeper.engine.stages  # noqa: F401 (loaded for the workers)
-from storekeeper.apps.registry import APPS
+# Workers find functions of apps by their names. They are loaded here, when the app starts: otherwise a worker that is
+# forked later would run code that was changed since.
+import storekeeper.apps.registry
+import storekeeper.engine.stages
+import storekeeper.engine.table_sink.stream  # noqa: F401 (loaded for the workers)
 from storekeeper.engine.task_input import remembering
 
-# Workers find functions of apps by their names. They are loaded here, when the app starts: otherwise a worker that is
-# forked later would run code that was changed since. A module that can't be loaded stops only the app that needs it.
-for app in APPS.values():
-    if app.module is not None:
-        with contextlib.suppress(Exception):
-            importlib.import_module(app.module)
 vars(daemon)["worker"] = remembering(daemon.worker)
 
 # Loaded modules stay. The collector would scan them again and again: that costs workers that keep many rows a quarter

@@ -134,7 +134,7 @@ class NodeSettings(KafkaSettings):
         description="Known nodes: name=http://host:port,… Others join by heartbeats.",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
-        "rewards=pos-rewards-changelog",
+        "",
         description="Stores to serve: store=changelog-topic[:kind[:score_field][:schemas]],… with kind keyvalue, "
         "ranked, window, session, versioned or global; a ranked store names the field of its values that holds the "
         "score. `schemas` means that values have schemas of a registry.",

@@ -1,1 +1,1 @@
-"""The platform around the library: broker, supervisor, Airflow, the command line and the demo."""
+"""The platform around the library: broker, supervisor, Airflow and the command line."""

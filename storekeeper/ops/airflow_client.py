@@ -1,4 +1,4 @@
-"""A client of Airflow's REST API: the calls that `up` and the demo need."""
+"""A client of Airflow's REST API: the calls that `up` needs."""
 
 from __future__ import annotations
 

@@ -19,8 +19,10 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from storekeeper.apps.priority import JOB_NICENESS
+from storekeeper.apps.project_settings import ProjectSettings
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
@@ -70,6 +72,7 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "workers": "1",
         },
         "dag_processor": {
+            "dag_bundle_config_list": json.dumps(_bundles(ProjectSettings().own_dags)),
             "refresh_interval": "30",
             "parsing_processes": "1",
             # A changed file is parsed at once. Parsing unchanged ones every 30 s takes a tenth of a processor.
@@ -96,6 +99,13 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
         },
         "usage_data_collection": {"enabled": "False"},
     }
+
+
+def _bundles(own: Path | None) -> list[dict[str, object]]:
+    """Airflow's sources of DAG files: the folder of ours, and the project's own."""
+    folders = [("dags-folder", {}), *([("project", {"path": str(own)})] if own is not None else [])]
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    return [{"name": name, "classpath": local, "kwargs": kwargs} for name, kwargs in folders]
 
 
 def loopback_host() -> str:

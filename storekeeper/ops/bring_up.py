@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.topics import Topics
@@ -28,7 +29,6 @@ from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.topics import make_topics
 from storekeeper.ops.waiting import eventually
-from storekeeper.ops.wanted_apps import wanted_apps
 from storekeeper.program import NO_RESTART
 
 DAGS = (
@@ -82,9 +82,9 @@ def bring_up(
             client.start(KAFKA)
             _await_broker(instance, client)
         losses = Losses({}, 0) if accept_loss else losses_of(settings)
-        made = make_topics(settings, wanted_apps(settings).values(), without=losses.topics)
+        made = make_topics(settings, APPS.values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
-        if stores := publish_lost_aliases(wanted_apps(settings).values(), AppSettings.load(run_dir=settings.run_dir)):
+        if stores := publish_lost_aliases(APPS.values(), AppSettings.load(run_dir=settings.run_dir)):
             report(f"published the aliases of {', '.join(stores)} again: Kafka had lost them")
         apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
         without_topics = {
@@ -110,7 +110,7 @@ def losses_of(settings: PlatformSettings) -> Losses:
         BrokerUnavailableError: the broker doesn't answer within `start_timeout_s`.
     """
     until_s = time.monotonic() + settings.start_timeout_s
-    apps = wanted_apps(settings).values()
+    apps = APPS.values()
     known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
     while True:
         try:

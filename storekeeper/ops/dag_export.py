@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from storekeeper.apps.registry import APPS, KEPT_APPS, SHARED_DRIVER, gated_tables, stores
+from storekeeper.apps.registry import APPS, DRIVERS, gated_tables, stores
 from storekeeper.cleanup.cleanable import cleanable_stores
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.catalog import registered_migrations
@@ -55,12 +55,13 @@ def platform_names() -> Names:
         tables=tuple(gated_tables()),
         changeable_apps=tuple(app.name for app in APPS.values() if app.has_generations),
         migrations=tuple(registered_migrations()),
-        programs={
-            **{app.name: app.title for app in KEPT_APPS.values()},
-            SHARED_DRIVER: "The smaller apps, which share a driver",
-        },
+        programs={name: _title(name, apps) for name, apps in DRIVERS.items()},
         waivable=WAIVABLE,
     )
+
+
+def _title(program: str, apps: tuple[str, ...]) -> str:
+    return APPS[program].title if program in APPS else f"The driver of {', '.join(apps)}"
 
 
 def _dag_files() -> list[Path]:

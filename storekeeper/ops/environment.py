@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from storekeeper.apps.registry import store_definitions
+from storekeeper.apps.registry import APPS, store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
 from storekeeper.generations.catalog import numbered
@@ -19,7 +19,6 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program, platform_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.settings_reference import is_setting
-from storekeeper.ops.wanted_apps import wanted_apps
 from storekeeper.run_dir import STARTED_WITH
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
@@ -77,7 +76,7 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
         "peers": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
     }
     if "stores" not in load_node_settings().model_fields_set:
-        app_settings, apps = AppSettings(), wanted_apps(settings).values()
+        app_settings, apps = AppSettings(), APPS.values()
         fixed = [numbered(app, app_settings.generation) for app in apps] if is_fixed(app_settings) else apps
         derived["stores"] = store_definitions(fixed)
     return derived

@@ -14,7 +14,6 @@ jobs/          a folder for each job of the control API
 quality/       verdicts and data docs
 secrets/       generated passwords
 settings.toml  the settings that the platform was started with
-demo/          the run directory of `storekeeper demo`, a whole one of its own
 
 `RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
 """
@@ -36,7 +35,7 @@ class RunLayout:
 
     @property
     def lock(self) -> Path:
-        """Held by `up`, `down` and `demo`: one of them at a time."""
+        """Held by `up` and `down`: one of them at a time."""
         return self.root / LOCK
 
     @property
@@ -103,11 +102,6 @@ class RunLayout:
     def airflow_passwords(self) -> Path:
         """JSON `{"<user>": "<password>"}`, the file that Airflow's SimpleAuthManager reads."""
         return self.secrets / "airflow-passwords.json"
-
-    @property
-    def demo(self) -> Path:
-        """The demo's own run directory: it must begin with empty topics and stores."""
-        return self.root / "demo"
 
     def heartbeat(self, app: str) -> Path:
         """The heartbeat file of a Spark app."""

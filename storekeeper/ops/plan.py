@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
 from storekeeper.errors import InvalidArgumentError, StorageError
@@ -14,24 +15,19 @@ from storekeeper.generations.planning.declared import declared_stores, with_topo
 from storekeeper.generations.planning.schemas import with_schemas
 
 
-def plan_against(description: Description, partitions: Mapping[str, int], apps: Collection[str]) -> Plan:
+def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:
     """The plan from a description to the current code.
 
     Args:
         description: what runs.
         partitions: the new number of partitions by store, where it changes.
-        apps: those that the platform is to run. Stores of other apps count only if they run.
 
     Raises:
         SchemaRegistryUnavailableError: an app has schemas, and their registry doesn't answer.
         ConfigurationError: an app has schemas, and no registry is set.
     """
-    there = {store.app for store in description.stores.values()} | set(apps)
-    declared = declared_stores(partitions)
-    plan = plan_changes(
-        [store for store in declared if store.app in there or store.store in description.stores], description
-    )
-    return with_schemas(with_topologies(plan, description), description, there)
+    plan = plan_changes(declared_stores(partitions), description)
+    return with_schemas(with_topologies(plan, description), description, APPS)
 
 
 def described_now() -> Description:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from storekeeper.apps.registry import SHARED_DRIVER
+from storekeeper.apps.registry import APPS, DRIVERS
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.broker import platform_broker
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.wanted_apps import kept_apps, shared_apps, wanted_apps
 from storekeeper.program import storekeeper_command
 
 KAFKA = "kafka"
@@ -58,7 +57,7 @@ def platform_programs(
     """Every process of the platform, in the order of starting.
 
     Raises:
-        ConfigurationError: an own app has the name of another process.
+        ConfigurationError: an app has the name of another process.
     """
     broker = Program(
         name=KAFKA,
@@ -71,7 +70,7 @@ def platform_programs(
     programs = (
         *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
-        *app_programs(layout, settings),
+        *app_programs(layout),
         *(_paced_program(node_program(name), layout, "node", name) for name in settings.node_names),
         _paced_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port), restart_always=True),
         control_program(layout, f"127.0.0.1:{settings.control_port}"),
@@ -84,7 +83,7 @@ def _check_distinct(programs: Sequence[Program]) -> None:
     names = [program.name for program in programs]
     for name in names:
         if names.count(name) > 1:
-            msg = f"STOREKEEPER_OWN_APPS has an app that needs the name {name} of another process: rename yours"
+            msg = f"STOREKEEPER_APPS has an app that needs the name {name} of another process: rename yours"
             raise ConfigurationError(msg)
 
 
@@ -95,13 +94,15 @@ def control_program(layout: RunLayout, listen: str) -> Program:
     )
 
 
-def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
+def app_programs(layout: RunLayout) -> tuple[Program, ...]:
     """The processes of the stream apps alone."""
-    shared, apps = shared_apps(settings), wanted_apps(settings).values()
     commands: list[tuple[str, tuple[str, ...]]] = [
-        *((name, ("run", name)) for name in kept_apps(settings)),
-        *((Role.NEXT.program(app.name), ("generation", "run", app.name)) for app in apps if app.has_generations),
-        *([(SHARED_DRIVER, ("run", *shared))] if shared else ()),
+        *((name, ("run", *apps)) for name, apps in DRIVERS.items()),
+        *(
+            (Role.NEXT.program(app.name), ("generation", "run", app.name))
+            for app in APPS.values()
+            if app.has_generations
+        ),
     ]
     return tuple(_paced_program(name, layout, *command) for name, command in commands)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -21,7 +21,7 @@ _KAFKA_PORT = 19092
 
 
 class PlatformSettings(KafkaSettings):
-    """The settings of `storekeeper up`, `down`, `status` and `demo`."""
+    """The settings of `storekeeper up`, `down` and `status`."""
 
     change = "restart of the platform"
 
@@ -44,10 +44,6 @@ class PlatformSettings(KafkaSettings):
         description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
     )
 
-    apps: Literal["own", "pos", "all"] = Field(
-        "pos",
-        description="The apps: `own` are only yours, `pos` also those of the tills, `all` also the smaller ones.",
-    )
     topic_partitions: int = Field(
         4,
         ge=1,

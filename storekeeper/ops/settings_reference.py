@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from storekeeper.apps.client_settings import ClientSettings
-from storekeeper.apps.own_apps_settings import OwnAppsSettings
+from storekeeper.apps.project_settings import ProjectSettings
 from storekeeper.apps.settings import AppSettings
 from storekeeper.configuration import PREFIX, RunDirSettings, Settings, read_file
 from storekeeper.errors import ConfigurationError
@@ -27,9 +27,9 @@ from storekeeper.snapshots.settings import SnapshotSettings
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by every program", RunDirSettings),
     ("Kafka", "read by the platform, apps, jobs and nodes", KafkaSettings),
-    ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
+    ("The platform", "read by `storekeeper up`, `down` and `status`", PlatformSettings),
     ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
-    ("Your own apps", "read by every program that knows the apps", OwnAppsSettings),
+    ("Your own apps", "read by every program that knows the apps", ProjectSettings),
     ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
     ("Clients of nodes", "read by the commands and jobs that query nodes", ClientSettings),
     ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
@@ -63,8 +63,8 @@ name another file. Variables of the environment override it: for `kafka_port`, `
 kafka_port = 19192
 node_names = ["a", "b", "c"]
 replicas = 2
-own_apps = ["page_views.app:PAGE_VIEWS"]
-own_apps_dir = "apps"                     # relative paths begin at the folder of this file
+apps = ["spark_apps.page_views:PAGE_VIEWS"]
+project_dir = "."                            # relative paths begin at the folder of this file
 tokens_file = "secrets/tokens"            # secrets are in files of their own, never in this one
 
 [spark]                                   # Spark's properties: this is spark.driver.memory

@@ -202,16 +202,15 @@ def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -
 
 
 def down(layout: RunLayout) -> bool:
-    """Stops the platform of a run directory and what a killed demo in it may have left. Safe to repeat.
+    """Stops the platform of a run directory. Safe to repeat.
 
     Returns whether anything was running.
 
     Raises:
-        AlreadyRunningError: another `up`, `down` or `demo` is at work there.
+        AlreadyRunningError: another `up` or `down` is at work there.
     """
     with exclusive(layout.lock, "down"):
-        stopped = stop_everything(layout)
-        return stop_everything(RunLayout(layout.demo)) or stopped
+        return stop_everything(layout)
 
 
 def stop_everything(layout: RunLayout) -> bool:
@@ -262,7 +261,7 @@ def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
     """
     layout = RunLayout(settings.run_dir)
     make_private(layout.root)
-    programs = (control_program(layout, control), *app_programs(layout, settings))
+    programs = (control_program(layout, control), *app_programs(layout))
     layout.make()
     write_supervisor_conf(layout, settings, programs)
     command = supervisor_command(layout, "-n")

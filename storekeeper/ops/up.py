@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from storekeeper.apps.registry import APPS
 from storekeeper.configuration import own_file
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
@@ -28,7 +29,6 @@ from storekeeper.ops.programs import STOP_TIMEOUT_S
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
-from storekeeper.ops.wanted_apps import wanted_apps
 from storekeeper.run_dir import last_started, make_private
 
 
@@ -90,11 +90,11 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> O
     settings, layout = instance.settings, instance.layout
     _check_kafka(settings, report)
     if not accept_loss:
-        check_not_empty(settings, [*wanted_apps(settings).values()])
+        check_not_empty(settings, [*APPS.values()])
     layout.make()
     if end_orphans(layout.root):
         report("ended what an earlier platform had left running")
-    forget_removed_apps(layout, wanted_apps(settings))
+    forget_removed_apps(layout, APPS)
     check_ports(settings.ports)
     mend_modes(layout.root)
     try:
@@ -122,7 +122,7 @@ def _check_kafka(settings: PlatformSettings, report: Report) -> None:
         )
         raise ConfigurationError(msg)
     if not settings.starts_broker:
-        for checked in check_kafka(settings, wanted_apps(settings).values()):
+        for checked in check_kafka(settings, APPS.values()):
             report(checked)
         report(check_clock(settings))
 

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from storekeeper.schemas.sql_types import decimal_size
+from storekeeper.schemas.arrow_types import arrow_type
 
 PLACE_COLUMNS = {
     "_partition": "int",
@@ -36,19 +36,6 @@ PLACE_MEANINGS = {
 }
 """What these columns hold, for the catalogue."""
 
-_TYPES = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
@@ -68,16 +55,6 @@ def snapshot_schema(columns: Mapping[str, str]) -> pa.Schema:
         ConfigurationError: no column can have that type.
     """
     return pa.schema([(name, arrow_type(kind)) for name, kind in {**columns, **PLACE_COLUMNS}.items()])
-
-
-def arrow_type(sql_type: str) -> pa.DataType:
-    """The Arrow type of a column of a Spark SQL type.
-
-    Raises:
-        ConfigurationError: no column of a snapshot can have it.
-    """
-    size = decimal_size(sql_type)
-    return _TYPES[sql_type] if size is None else pa.decimal128(*size)
 
 
 def sql_types(table: DeltaTable) -> dict[str, str]:

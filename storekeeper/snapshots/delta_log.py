@@ -6,7 +6,6 @@ wrongly.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,12 +13,11 @@ from typing import Any
 
 import orjson
 
+from storekeeper.delta_files import commit_files
 from storekeeper.errors import SerializationError, SnapshotDamagedError
 from storekeeper.locations import Location
 from storekeeper.snapshots.damage import damaged
 from storekeeper.snapshots.manifest import SnapshotManifest
-
-_COMMIT_FILE = re.compile(r"\d{20}\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,6 @@ class Commit:
         except SerializationError:
             return None
         return replace(manifest, delta_version=self.version)
-
-
-def is_table(path: Location) -> bool:
-    """Whether there is a Delta log."""
-    return any(commit_files(path))
 
 
 def commits(path: Location) -> Iterator[Commit]:
@@ -79,13 +72,6 @@ def newest_manifest(path: Location, *, before: int | None = None) -> SnapshotMan
                 if (manifest := _commit(path, file).manifest) is not None:
                     return manifest
     return None
-
-
-def commit_files(path: Location) -> Iterator[Location]:
-    """The files of the commits, in no order."""
-    log = path / "_delta_log"
-    files = log.iterdir() if log.is_dir() else ()
-    return (file for file in files if _COMMIT_FILE.fullmatch(file.name))
 
 
 def _commit(path: Location, file: Location) -> Commit:

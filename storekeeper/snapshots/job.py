@@ -15,6 +15,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
+from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
@@ -29,7 +30,6 @@ from storekeeper.snapshots.catalogue.registration import is_configured, try_to_r
 from storekeeper.snapshots.changes import cut, newest_by_key, read_changelog, with_columns
 from storekeeper.snapshots.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from storekeeper.snapshots.damage import damaged
-from storekeeper.snapshots.delta_log import is_table
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.table import SnapshotTable, content_of

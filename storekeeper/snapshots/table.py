@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
+from storekeeper.engine.runtime.new_table import make_table
 from storekeeper.snapshots.catalogue.entry import Entry
-from storekeeper.snapshots.catalogue.new_table import make_table
 from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.stores.row_digest import moved

@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 from deltalake.exceptions import DeltaError
 
+from storekeeper.delta_files import is_table
 from storekeeper.errors import SerializationError, StorageError
 from storekeeper.locations import Location, reaching
 from storekeeper.snapshots.damage import open_table
-from storekeeper.snapshots.delta_log import is_table
 from storekeeper.snapshots.vouched import newest_snapshot
 
 HOUR_MS = 3_600_000

@@ -13,9 +13,10 @@ from typing import Any
 import orjson
 from deltalake import DeltaTable
 
+from storekeeper.delta_files import is_table
 from storekeeper.locations import Location
 from storekeeper.snapshots.damage import damaged, open_table
-from storekeeper.snapshots.delta_log import Commit, commits, is_table
+from storekeeper.snapshots.delta_log import Commit, commits
 from storekeeper.snapshots.manifest import SnapshotManifest
 
 _FILE_ACTIONS = ("add", "remove")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rocksdict import (
     BlockBasedIndexType,
@@ -21,21 +20,9 @@ from rocksdict import (
 )
 
 from storekeeper.errors import ConfigurationError
+from storekeeper.stores.profile import Profile
 
 MIB = 1 << 20
-
-
-class Profile(StrEnum):
-    """What a store is mostly used for."""
-
-    WRITE_HEAVY = "write_heavy"
-    """Big write buffers and lazy compaction: fewer, larger writes to disk; reads touch more files."""
-    READ_HEAVY = "read_heavy"
-    """Strong filters and eager compaction: a point read touches one file."""
-    MEMORY_CONSTRAINED = "memory_constrained"
-    """Small buffers and blocks, partitioned indexes, few open files: many stores in a small process."""
-    BALANCED = "balanced"
-    """The default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,9 @@ class RocksDBSupplier:
             ConfigurationError: there is no such profile.
         """
         # Imported here, so that a program without RocksDB stores doesn't load the native library.
+        from storekeeper.stores.profile import Profile  # noqa: PLC0415
         from storekeeper.stores.rocksdb import open_rocksdb  # noqa: PLC0415
-        from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions  # noqa: PLC0415
+        from storekeeper.stores.rocksdb_options import RocksDBOptions  # noqa: PLC0415
 
         if self.profile not in set(Profile):
             msg = f"RocksDB has no profile {self.profile!r}; use one of {', '.join(Profile)}"

@@ -11,6 +11,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.names import checked_name
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import serde_of
+from storekeeper.stores.profile import Profile
 
 V = TypeVar("V")
 E = TypeVar("E", bound=StrEnum)
@@ -73,10 +74,7 @@ class Store(Generic[V]):
             if name is not None:
                 checked_name(name)
         object.__setattr__(self, "kind", _one_of(StoreKind, self.kind, f"store {self.name}: kind"))
-        if self.profile != "balanced":
-            from storekeeper.stores.rocksdb_options import Profile  # noqa: PLC0415 (who chooses none needs no RocksDB)
-
-            _one_of(Profile, self.profile, f"store {self.name}: profile")
+        _one_of(Profile, self.profile, f"store {self.name}: profile")
         for name in ("retention", "history", "ttl"):
             if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
                 msg = f"store {self.name}: {name} can't be negative"

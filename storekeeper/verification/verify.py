@@ -9,9 +9,9 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import SystemClock
+from storekeeper.delta_files import is_table
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.generations.live import live_store, live_topology, store_in
-from storekeeper.snapshots.delta_log import is_table
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.settings import SnapshotSettings
 from storekeeper.snapshots.values import values_of

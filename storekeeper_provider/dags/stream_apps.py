@@ -7,7 +7,7 @@ the wanted state and succeeds when the app's heartbeat confirms it. It never hos
 
 | param | values | meaning |
 |---|---|---|
-| `app` | `all` or one app | which apps; `shared_driver` for the smaller ones |
+| `app` | `all` or one app | which apps; `shared_driver` for those that share a driver |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
 | | `stop` | finish the current batch, then end; the watcher leaves it stopped |

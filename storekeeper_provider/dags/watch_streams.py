@@ -6,7 +6,7 @@ pause between restarts doubles. If three restarts in half an hour don't help, or
 minutes, the task fails: **a failed run of this DAG is the alert.** It fails each minute until the app is healthy or
 stopped.
 
-It watches every process that must run: each app's; `shared_driver`, the one of the smaller apps, if the platform has
+It watches every process that must run: each app's; `shared_driver`, that of apps that share one, if the platform has
 it; and `<app>-next` while a generation is being built or is on standby. A process that supervisor has not started since
 its own start is started. An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left alone.
 

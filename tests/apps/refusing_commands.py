@@ -1,4 +1,4 @@
-"""`storekeeper plan` once for each argument, a value of `own_apps`: `python -m tests.apps.refusing_commands ...`.
+"""`storekeeper plan` once for each argument, a value of `apps`: `python -m tests.apps.refusing_commands ...`.
 
 Each runs in a fork of this process, which has loaded all that takes long and knows no app yet. Prints a list of pairs
 as JSON: the exit code and the standard error.
@@ -19,13 +19,13 @@ import storekeeper.generations.changes.plan
 LOADED = (storekeeper.cli.platform, storekeeper.apps.topology_app, storekeeper.generations.changes.plan)
 
 
-def refused(own_apps: str) -> tuple[int, str]:
+def refused(apps: str) -> tuple[int, str]:
     """How the command ends."""
     with tempfile.TemporaryFile() as shown:
         child = os.fork()
         if not child:
             os.dup2(shown.fileno(), 2)
-            os.environ["STOREKEEPER_OWN_APPS"] = own_apps  # noqa: TID251 (written, not read)
+            os.environ["STOREKEEPER_APPS"] = apps  # noqa: TID251 (written, not read)
             sys.argv = ["storekeeper", "plan"]
             storekeeper.cli.entry.main()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -35,4 +35,4 @@ def refused(own_apps: str) -> tuple[int, str]:
 
 if __name__ == "__main__":
     assert "storekeeper.apps.registry" not in sys.modules
-    print(json.dumps([refused(own_apps) for own_apps in sys.argv[1:]]))
+    print(json.dumps([refused(apps) for apps in sys.argv[1:]]))

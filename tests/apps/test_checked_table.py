@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from quality.hadoop_export import EXPORT
+from spark_apps.hadoop_export import HADOOP_EXPORT
+from spark_apps.pos import POS, with_tiers
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable, WithTopic
-from storekeeper.apps.registry import Apps, gated_tables
+from storekeeper.apps.named_apps import check_distinct
+from storekeeper.apps.registry import gated_tables
 from storekeeper.apps.topology_app import with_topology
-from storekeeper.apps.user_apps import check_distinct
 from storekeeper.errors import ConfigurationError
-from storekeeper.samples.hadoop_export.spec import EXPORT, HADOOP_EXPORT
-from storekeeper.samples.pos import POS
-from storekeeper.samples.pos_migrations import with_tiers
 
 PRICE = CheckedColumn("price", "decimal(18,4)")
 
@@ -113,10 +113,10 @@ def test_what_is_said_about_a_store_is_left_out_in_a_generation_with_other_rows(
 
 @pytest.mark.parametrize("name", ["hadoop_export", "rewards"])
 def test_two_apps_do_not_write_one_table(name: str) -> None:
-    own = replace(HADOOP_EXPORT, name="own", tables=(CheckedTable(name, (PRICE,)),))
-    others = Apps({"pos": POS, "hadoop_export": HADOOP_EXPORT})
+    own = replace(HADOOP_EXPORT, name="own", tables=(CheckedTable(name, (PRICE,)),), table_sink=None)
+    others = {"pos": POS, "hadoop_export": HADOOP_EXPORT}
     with pytest.raises(ConfigurationError, match=f"and own both write a table {name}: rename one of them"):
-        check_distinct(own, others, [])
+        check_distinct(own, others, "shared_driver")
 
 
 def test_the_retail_suite_is_one_of_the_declarations() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 
 import pytest
 
-from storekeeper.apps.registry import APPS, POS_APPS, app_named, store_named, stores
+from harness.project_apps import TILL_APPS
+from storekeeper.apps.registry import APPS, app_named, store_named, stores
 from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import ConfigurationError, UnknownStoreError
 
@@ -14,7 +14,7 @@ SETTINGS = AppSettings()
 
 
 def test_the_apps_of_the_tills_and_their_topics() -> None:
-    assert {name: app.topics(SETTINGS) for name, app in POS_APPS.items()} == {
+    assert {name: app.topics(SETTINGS) for name, app in TILL_APPS.items()} == {
         "pos": ("pos", "hadoop-sink", "shipment", "loyalty", "pos-dlq", "pos-rewards-changelog"),
         "hadoop_export": ("hadoop-sink", "hadoop_export-dlq"),
     }
@@ -28,7 +28,7 @@ def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
 
 def test_stores_are_found_by_name() -> None:
     assert store_named("rewards").changelog_topic == "pos-rewards-changelog"
-    assert {name: store.app for name, store in stores().items() if store.app in POS_APPS} == {"rewards": "pos"}
+    assert {name: store.app for name, store in stores().items() if store.app in TILL_APPS} == {"rewards": "pos"}
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
@@ -55,4 +55,4 @@ def test_whoever_only_watches_apps_loads_no_spark(module: str) -> None:
 @pytest.mark.spark
 def test_every_app_has_a_stream() -> None:
     for app in APPS.values():
-        assert app.describe or callable(importlib.import_module(str(app.module)).open_stream)
+        assert (app.describe is None) != (app.table_sink is None)

@@ -6,20 +6,20 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from storekeeper.apps.registry import ON_DEMAND_APPS
+from harness.project_apps import SYSTEM_APPS
+from spark_apps.hadoop_export import HADOOP_EXPORT
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import topology_app
-from storekeeper.ops.new_app.template_app.app import TEMPLATE_APP
-from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
-from storekeeper.samples.pos import POS
+from storekeeper.ops.new_project.template.spark_apps.template_app import TEMPLATE_APP
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.topology import Store, StoreKind, StreamsBuilder, tumbling
 from storekeeper.topology.operators.process import ProcessorContext
 from tests.integration.counted_app import COUNTED
 
 
-@pytest.mark.parametrize("spec", [POS, COUNTED, TEMPLATE_APP, *ON_DEMAND_APPS.values()], ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", [POS, COUNTED, TEMPLATE_APP, *SYSTEM_APPS.values()], ids=lambda spec: spec.name)
 def test_an_app_that_keeps_its_state_in_changelogs_can_have_generations(spec: AppSpec) -> None:
     assert spec.has_generations
 

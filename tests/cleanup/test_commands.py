@@ -17,14 +17,14 @@ from typer.testing import CliRunner, Result
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.scan import Changelog
 from storekeeper.cli.entry import app
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import GenerationState, Journal, JournalFile
 from storekeeper.generations.steps import planned, retired
-from storekeeper.samples.pos import POS
-from storekeeper.samples.ticks import TICKS
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("called_here")]

@@ -54,8 +54,8 @@ def _called(*arguments: str) -> Result:
 def test_help_begins_with_examples() -> None:
     done = _run("--help")
     assert done.returncode == 0
-    assert done.stdout.index("storekeeper demo") < done.stdout.index("Options:")
-    for command in ("up", "down", "status", "demo", "sql", "get", "scan"):
+    assert done.stdout.index("storekeeper new-project") < done.stdout.index("Options:")
+    for command in ("up", "down", "status", "sql", "get", "scan"):
         assert f"\n  {command} " in done.stdout
 
 
@@ -65,7 +65,6 @@ def test_version() -> None:
 
 def test_wrong_usage_is_2() -> None:
     assert _called("up", "--no-such-option").exit_code == 2
-    assert _called("demo", "--poison", "-1").exit_code == 2
     assert _called("sql", "SELECT 1", "--at", "rewards").exit_code == 2
 
 

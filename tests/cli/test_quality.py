@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner, Result
 
+from harness import project
 from storekeeper.apps.registry import store_named
 from storekeeper.cli.entry import app
 from storekeeper.program import ExitCode
@@ -25,7 +26,7 @@ from storekeeper.apps.spec import AppSpec
 
 columns = (CheckedColumn("id", "string"), CheckedColumn("amount", "bigint", least=1))
 WEB_ORDERS = CheckedTable("web_orders", columns, unique=("UNIQUE",))
-SHOP = AppSpec("shop", "Orders", lambda _: (), lambda _: (), module="shop.app", tables=(WEB_ORDERS,))
+SHOP = AppSpec("shop", "Orders", lambda _: (), lambda _: (), tables=(WEB_ORDERS,))
 """
 
 
@@ -43,7 +44,7 @@ def called(run_dir: Path, *arguments: str) -> Result:
 
 def storekeeper(run_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command as a process, which loads the app that `own_app` wrote."""
-    shop = {"STOREKEEPER_OWN_APPS": "shop.app:SHOP", "STOREKEEPER_OWN_APPS_DIR": str(run_dir.parent)}
+    shop = project.environment(apps="shop.app:SHOP", shared_apps="", project_dir=str(run_dir.parent))
     own = {"STOREKEEPER_RUN_DIR": str(run_dir), **shop}
     return subprocess.run(
         [sys.executable, "-m", "storekeeper.cli.entry", *arguments],

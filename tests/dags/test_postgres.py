@@ -18,8 +18,8 @@ import psycopg2  # type: ignore[import-untyped]
 import pytest
 
 from harness.ports import free_ports
+from harness.project_apps import TILL_APPS
 from harness.waiting import eventually
-from storekeeper.apps.registry import POS_APPS
 from tests.dags.conftest import RunDag
 from tests.ops.control.supervised import Supervised, environment
 
@@ -98,7 +98,7 @@ def test_airflow_works_on_postgresql(run_dag: RunDag, supervised: Supervised, ai
         )
         run = run_dag("stream_apps", **database)
         done = {task for task, state in run.tasks.items() if state == "success"}
-        assert done == {"choose", *POS_APPS, "shared_driver"}, run.log
+        assert done == {"choose", *TILL_APPS, "shared_driver"}, run.log
         connection = psycopg2.connect(f"postgresql://{address}")
         try:
             with connection.cursor() as cursor:

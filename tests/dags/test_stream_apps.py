@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from storekeeper.apps.registry import POS_APPS
+from harness.project_apps import TILL_APPS
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.engine.runtime.scale import AppScale, read_scale
 from storekeeper.ops.dag_export import export_dags
@@ -26,14 +26,14 @@ def taken(run: DagRun) -> dict[str, str]:
 
 
 def pids(supervised: Supervised) -> dict[str, int]:
-    return {app: supervised.rpc.process(app).pid for app in POS_APPS}
+    return {app: supervised.rpc.process(app).pid for app in TILL_APPS}
 
 
 def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     run = run_dag("stream_apps")
-    assert taken(run) == dict.fromkeys((*POS_APPS, "shared_driver"), "success"), run.log
+    assert taken(run) == dict.fromkeys((*TILL_APPS, "shared_driver"), "success"), run.log
     before = pids(supervised)
     assert all(before.values())
     assert run.results["pos"] == {

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storekeeper.errors import StoreCorruptedError
+from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import RocksDBStore, open_rocksdb
-from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 
 OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
+from demo.systems.events import system_records
 from harness.crashes.careless import CARELESS
 from harness.crashes.careless_oracle import CarelessOracle
 from harness.crashes.oracle import Difference
@@ -20,7 +21,6 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine.dead_letters import dead_letter
-from storekeeper.ops.demo.systems.events import system_records
 from storekeeper.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
 from storekeeper.topology import CrashStep, TopologyTestDriver
 

@@ -15,8 +15,9 @@ from storekeeper.errors import DiskFullError, StateError, StorageError, StoreClo
 from storekeeper.serdes.serde import BytesSerde
 from storekeeper.stores.builder import StoreBuilder
 from storekeeper.stores.changelog_writer import InMemoryChangelog
+from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import RocksDBStore, open_rocksdb
-from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.suppliers import RocksDBSupplier
 
 OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)

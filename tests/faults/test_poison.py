@@ -9,7 +9,8 @@ import pytest
 
 from harness.crashes.careless import FAILS
 from harness.poison import BAD_TEXT_KEYS, POISON, TIMED_POISON
-from storekeeper.apps.registry import APPS, ON_DEMAND_APPS
+from harness.project_apps import SYSTEM_APPS
+from storekeeper.apps.registry import APPS
 from tests.faults.poison_runs import PoisonRun, bad_records, careless_run, good_records, strewn
 
 
@@ -18,7 +19,7 @@ def test_there_are_many_kinds_of_poison() -> None:
     assert len({poison[:2] for poison in POISON.values()}) == len(POISON)
 
 
-@pytest.mark.parametrize("app", ["pos", *ON_DEMAND_APPS])
+@pytest.mark.parametrize("app", ["pos", *SYSTEM_APPS])
 def test_an_app_goes_on_as_if_poison_had_never_come(app: str) -> None:
     rng = random.Random(app)
     good = good_records(app)

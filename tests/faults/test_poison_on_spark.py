@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
+from harness.project_apps import SYSTEM_APPS
 from harness.topics import read_topic
-from storekeeper.apps.registry import ON_DEMAND_APPS
 from tests.faults.poison_runs import PoisonRun, ToTopic, bad_records, good_records, sources, strewn
 from tests.integration.small_apps import await_all, create_topics, started
 
@@ -55,13 +55,13 @@ def test_the_smaller_apps_go_on_as_if_poison_had_never_come(tmp_path: Path) -> N
     apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"max_dead_letter_share": "1"}, 600)
     rng = random.Random(1)
     try:
-        topics = {topic for app in ON_DEMAND_APPS for topic in sources(app)}
+        topics = {topic for app in SYSTEM_APPS for topic in sources(app)}
         for topic in topics:
             broker.create_topic(topic, config=OF_ANY_TIME)
         create_topics(broker, besides=topics)
         bad: dict[str, Counter[tuple[str, int, int]]] = {}
         expected: dict[str, dict[str, dict[bytes, bytes]]] = {}
-        for app, spec in ON_DEMAND_APPS.items():
+        for app, spec in SYSTEM_APPS.items():
             good = good_records(app)
             bad[app] = written(broker, strewn(rng, good, list(bad_records(app))))
             clean = PoisonRun(spec, rng, crashes=False)
@@ -70,7 +70,7 @@ def test_the_smaller_apps_go_on_as_if_poison_had_never_come(tmp_path: Path) -> N
         running = started(apps)
         await_all(running, broker)
         assert running[0].terminate() == 0, running[0].log_tail()
-        for app, spec in ON_DEMAND_APPS.items():
+        for app, spec in SYSTEM_APPS.items():
             if spec.dead_letters:
                 assert letters(broker, app) == bad[app], app
             for store in spec.stores:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import open_rocksdb
-from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 
 KEYS = 200
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
@@ -25,7 +26,6 @@ from storekeeper.generations.catalog import first_journal, settings_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, JournalFile
 from storekeeper.locations import write_in_one_step
-from storekeeper.samples.pos import POS
 from tests.apps.checkpoints import METADATA
 
 TOPIC = "pos"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.generations.aliases import lost_aliases
@@ -14,8 +16,6 @@ from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import Journal, JournalFile
 from storekeeper.generations.steps import planned, retired, seeded, started
 from storekeeper.node.cluster.aliases import Alias
-from storekeeper.samples.pos import POS
-from storekeeper.samples.ticks import TICKS
 from tests.generations.test_steps import handed_over
 
 APPS = (POS, TICKS)

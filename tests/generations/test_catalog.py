@@ -7,6 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from spark_apps.hadoop_export import HADOOP_EXPORT
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
+from state.rewards import REWARDS_TIER
 from storekeeper.apps.registry import APPS, app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import ConfigurationError
@@ -24,10 +28,6 @@ from storekeeper.generations.catalog import (
 )
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState
-from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
-from storekeeper.samples.pos import POS
-from storekeeper.samples.pos_migrations import REWARDS_TIER
-from storekeeper.samples.ticks import TICKS
 from storekeeper.stores.store_definitions import ServedKind
 from tests.integration.counted_app import COUNTED
 

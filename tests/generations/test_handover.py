@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.dying_step import PLACES_OF_TRANSFER, mark
+from spark_apps.pos import POS
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
@@ -28,7 +29,6 @@ from storekeeper.generations.errors import (
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation, GenerationState, Journal, JournalFile
 from storekeeper.node.cluster.aliases import Alias
-from storekeeper.samples.pos import POS
 from tests.generations.played_apps import TOPIC, PlayedApp, World, at, world_in
 from tests.integration.counted_app import COUNTED
 

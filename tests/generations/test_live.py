@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
 from storekeeper.apps.registry import store_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import UnknownStoreError
 from storekeeper.generations.catalog import topology_of
 from storekeeper.generations.journal import JournalFile
 from storekeeper.generations.live import live_store, live_topology, store_in
-from storekeeper.samples.pos import POS
 from tests.generations.test_steps import handed_over
 from tests.snapshot_tables import manifest_of
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import eventually
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
@@ -21,7 +22,6 @@ from storekeeper.generations.catalog import first_journal, settings_of
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.journal import Journal, JournalFile
 from storekeeper.generations.run import BatchLimit, GenerationRun
-from storekeeper.samples.pos import POS
 from tests.apps.checkpoints import write_checkpoint
 
 NO_FRAME: Any = None

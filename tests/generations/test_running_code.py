@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.generations.catalog import known_migrations
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.running_code import check_known
-from storekeeper.samples.pos import POS
 
 BEAT = Heartbeat("pos", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])
 

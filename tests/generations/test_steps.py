@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.generations import steps
@@ -11,7 +12,6 @@ from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState, Journal
-from storekeeper.samples.pos import POS
 from tests.apps.checkpoints import write_checkpoint
 from tests.integration.counted_app import COUNTED
 

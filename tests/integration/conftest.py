@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness import project
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor import find_orphans, stop_everything
 from tests.integration.platform_process import PlatformProcess
@@ -16,7 +17,7 @@ from tests.integration.running_platform import RunningPlatform
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
     run_dir = tmp_path_factory.mktemp("platform") / "run"
-    platform = PlatformProcess.in_folder(run_dir, apps="all")
+    platform = PlatformProcess.in_folder(run_dir, shared_apps=project.SYSTEMS)
     try:
         started = RunningPlatform(platform, platform.call("up", timeout_s=1200))
         if started.first.returncode == 0:

@@ -13,14 +13,14 @@ import orjson
 import pytest
 from deltalake import DeltaTable
 
+from demo.invoices import Record as Sold
+from demo.oracle import Expectation, expect
 from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
 from harness.storage.hdfs import Hdfs
 from harness.storage.place import TableStore
 from harness.storage.s3 import S3
 from harness.topics import read_topic
-from storekeeper.ops.demo.invoices import Record as Sold
-from storekeeper.ops.demo.oracle import Expectation, expect
 
 _TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop_export-dlq")
 _CHANGELOG = "pos-rewards-changelog"

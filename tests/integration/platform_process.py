@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import project
 from harness.ports import free_ports
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
@@ -27,7 +28,10 @@ class PlatformProcess:
 
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
-        """A platform on free ports; `settings` are variables without their prefix, in small letters."""
+        """A platform on free ports, which runs the apps of the tills unless `settings` name others.
+
+        `settings` are variables without their prefix, in small letters.
+        """
         airflow, supervisor = free_ports(2)
         # Each has the next port, too: of the controller, the second node and the control API.
         kafka, first_node, metrics = (
@@ -42,6 +46,8 @@ class PlatformProcess:
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",
+            "apps": project.TILLS,
+            "project_dir": str(project.ROOT),
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STOREKEEPER_")}  # noqa: TID251
         named = {f"STOREKEEPER_{name.upper()}": value for name, value in (own | settings).items()}
@@ -62,8 +68,15 @@ class PlatformProcess:
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """Starts a command whose output is one text."""
+        return self._begun([STOREKEEPER, *arguments])
+
+    def begin_demo(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts the demo in this run directory."""
+        return self._begun([sys.executable, "-m", "demo", "--run-dir", str(self.run_dir), *arguments])
+
+    def _begun(self, command: list[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [STOREKEEPER, *arguments],
+            command,
             env=dict(self.environment),
             cwd=self.run_dir.parent,
             stdout=subprocess.PIPE,

@@ -169,7 +169,7 @@ def shop_in(folder: Path, **settings: str) -> Iterator[Shop]:
     """A platform that is up, and whose app has taken the first orders. It is stopped at the end."""
     shutil.copy(spending_app.__file__, folder / "spending_app.py")
     (folder / "storekeeper.toml").write_text("")
-    own = {"own_apps": "spending_app:SPENDING", "own_apps_dir": str(folder), "apps": "own"}
+    own = {"apps": "spending_app:SPENDING", "project_dir": str(folder)}
     shop = Shop(PlatformProcess.in_folder(folder / "run", **own | settings))
     try:
         shop.up()

@@ -8,29 +8,29 @@ from collections.abc import Iterable
 
 import orjson
 
+from demo.collect import read_topic
+from demo.comparison import Difference
+from demo.invoices import Record
+from demo.systems.events import system_records
+from demo.systems.oracle import Expected, compare_systems, expect
+from demo.systems.part import collect
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.node_process import NodeProcess
+from harness.project_apps import SYSTEM_APPS
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
-from storekeeper.apps.registry import ON_DEMAND_APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.client.client import StateClient
-from storekeeper.ops.demo.collect import read_topic
-from storekeeper.ops.demo.comparison import Difference
-from storekeeper.ops.demo.invoices import Record
-from storekeeper.ops.demo.systems.events import system_records
-from storekeeper.ops.demo.systems.oracle import Expected, compare_systems, expect
-from storekeeper.ops.demo.systems.part import collect
 from storekeeper.ops.waiting import eventually
 
 SETTINGS = AppSettings()
-CHANGELOGS = sorted({store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores})
+CHANGELOGS = sorted({store.changelog_topic for app in SYSTEM_APPS.values() for store in app.stores})
 
 
 def create_topics(broker: Broker, *, besides: Iterable[str] = ()) -> None:
     """Makes all topics of the apps, besides those that are there already."""
-    for topic in sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.topics(SETTINGS)} - {*besides}):
+    for topic in sorted({topic for app in SYSTEM_APPS.values() for topic in app.topics(SETTINGS)} - {*besides}):
         broker.create_topic(topic, config={"cleanup.policy": "compact"} if topic in CHANGELOGS else None)
 
 
@@ -54,19 +54,19 @@ def publish(broker: Broker, records: list[Record]) -> None:
 
 def started(apps: AppProcesses, **settings: str) -> list[AppProcess]:
     """Starts the driver; its apps, which are one process."""
-    process = apps._started("shared_driver", ["storekeeper.cli.entry", "run", *ON_DEMAND_APPS], settings)
-    for app in ON_DEMAND_APPS:
+    process = apps._started("shared_driver", ["storekeeper.cli.entry", "run", *SYSTEM_APPS], settings)
+    for app in SYSTEM_APPS:
         log = apps.run_dir / f"{app}.log"  # theirs is the process's
         log.unlink(missing_ok=True)
         log.symlink_to("shared_driver.log")
-    return [AppProcess(app, process.process, apps.run_dir, apps.patience_s) for app in ON_DEMAND_APPS]
+    return [AppProcess(app, process.process, apps.run_dir, apps.patience_s) for app in SYSTEM_APPS]
 
 
 def await_all(running: list[AppProcess], broker: Broker) -> None:
     """Waits until each app has committed all of its input."""
     for process in running:
         ends: dict[str, dict[str, int]] = {}
-        for topic in ON_DEMAND_APPS[process.app].sources(SETTINGS):
+        for topic in SYSTEM_APPS[process.app].sources(SETTINGS):
             ends |= end_offsets(broker.bootstrap, topic)
         process.await_caught_up(ends)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.apps.registry import POS_APPS
+from harness.project_apps import TILL_APPS
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor import stop_everything
@@ -33,17 +33,14 @@ _RUNS_S = 300
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     made = PlatformProcess.in_folder(tmp_path / "run")
     yield made
-    stop_everything(RunLayout(made.run_dir / "demo"))
+    stop_everything(RunLayout(made.run_dir))
 
 
 @pytest.mark.long("tests/integration/test_platform.py kills Airflow a few times")
 def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess, tmp_path: Path) -> None:
     purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
-    report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
-    demo = platform.begin(
-        "demo",
-        "--apps",
-        "pos",
+    report_path, run_dir = tmp_path / "report.json", platform.run_dir
+    demo = platform.begin_demo(
         "--rate",
         str(_PURCHASES_PER_S),
         "--purchases",
@@ -51,9 +48,9 @@ def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess,
         "--report",
         str(report_path),
     )
-    watch = AppWatch(tuple(POS_APPS), run_dir)
+    watch = AppWatch(tuple(TILL_APPS), run_dir)
     try:
-        assert eventually(lambda: all(_works(run_dir, app) for app in POS_APPS) or demo.poll() is not None, _RUNS_S)
+        assert eventually(lambda: all(_works(run_dir, app) for app in TILL_APPS) or demo.poll() is not None, _RUNS_S)
         assert demo.poll() is None, demo.communicate()[0]
         with watch.watching():
             outcomes = _kill_over_and_over(run_dir, random.Random(7))
@@ -84,7 +81,7 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
     outcomes = []
     for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
         action = "restart" if number % 5 == 4 else "ensure"
-        app = "pos" if action == "restart" else rng.choice(list(POS_APPS))
+        app = "pos" if action == "restart" else rng.choice(list(TILL_APPS))
         asked = ask_for(run_dir, app, action)
         if victim == "a task":
             outcomes.append("killed" if kill_task(run_dir) else "no task ran")

@@ -73,7 +73,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
         folder / "run",
         broker.bootstrap,
         {"trigger_interval_ms": "50"},
-        constants={"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+        constants={"storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 50},
     )
     (node,) = make_nodes(broker, folder / "run", f"rewards={CHANGELOG}", ["a"])
     try:

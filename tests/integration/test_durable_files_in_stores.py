@@ -14,13 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from demo.oracle import MASKED_FIELDS
 from harness.app_process import AppProcess
 from harness.node_process import make_nodes
+from harness.project_apps import SYSTEM_APPS
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
-from storekeeper.apps.registry import ON_DEMAND_APPS, store_definitions
+from storekeeper.apps.registry import store_definitions
 from storekeeper.locations import Location, entries, location
-from storekeeper.ops.demo.oracle import MASKED_FIELDS
 from storekeeper.program import ExitCode
 from tests.integration import small_apps
 from tests.integration.lake import Lake, made_store, running_lake, shown
@@ -39,7 +40,7 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp(f"durable-{request.param}")
     store = made_store(request.param, folder / "store")
     place = f"{store.uri.removesuffix('/tables')}/shop"
-    quick = {"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    quick = {"storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 50}
     with running_lake(store, folder, {"durable_uri": place}, quick) as found:
         yield found
 
@@ -104,10 +105,10 @@ def test_the_killed_driver_of_the_smaller_apps_goes_on_on_another_run_directory(
     running = small_apps.started(place.apps)
     small_apps.await_all(running, lake.broker)
     assert running[0].terminate() == 0, running[0].log_tail()
-    for name in ON_DEMAND_APPS:
+    for name in SYSTEM_APPS:
         assert entries(durable(lake) / "checkpoints" / name / "gen-1" / "commits")
     assert not (place.apps.run_dir / "checkpoints").exists()
-    (node,) = make_nodes(lake.broker, tmp_path, store_definitions(ON_DEMAND_APPS.values()), names=["a"])
+    (node,) = make_nodes(lake.broker, tmp_path, store_definitions(SYSTEM_APPS.values()), names=["a"])
     try:
         node.start()
         node.wait_ready()

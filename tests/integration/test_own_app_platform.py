@@ -12,22 +12,22 @@ from storekeeper.client.client import StateClient
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.supervisor import stop_everything
 from storekeeper.ops.waiting import eventually
 from tests.integration.platform_process import PlatformProcess
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
-    pytest.mark.long("test_user_apps.py and test_wanted_apps.py have it in parts"),
+    pytest.mark.long("test_named_apps.py and test_apps_of_a_platform.py have it in parts"),
 ]
 
-_OWN, _RUN_S = "page_views", 180
+_OWN, _STORE, _RUN_S = "page_views", "page_views_totals", 180
 
 
 def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: Path) -> None:
-    write_new_app(plan_new_app(_OWN), tmp_path)
-    own = {"own_apps": f"{_OWN}.app:{_OWN.upper()}", "own_apps_dir": str(tmp_path), "apps": "own"}
+    make_project(_OWN, tmp_path)
+    own = {"apps": f"spark_apps.{_OWN}:{_OWN.upper()}", "project_dir": str(tmp_path)}
     platform = PlatformProcess.in_folder(tmp_path / "run", **own)
     try:
         begun = platform.call("up", timeout_s=1000)
@@ -46,7 +46,7 @@ def _use(platform: PlatformProcess) -> None:
         StateClient([addresses["node-a"], addresses["node-b"]]) as client,
         AirflowClient(addresses["airflow-api-server"], *login) as airflow,
     ):
-        totals = client.key_value("totals")
+        totals = client.key_value(_STORE)
 
         def add(amount: int, total: int) -> bool:
             event = b'{"Amount": %d}' % amount
@@ -59,8 +59,10 @@ def _use(platform: PlatformProcess) -> None:
         assert add(7, total=12)
         after = _pids(platform)
         assert {name for name in before if before[name] != after[name]} == {_OWN}
-        airflow.wait_for_run("snapshot_stores", airflow.trigger("snapshot_stores", {"store": "totals"}), _RUN_S)
-    rows = platform.call("sql", "--output", "json", 'SELECT "Events", "Total" FROM totals')
+        airflow.unpause("daily_proof")
+        airflow.wait_for_run("daily_proof", airflow.trigger("daily_proof"), _RUN_S)
+        airflow.wait_for_run("snapshot_stores", airflow.trigger("snapshot_stores", {"store": _STORE}), _RUN_S)
+    rows = platform.call("sql", "--output", "json", f'SELECT "Events", "Total" FROM {_STORE}')  # noqa: S608 (our own)
     assert json.loads(rows.stdout)["rows"] == [{"Events": 2, "Total": 12}]
 
 

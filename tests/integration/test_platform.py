@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from storekeeper.apps.registry import POS_APPS
+from harness import project
+from harness.project_apps import TILL_APPS
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor import find_orphans, stop_everything
@@ -32,21 +34,21 @@ _WATCHED = {"pos", "hadoop_export"}
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
-    made = PlatformProcess.in_folder(tmp_path / "run")
+    made = PlatformProcess.in_folder(tmp_path / "run", shared_apps=project.SYSTEMS)
     yield made
-    for run_dir in (made.run_dir, made.run_dir / "demo"):
-        stop_everything(RunLayout(run_dir))
+    stop_everything(RunLayout(made.run_dir))
 
 
-@pytest.mark.parametrize(("apps", "purchases", "poison"), [("pos", 2500, 30), ("all", 4000, 48)])
+@pytest.mark.parametrize(("shared_apps", "purchases", "poison"), [("", 2500, 30), (project.SYSTEMS, 4000, 48)])
 def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
-    platform: PlatformProcess, tmp_path: Path, apps: str, purchases: int, poison: int
+    platform: PlatformProcess, tmp_path: Path, shared_apps: str, purchases: int, poison: int
 ) -> None:
+    platform = replace(platform, environment={**platform.environment, "STOREKEEPER_SHARED_APPS": shared_apps})
     report_path = tmp_path / "report.json"
     count, told = ("--purchases", str(purchases), "--poison", str(poison)), ("--report", str(report_path))
-    demo = platform.begin("demo", "--apps", apps, "--rate", "80", *count, *told)
+    demo = platform.begin_demo("--rate", "80", *count, *told)
     try:
-        _kill_one_after_the_other(platform.run_dir / "demo", demo)
+        _kill_one_after_the_other(platform.run_dir, demo)
         output, _ = demo.communicate(timeout=600)
     finally:
         _end(demo)
@@ -56,14 +58,14 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
     assert report["verdict"] == "green"
     assert report["counts"]["invoices"] == purchases
     assert report["counts"]["dead letters"] >= poison
-    assert (report["counts"].get("rows of the other stores", 0) > 500) == (apps == "all")
+    assert (report["counts"].get("rows of the other stores", 0) > 500) == bool(shared_apps)
     assert report["quality"] == "published"
-    assert find_orphans(platform.run_dir / "demo") == []
+    assert find_orphans(platform.run_dir) == []
     _check_readers(platform.run_dir, report_path)
 
 
 def _check_readers(root: Path, report: Path) -> None:
-    tables = root / "demo" / "delta"
+    tables = root / "delta"
     assert {path.name for path in tables.iterdir()} >= {"rewards", "hadoop_export"}
     assert open_to_others(root) == set()
     assert open_to_others(report) == set()
@@ -85,14 +87,14 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
 
 
 def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess) -> None:
-    first = platform.call("up", "--apps", "all", timeout_s=1000)
+    first = platform.call("up", timeout_s=1000)
     assert first.returncode == 0, first.stderr
     pids = {process["name"]: process["pid"] for process in platform.status()["processes"]}
     os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)
     os.kill(pids["airflow-scheduler"], signal.SIGKILL)
     os.kill(pids["shared_driver"], signal.SIGKILL)
     assert platform.call("status").returncode == 4
-    healed = platform.call("up", "--apps", "all", timeout_s=1000)
+    healed = platform.call("up", timeout_s=1000)
     assert healed.returncode == 0, healed.stderr
     assert platform.status()["healthy"]
     for _ in range(2):
@@ -104,7 +106,7 @@ def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:
     """Kills apps, a node, the broker and parts of Airflow while the demo publishes; each must come back first."""
-    beat_file, watch = RunLayout(run_dir).heartbeat("pos"), AppWatch(tuple(POS_APPS), run_dir)
+    beat_file, watch = RunLayout(run_dir).heartbeat("pos"), AppWatch(tuple(TILL_APPS), run_dir)
 
     def beats(condition: Callable[[Heartbeat], bool], within_s: float = _RECOVERY_TIMEOUT_S) -> Heartbeat:
         found: list[Heartbeat] = []

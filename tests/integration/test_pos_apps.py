@@ -69,7 +69,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
         folder / "run",
         broker.bootstrap,
         {"max_offsets_per_trigger": "120", "trigger_interval_ms": "50"},
-        constants={"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+        constants={"storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 50},
     )
     try:
         for topic in TOPICS:
@@ -310,7 +310,7 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 def test_a_start_that_cannot_work_is_one_sentence(day: Day, source: str, sentence: str) -> None:
     apps = replace(
         day.apps,
-        constants={"storekeeper.samples.pos:POS_TOPIC": source, "storekeeper.engine.runtime.topics:PATIENCE_S": 1},
+        constants={"spark_apps.pos:POS_TOPIC": source, "storekeeper.engine.runtime.topics:PATIENCE_S": 1},
     )
     done = apps.run("run", "pos")
     assert done.returncode == 78, done.stderr

@@ -16,19 +16,19 @@ from typing import Any
 import httpx2
 import pytest
 
+from demo.report import DemoReport
+from demo.run import Demo, demo_input
+from demo.screen import Screen
 from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile
+from harness.project_apps import SYSTEM_APPS
 from harness.topics import write_topic
-from storekeeper.apps.registry import APPS, ON_DEMAND_APPS
+from storekeeper.apps.registry import APPS
 from storekeeper.client.client import StateClient
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.errors import StateError
 from storekeeper.generations.journal import JournalFile
-from storekeeper.ops.demo.report import DemoReport
-from storekeeper.ops.demo.run import Demo, demo_input
-from storekeeper.ops.demo.screen import Screen
-from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.waiting import eventually
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
@@ -87,9 +87,8 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
                 return
 
     # Slow enough for the kill to come while records still do.
-    instance = Instance.of(running.settings())
     with meanwhile(kill_at_work, stop):
-        Demo(instance, report, Screen(), data, rate=100).check()
+        Demo(running.settings(), report, Screen(), data, rate=100).check()
     assert report.differences == []
     assert (report.verdict, report.quality) == ("green", "published")
     assert report.counts["invoices"] == PURCHASES
@@ -252,8 +251,8 @@ def test_an_app_that_shares_a_driver_is_changed_while_it_is_read(running: Runnin
     with running.publish_prices([*symbols, "LATER"]):
         status = running.platform.status()
     assert status["healthy"]
-    processes = {app: status["apps"][app]["process"] for app in ON_DEMAND_APPS}
-    assert processes == dict.fromkeys(ON_DEMAND_APPS, "shared_driver")
+    processes = {app: status["apps"][app]["process"] for app in SYSTEM_APPS}
+    assert processes == dict.fromkeys(SYSTEM_APPS, "shared_driver")
     assert status["apps"]["ticks"]["heartbeat"]["generation"] == 2
     assert _pids(status)["shared_driver"] == before["shared_driver"], "the driver has run on"
 

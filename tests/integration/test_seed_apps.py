@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 import pytest
 
+from demo.collect import read_topic
+from demo.systems.events import system_records
+from demo.systems.oracle import Expected, compare_systems, expected_players
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
+from harness.project_apps import SYSTEM_APPS
 from harness.topics import end_offsets
-from storekeeper.apps.registry import ON_DEMAND_APPS, store_definitions
+from storekeeper.apps.registry import store_definitions
 from storekeeper.changelog.headers import source_ranges_of
 from storekeeper.client.client import StateClient
 from storekeeper.engine.runtime.heartbeat import AppState
-from storekeeper.ops.demo.collect import read_topic
-from storekeeper.ops.demo.systems.events import system_records
-from storekeeper.ops.demo.systems.oracle import Expected, compare_systems, expected_players
 from tests.integration.small_apps import (
     CHANGELOGS,
     SETTINGS,
@@ -57,7 +58,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     folder = tmp_path_factory.mktemp("systems")
     broker = start_broker(folder / "broker")
     apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100"})
-    served = store_definitions(ON_DEMAND_APPS.values())
+    served = store_definitions(SYSTEM_APPS.values())
     nodes = make_nodes(broker, folder / "nodes", served)
     try:
         create_topics(broker)
@@ -129,13 +130,13 @@ def test_both_nodes_answer_for_every_order_by_themselves(systems: Systems) -> No
 def test_changelog_records_tell_whence_they_come(systems: Systems) -> None:
     for topic in CHANGELOGS:
         for record in read_topic(systems.broker.kafka, topic):
-            assert record.headers["app"] in ON_DEMAND_APPS
+            assert record.headers["app"] in SYSTEM_APPS
             assert source_ranges_of([(name, value.encode()) for name, value in record.headers.items()])
 
 
 def test_partitions_added_to_a_source_end_an_app_and_no_other_before_a_record_is_processed(systems: Systems) -> None:
     broker, meeting = systems.broker, systems.running[1]
-    app = ON_DEMAND_APPS[meeting.app]
+    app = SYSTEM_APPS[meeting.app]
     changelogs = [store.changelog_topic for store in app.stores]
     before = [end_offsets(broker.bootstrap, topic) for topic in changelogs]
     topic = app.sources(SETTINGS)[-1]

@@ -21,6 +21,8 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from demo.invoices import Record as Sold
+from demo.oracle import MASKED_FIELDS, Expectation, expect
 from harness.broker import Broker
 from harness.sales import good_sales
 from harness.topics import end_offsets, read_topic, write_topic
@@ -28,8 +30,6 @@ from harness.waiting import eventually
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.scale import AppScale, write_scale
-from storekeeper.ops.demo.invoices import Record as Sold
-from storekeeper.ops.demo.oracle import MASKED_FIELDS, Expectation, expect
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.supervisor_rpc import SupervisorRpc

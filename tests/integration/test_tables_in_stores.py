@@ -14,12 +14,12 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from demo.oracle import MASKED_FIELDS
 from harness.app_process import AppProcess
 from harness.sales import good_sales
 from harness.storage.place import frozen, is_asked
 from harness.topics import end_offsets, write_topic
 from harness.waiting import eventually
-from storekeeper.ops.demo.oracle import MASKED_FIELDS
 from storekeeper.program import ExitCode
 from tests.integration.lake import PATIENCE_S, Lake, made_store, running_lake, shown
 
@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(scope="module", params=["hdfs", "s3"])
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp(f"lake-{request.param}")
-    quick = {"storekeeper.samples.hadoop_export.app:TRIGGER_INTERVAL_MS": 50}
+    quick = {"storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 50}
     with running_lake(made_store(request.param, folder / "store"), folder, {}, quick) as found:
         yield found
 

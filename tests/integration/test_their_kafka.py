@@ -12,17 +12,17 @@ from typing import Any
 import httpx2
 import pytest
 
+from demo.report import DemoReport
+from demo.run import Demo, demo_input
+from demo.screen import Screen
+from harness import project
 from harness.acls import bindings, with_prefix
 from harness.secured_broker import PASSWORD, USER, SecuredBroker
 from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.client.client import StateClient
 from storekeeper.kafka.clients import new_producer
-from storekeeper.ops.demo.report import DemoReport
-from storekeeper.ops.demo.run import Demo, demo_input
-from storekeeper.ops.demo.screen import Screen
-from storekeeper.ops.environment import Instance
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.supervisor import find_orphans, stop_everything
 from storekeeper.ops.waiting import eventually
 from storekeeper.program import ExitCode
@@ -36,6 +36,7 @@ pytestmark = [
 
 PURCHASES, POISON = 1500, 24
 VIEWS = "views-team.page_views"
+STORE = "page_views_totals"
 
 
 @pytest.fixture
@@ -43,7 +44,10 @@ def platform(secured_broker: SecuredBroker, tmp_path: Path) -> Iterator[Platform
     kafka = secured_broker.with_password(USER)
     assert kafka.properties is not None
     made = PlatformProcess.in_folder(
-        tmp_path / "run", apps="all", kafka_bootstrap=kafka.bootstrap, kafka_properties=str(kafka.properties)
+        tmp_path / "run",
+        shared_apps=project.SYSTEMS,
+        kafka_bootstrap=kafka.bootstrap,
+        kafka_properties=str(kafka.properties),
     )
     yield made
     stop_everything(RunLayout(made.run_dir))
@@ -90,14 +94,13 @@ def test_a_team_whose_names_have_one_prefix_has_a_platform_of_its_own(
     secured_broker.broker.create_topic("views")
     others = secured_broker.broker.admin().list_topics(timeout=60).topics.keys()
     secured_broker.allow(with_prefix(user, "views-team.", ["views"]))
-    write_new_app(plan_new_app(VIEWS), tmp_path)
-    app = tmp_path / "page_views" / "app.py"
+    make_project(VIEWS, tmp_path)
+    app = tmp_path / "spark_apps" / "page_views.py"
     app.write_text(app.read_text().replace(f'"{VIEWS}-events"', '"views"'))
     platform = PlatformProcess.in_folder(
         tmp_path / "run",
-        own_apps="page_views.app:PAGE_VIEWS",
-        own_apps_dir=str(tmp_path),
-        apps="own",
+        apps="spark_apps.page_views:PAGE_VIEWS",
+        project_dir=str(tmp_path),
         cluster="views-team.query",
         kafka_bootstrap=kafka.bootstrap,
         kafka_properties=str(kafka.properties),
@@ -107,7 +110,7 @@ def test_a_team_whose_names_have_one_prefix_has_a_platform_of_its_own(
         assert running.first.returncode == 0, running.first.stderr
         _operate(running, secured_broker)
         known = secured_broker.broker.admin().list_topics(timeout=60).topics
-        assert {f"{VIEWS}-dlq", f"{VIEWS}-totals-changelog-g2", "views-team.query-aliases"} < known.keys()
+        assert {f"{VIEWS}-dlq", f"{VIEWS}-page_views_totals-changelog-g2", "views-team.query-aliases"} < known.keys()
         made = [name for name in known.keys() - others if not name.startswith("__")]  # those are the broker's own
         assert [name for name in made if not name.startswith("views-team.")] == []
         down = platform.call("down")
@@ -124,7 +127,7 @@ def _operate(running: RunningPlatform, broker: SecuredBroker) -> None:
     assert (status["healthy"], list(status["apps"])) == (True, [VIEWS])
     addresses, producer = running.addresses(), new_producer(broker.broker.kafka, {"partitioner": "murmur2_random"})
     with StateClient([addresses["node-a"], addresses["node-b"]]) as client, running.airflow() as airflow:
-        totals = client.key_value("totals")
+        totals = client.key_value(STORE)
 
         def total() -> int | None:
             return (totals.get("a").value or {}).get("Total")
@@ -139,14 +142,14 @@ def _operate(running: RunningPlatform, broker: SecuredBroker) -> None:
         assert eventually(lambda: len(list(read_topic(broker.broker.kafka, f"{VIEWS}-dlq"))) == 1, RUN_S)
         run("stream_apps", app=VIEWS, action="restart")
         run("migrate_state", app=VIEWS, copy=True, approval=False, watch_minutes=0, afterwards="retire", delete=True)
-        run("verify_stores", store="totals")
-        rows = call("sql", "--output", "json", 'SELECT "Events", "Total" FROM totals')
+        run("verify_stores", store=STORE)
+        rows = call("sql", "--output", "json", f'SELECT "Events", "Total" FROM {STORE}')  # noqa: S608 (our own)
         assert json.loads(rows.stdout)["rows"] == [{"Events": 1, "Total": 5}]
         metrics = httpx2.get(f"{addresses['metrics']}/metrics", trust_env=False).text
         assert f'app="{VIEWS}"' in metrics
         assert json.loads(call("generation", "status", VIEWS, "--output", "json").stdout)["live"] == 2
-        plan = json.loads(call("cleanup", "preview", "totals", "--ttl-days", "0.00001", "--output", "json").stdout)
-        done = call("cleanup", "run", "totals", plan["cleanup_id"], "--output", "json")
+        plan = json.loads(call("cleanup", "preview", STORE, "--ttl-days", "0.00001", "--output", "json").stdout)
+        done = call("cleanup", "run", STORE, plan["cleanup_id"], "--output", "json")
         assert json.loads(done.stdout)["deleted"] == 1, done.stderr
         assert eventually(lambda: total() is None, RUN_S)
 
@@ -157,7 +160,7 @@ def _demo(running: RunningPlatform, broker: SecuredBroker) -> DemoReport:
     data: Future[Any] = Future()
     data.set_result(demo_input(PURCHASES, POISON))
     report = DemoReport(purchases=0, poison=POISON)
-    Demo(Instance.of(settings), report, Screen(), data, rate=100).check()
+    Demo(settings, report, Screen(), data, rate=100).check()
     return report
 
 

@@ -18,7 +18,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults_serve_the_platform() -> None:
     settings = load_node_settings()
-    assert list(map(str, settings.definitions.values())) == ["rewards=pos-rewards-changelog"]
+    assert settings.definitions == {}
     assert settings.peer_addresses == {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102"}
     assert (settings.port_of("a"), settings.port_of("b")) == (18101, 18102)
     assert settings.run_dir == Path.cwd() / ".run"

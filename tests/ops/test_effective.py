@@ -102,7 +102,7 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
         ("MAX_SCANS", "7"),
         ("TRIGGER_INTERVAL_MS", "9"),
         ("WATCH_RESTARTS", "5"),
-        ("OWN_APPS", ""),
+        ("SHARED_APPS", ""),
         ("SPARK", '{"ui.enabled": true}'),
     ):
         monkeypatch.setenv(f"STOREKEEPER_{name}", value)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
@@ -18,8 +20,6 @@ from storekeeper.ops.errors import LostTopicsError
 from storekeeper.ops.lost_topics import Losses, check_not_empty, known_topics, lost_topics
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import topics_of
-from storekeeper.samples.pos import POS
-from storekeeper.samples.ticks import TICKS
 
 APPS = (POS, TICKS)
 POS_IDS = {"pos": "id-pos", "pos-rewards-changelog": "id-rewards"}

@@ -66,19 +66,3 @@ def test_what_runs_here_is_written_down(tmp_path: Path, monkeypatch: pytest.Monk
     done = runner.invoke(app, ["plan", "--export", str(tmp_path / "state.json")])
     assert done.exit_code == 0
     assert Description.decode((tmp_path / "state.json").read_bytes()).stores == {}
-
-
-def test_stores_of_apps_that_the_platform_does_not_run_are_left_out(
-    tmp_path: Path, running: RunningStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def planned(*stores: RunningStore) -> set[str]:
-        done = runner.invoke(app, ["plan", "--output", "json", "--against", _file(tmp_path, *stores)])
-        return {change["store"] for change in json.loads(done.stdout)["changes"]}
-
-    monkeypatch.setenv("STOREKEEPER_APPS", "pos")
-    assert planned(running) == {"rewards"}
-    prices = next(store for store in declared_stores() if store.store == "prices")
-    runs = RunningStore("prices", prices.app, prices.topic, prices.kind, fields=prices.fields, partitions=4, keys=1)
-    assert planned(running, runs) == {"rewards", "prices"}, "what runs is never left out"
-    monkeypatch.setenv("STOREKEEPER_APPS", "all")
-    assert planned(running) > {"rewards", "prices", "players"}

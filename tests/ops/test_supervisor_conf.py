@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.project_apps import SYSTEM_APPS
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import platform_programs
 from storekeeper.ops.settings import PlatformSettings
@@ -37,7 +38,8 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
     assert programs == [
         "kafka",
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
-        *("pos", "hadoop_export", "pos-next"),
+        *("pos", "hadoop_export", "shared_driver", "pos-next"),
+        *(f"{name}-next" for name in SYSTEM_APPS),
         *("node-a", "node-b", "metrics", "control"),
     ]
 

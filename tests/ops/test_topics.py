@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import sys
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
-from typer.testing import CliRunner
 
 from harness.broker import Broker
-from storekeeper.apps.registry import ON_DEMAND_APPS, stores
+from harness.project_apps import SYSTEM_APPS, TILL_APPS
+from spark_apps.pos import POS
+from storekeeper.apps.registry import APPS, stores
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cli import entry
 from storekeeper.kafka.clients import new_admin
 from storekeeper.kafka.connection import Kafka
 from storekeeper.ops.broker import answers
 from storekeeper.ops.errors import StartError
+from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import TopicSpec, ensure_topics, requested_topics, topics_of
-from storekeeper.ops.wanted_apps import wanted_apps
-from storekeeper.samples.pos import POS
+from storekeeper.program import storekeeper_command
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
 
@@ -62,17 +61,16 @@ def test_a_broker_answers_or_not(broker: Broker) -> None:
 
 
 def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:
-    topics = topics_of(PlatformSettings.load(apps="all"), wanted_apps(PlatformSettings.load(apps="all")).values())
+    topics = topics_of(PlatformSettings.load(), APPS.values())
     policies = {topic.name: topic.config["cleanup.policy"] for topic in topics}
     assert len(policies) == len(topics)
-    assert policies.keys() >= {topic for app in ON_DEMAND_APPS.values() for topic in app.topics(AppSettings())}
+    assert policies.keys() >= {topic for app in SYSTEM_APPS.values() for topic in app.topics(AppSettings())}
     changelogs = {store.changelog_topic for store in stores().values()}
     assert {name for name, policy in policies.items() if policy == "compact"} == changelogs
 
 
 def test_without_them_there_are_those_of_the_tills_alone() -> None:
-    settings = PlatformSettings.load(apps="pos")
-    topics = {topic.name: topic for topic in topics_of(settings, wanted_apps(settings).values())}
+    topics = {topic.name: topic for topic in topics_of(PlatformSettings.load(), TILL_APPS.values())}
     assert topics.keys() == {
         *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop_export-dlq")
     }
@@ -87,13 +85,16 @@ def test_the_topics_of_an_app_of_ones_own_are_made_once(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(entry.app, ["new-app", "page_visits"]).output
-    (name,) = re.findall(r"STOREKEEPER_OWN_APPS=(\S+)", told)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    make_project("page_visits", tmp_path)
+
+    def made() -> str:
+        command = storekeeper_command("create-topics", "spark_apps.page_visits:PAGE_VISITS")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
-    done = CliRunner().invoke(entry.app, ["create-topics", name])
-    assert done.stdout.split() == ["page_visits-events", "page_visits-dlq", "page_visits-totals-changelog"]
-    assert CliRunner().invoke(entry.app, ["create-topics", name]).stdout == ""
+    own = ["page_visits-events", "page_visits-dlq", "page_visits-page_visits_totals-changelog"]
+    assert made().split() == own
+    assert made() == ""
 
 
 def _renamed(topic: TopicSpec) -> TopicSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 from pathlib import Path
@@ -25,9 +24,6 @@ from storekeeper.ops.up import check_no_other, forget_removed_apps
 from storekeeper.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 from tests.ops.called_command import Call
-
-FEW = ("demo", "--purchases", "10")
-"""A demo that fails ends only after it has made its input."""
 
 
 @pytest.fixture
@@ -73,20 +69,18 @@ def test_little_room_refuses_only_what_would_start(run_dir: Path, monkeypatch: p
         module.up(instance, said.append)
 
 
-@pytest.mark.parametrize("command", [("up",), FEW])
-def test_a_taken_port_is_one_sentence(run_dir: Path, command: tuple[str, ...]) -> None:
+def test_a_taken_port_is_one_sentence(run_dir: Path) -> None:
     """In a process of its own: none of those that it started outlives it."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
         port = server.getsockname()[1]
-        done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call(*command)
+        done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call("up")
     assert done.returncode == 1
     assert f"storekeeper: Port {port} is taken by " in done.stderr
     assert "STOREKEEPER_AIRFLOW_PORT" in done.stderr
     assert "Traceback" not in done.stderr
-    for folder in (run_dir, run_dir / "demo"):
-        assert find_orphans(folder) == []
+    assert find_orphans(run_dir) == []
 
 
 def test_missing_jars_are_one_sentence(call: Call, run_dir: Path, tmp_path: Path) -> None:
@@ -125,19 +119,12 @@ def test_a_wrong_setting_is_one_sentence(call: Call, run_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "settings", "says"),
-    [
-        ("up", {"kafka_properties": "/nowhere"}, "there is no file /nowhere"),
-        ("up", {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}, "there is no file /nowhere"),
-        ("demo", {"kafka_bootstrap": "127.0.0.1:1"}, "the demo runs on its own broker only"),
-    ],
+    "settings", [{"kafka_properties": "/nowhere"}, {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}]
 )
-def test_a_kafka_that_can_not_be_used_is_one_sentence(
-    call: Call, run_dir: Path, command: str, settings: dict[str, str], says: str
-) -> None:
-    done = call(PlatformProcess.in_folder(run_dir, **settings), command)
+def test_a_kafka_that_can_not_be_used_is_one_sentence(call: Call, run_dir: Path, settings: dict[str, str]) -> None:
+    done = call(PlatformProcess.in_folder(run_dir, **settings), "up")
     assert done.returncode == 78
-    assert done.stderr.startswith(f"storekeeper: {says}")
+    assert done.stderr.startswith("storekeeper: there is no file /nowhere")
     assert done.stderr.count("\n") == 1
     assert not (run_dir / "kafka").exists()
 
@@ -185,31 +172,11 @@ def test_a_second_platform_by_accident_is_refused(tmp_path: Path, monkeypatch: p
     check_no_other(OwnPlatformSettings.load(run_dir=tmp_path / ".run"))
 
 
-def test_a_demo_beside_a_demo_is_refused_without_harm(call: Call, run_dir: Path) -> None:
-    (run_dir / "demo").mkdir(parents=True)
-    kept = run_dir / "demo" / "kept"
-    kept.touch()
-    with exclusive(RunLayout(run_dir).lock, "demo"):
-        done = call(PlatformProcess.in_folder(run_dir), "demo")
-    assert done.returncode == 1
-    assert kept.exists()
-
-
 def test_down_says_where_nothing_was_running(call: Call, run_dir: Path) -> None:
     run_dir.mkdir()
     for _ in range(2):
         done = call(PlatformProcess.in_folder(run_dir), "down")
         assert (done.returncode, done.stdout) == (0, f"Nothing was running in {run_dir}.\n")
-
-
-def test_a_failed_demo_still_leaves_its_report(call: Call, run_dir: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report.json"
-    platform = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none"))
-    assert call(platform, *FEW, "--report", str(report)).returncode == 1
-    fields = json.loads(report.read_text())
-    assert fields["verdict"] == "unfinished"
-    assert "storekeeper jars" in fields["error"]
-    assert find_orphans(RunLayout(run_dir).demo) == []
 
 
 def test_an_app_that_was_removed_is_forgotten(tmp_path: Path) -> None:

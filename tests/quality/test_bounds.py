@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storekeeper.samples.hadoop_export.spec import EXPORT
+from quality.hadoop_export import EXPORT
 
 TIME = EXPORT.column("CreatedTime")
 

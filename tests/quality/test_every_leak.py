@@ -14,15 +14,14 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql import SparkSession
 
+from quality.hadoop_export import EXPORT
 from storekeeper.clock import ManualClock
 from storekeeper.quality.measured_rows import measured
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.suite import CheckedFrame, for_spark, suite_of
 from storekeeper.quality.table_gate import TableGate
 from storekeeper.quality.verdict import Status
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.hadoop_export.table import COLUMNS
-from tests.staged_lines import SCHEMA, line, stage
+from tests.staged_lines import COLUMNS, SCHEMA, line, stage
 
 pytestmark = pytest.mark.spark
 

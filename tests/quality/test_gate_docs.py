@@ -11,13 +11,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from spark_apps.pos import POS
 from storekeeper.apps.checked_table import CheckedTable
-from storekeeper.apps.spec import AppSpec, misfit
+from storekeeper.apps.spec import misfit
 from storekeeper.clock import ManualClock
-from storekeeper.ops.new_app.plan import plan_new_app, write_new_app
+from storekeeper.ops.new_project.template.spark_apps.template_app import TEMPLATE_APP
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.table_gate import TableGate
-from storekeeper.samples.pos import POS
 from tests.local_tables import local_table
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/gate-your-table.md").read_text("utf-8")
@@ -48,16 +48,9 @@ def test_the_table_on_the_page_is_gated(page: ModuleType, settings: QualitySetti
     assert DeltaTable(local_table(settings, "web_orders")).count() == 1
 
 
-def test_what_the_page_says_of_a_store_fits_the_first_app(
-    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_new_app(plan_new_app("gated_views"), tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    from gated_views.app import GATED_VIEWS  # type: ignore[import-not-found]
-
-    assert isinstance(GATED_VIEWS, AppSpec)
-    [totals] = GATED_VIEWS.stores
-    assert [table.name for table in GATED_VIEWS.tables] == ["totals"]
+def test_what_the_page_says_of_a_store_fits_the_first_app(page: ModuleType) -> None:
+    [totals] = TEMPLATE_APP.stores
     assert isinstance(page.TOTALS, CheckedTable)
+    assert page.TOTALS.name == totals.name.replace("template_app", "page_views")
     assert misfit(totals, page.TOTALS) is None
     assert misfit(POS.stores[0], page.TOTALS) is not None

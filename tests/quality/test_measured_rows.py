@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from quality.hadoop_export import EXPORT
 from storekeeper.quality.measured_rows import measured
 from storekeeper.quality.measures import COPIES
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.hadoop_export.table import COLUMNS
-from tests.staged_lines import SCHEMA, line
+from tests.staged_lines import COLUMNS, SCHEMA, line
 
 
 @pytest.mark.spark

@@ -5,10 +5,9 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
+from quality.hadoop_export import EXPORT
 from storekeeper.quality.profile import buckets_of, counted, drift, merged, stability_index
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.hadoop_export.table import COLUMNS
-from tests.staged_lines import SCHEMA, line
+from tests.staged_lines import COLUMNS, SCHEMA, line
 
 
 @pytest.mark.spark

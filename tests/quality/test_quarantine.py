@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from quality.hadoop_export import EXPORT
 from storekeeper.clock import ManualClock
 from storekeeper.quality.errors import ReleaseRefusedError
 from storekeeper.quality.gate import no_session
@@ -15,7 +16,6 @@ from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.table_gate import TableGate
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
-from storekeeper.samples.hadoop_export.spec import EXPORT
 from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from harness.sales import sale_bytes
+from quality.hadoop_export import EXPORT
+from spark_apps.records.invoice import parse_invoice
+from spark_apps.records.masked import masked_values
 from storekeeper.apps.checked_table import WithTopic
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.quality.errors import ValidationError
 from storekeeper.quality.reconciliation import Topic, Totals, compare, expected_totals, reach_of
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.records.invoice import parse_invoice
-from storekeeper.samples.records.masked import masked_values
 
 [RULE] = EXPORT.reconcile
 assert isinstance(RULE, WithTopic)

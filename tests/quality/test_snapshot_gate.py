@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from spark_apps.pos import POS
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
 from storekeeper.apps.registry import store_named, stores
 from storekeeper.changelog.position import Position
@@ -26,7 +27,6 @@ from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.snapshot_gate import SnapshotGate
 from storekeeper.quality.store_table import table_of
 from storekeeper.quality.verdict import Status, Verdict
-from storekeeper.samples.pos import POS
 from storekeeper.snapshots.manifest import SnapshotManifest
 from tests.local_tables import local_table
 

@@ -14,6 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from harness.sales import sale, sale_bytes
+from quality.hadoop_export import EXPORT
+from spark_apps.records.invoice import parse_invoice
+from spark_apps.records.masked import masked_values
 from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.apps.table_progress import encode_progress
 from storekeeper.changelog.position import Position
@@ -23,9 +26,6 @@ from storekeeper.quality.gate import Batch, no_session
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.table_gate import PUBLISHER, TableGate
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
-from storekeeper.samples.hadoop_export.spec import EXPORT
-from storekeeper.samples.records.invoice import parse_invoice
-from storekeeper.samples.records.masked import masked_values
 from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 

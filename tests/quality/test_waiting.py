@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from quality.hadoop_export import EXPORT
 from storekeeper.clock import ManualClock
 from storekeeper.quality.errors import StagedTableError
 from storekeeper.quality.gate import Batch, no_session
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.table_gate import TableGate, Waiting, waiting_of
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
-from storekeeper.samples.hadoop_export.spec import EXPORT
 from tests.local_tables import local_table
 from tests.staged_lines import line, stage
 

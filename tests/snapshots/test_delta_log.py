@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from storekeeper.delta_files import is_table
 from storekeeper.errors import SnapshotDamagedError
-from storekeeper.snapshots.delta_log import commits, is_table, newest_manifest
+from storekeeper.snapshots.delta_log import commits, newest_manifest
 from tests.snapshot_tables import manifest_of
 
 MANIFEST = manifest_of([])

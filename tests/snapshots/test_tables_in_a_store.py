@@ -14,12 +14,13 @@ from deltalake.exceptions import TableNotFoundError
 from harness.storage.place import frozen, is_asked
 from harness.storage.s3 import S3
 from harness.waiting import eventually
+from storekeeper.delta_files import is_table
 from storekeeper.errors import InvalidArgumentError, SnapshotDamagedError, TablesUnreachableError
 from storekeeper.locations import Location, RemoteFolder, location
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.damage import delta_table, open_table
-from storekeeper.snapshots.delta_log import is_table, newest_manifest
+from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.sql import list_tables, query
 from storekeeper.snapshots.store_values import StoreValues

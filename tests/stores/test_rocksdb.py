@@ -7,10 +7,10 @@ import pytest
 
 from storekeeper.errors import DiskFullError, InvalidNameError, StorageError, StoreClosedError, StoreCorruptedError
 from storekeeper.stores.durable_mark import DurableMark, read_mark, write_mark
+from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import open_rocksdb, translated
 from storekeeper.stores.rocksdb_options import (
     MIB,
-    Profile,
     RocksDBMemory,
     RocksDBOptions,
 )

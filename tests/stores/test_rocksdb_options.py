@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from storekeeper.errors import ConfigurationError
+from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_options import (
     MIB,
     TUNING,
-    Profile,
     RocksDBMemory,
     RocksDBOptions,
     bound_process_memory,

@@ -11,7 +11,8 @@ from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.versions import version_row_key
 from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.stores.expiry_index import stamped
-from storekeeper.stores.rocksdb_options import MIB, TUNING, Profile
+from storekeeper.stores.profile import Profile
+from storekeeper.stores.rocksdb_options import MIB, TUNING
 
 DOCS = (Path(__file__).parents[2] / "docs" / "reference" / "stores.md").read_text(encoding="utf-8")
 

@@ -9,11 +9,11 @@ import pytest
 
 from harness.broker import Broker
 from harness.waiting import eventually
+from spark_apps.hadoop_export import HADOOP_EXPORT
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
-from storekeeper.ops.new_app.template_app.app import EVENTS, TEMPLATE_APP, Event
-from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
+from storekeeper.ops.new_project.template.spark_apps.template_app import EVENTS, TEMPLATE_APP, Event
 from storekeeper.testkit import plain_driver
 from storekeeper.testkit.spark_driver import SparkDriver
 

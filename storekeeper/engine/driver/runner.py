@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import threading
 import time
@@ -32,10 +31,11 @@ from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.partitions import check_partitions, counts_in
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
-from storekeeper.engine.runtime.stream import GenerationView, OpenStream, ProcessBatch, Stream, StreamContext
+from storekeeper.engine.runtime.stream import GenerationView, ProcessBatch, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream
-from storekeeper.errors import StateError
+from storekeeper.engine.table_sink.stream import open_table_stream
+from storekeeper.errors import ConfigurationError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -203,16 +203,18 @@ def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) ->
 
 
 def opened(context: StreamContext) -> Stream:
-    """An app's stream: that of its topology, or its module's own.
+    """An app's stream: that of its topology, or of its table.
 
     Raises:
-        ConfigurationError: it can't run on the existing topics.
+        ConfigurationError: it has neither, or can't run on the existing topics.
     """
     spec = context.spec
     if spec.describe is not None:
         return open_topology_stream(context, spec.describe)
-    open_stream: OpenStream = importlib.import_module(str(spec.module)).open_stream
-    return open_stream(context)
+    if spec.table_sink is None:
+        msg = f"app {spec.name} has neither a topology nor a table: make it with topology_app or table_app"
+        raise ConfigurationError(msg)
+    return open_table_stream(context, spec.table_sink)
 
 
 class Watch:

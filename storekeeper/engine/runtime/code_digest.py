@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from storekeeper.apps.project_settings import ProjectSettings
 from storekeeper.apps.spec import AppSpec
 
-_SHARED = "storekeeper.samples"
-"""The package of the sample apps, each of which is a module of its own."""
+_PRODUCT = "storekeeper"
 
 
 def code_digest(spec: AppSpec) -> str | None:
-    """A digest of an app's own source files: its module and the others of its package. None if it has no files."""
-    name = spec.module or getattr(spec.describe, "__module__", None)
-    module = None if name is None else sys.modules.get(name)
-    file = None if module is None else getattr(module, "__file__", None)
+    """A digest of an app's own source files. None if it has no files.
+
+    They are the module of its topology, or of its table's rows, and the modules of its project that this one imports,
+    and so on. A project is the folder of `project_dir`; elsewhere it is the module's package.
+    """
+    entry = spec.describe if spec.table_sink is None else spec.table_sink.row
+    name = getattr(entry, "__module__", None)
+    file = None if name is None else getattr(sys.modules.get(name), "__file__", None)
     if name is None or file is None:
         return None
-    package = name.rpartition(".")[0]
-    path = Path(file)
-    files = [path] if package in {"", _SHARED} else sorted(path.parent.rglob("*.py"))
+    root = Path(file).resolve().parents[name.count(".") + (Path(file).name == "__init__.py")]
+    whole = root == ProjectSettings().project_dir
     found = hashlib.sha256()
-    for one in files:
-        content = one.read_bytes()
-        found.update(f"{one.relative_to(path.parent)} {len(content)}\n".encode())
+    for path in sorted(_files_of(Path(file).resolve(), root, None if whole else name.partition(".")[0])):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(root)} {len(content)}\n".encode())
         found.update(content)
     return found.hexdigest()
+
+
+def _files_of(first: Path, root: Path, package: str | None) -> set[Path]:
+    """The files that a file imports, and the file itself; those of one package, or of all packages in `root`."""
+    found: set[Path] = set()
+    left = [first]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += _imported_files(path, root, package)
+            left += [
+                file for folder in path.parents if root in folder.parents and (file := folder / "__init__.py").is_file()
+            ]
+    return found
+
+
+def _imported_files(path: Path, root: Path, package: str | None) -> Iterator[Path]:
+    for name in _imported_names(path, root):
+        top = name.partition(".")[0]
+        if top == _PRODUCT or package not in {None, top}:
+            continue
+        at = root.joinpath(*name.split("."))
+        yield from (file for file in (at.with_name(f"{at.name}.py"), at / "__init__.py") if file.is_file())
+
+
+def _imported_names(path: Path, root: Path) -> Iterator[str]:
+    """The modules that a file names in imports, and what it imports from them, which may be modules too."""
+    here = path.relative_to(root).with_suffix("").parts
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError:  # it was not imported
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: len(here) - node.level] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))

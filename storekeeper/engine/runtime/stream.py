@@ -1,4 +1,4 @@
-"""What an app's module gives to the runner: a stream of topics, and a function that processes its batches."""
+"""What the runner gets for an app: a stream of topics, and a function that processes its batches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GenerationView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What an app may use to open its stream and to write its batches.
+    """What it takes to open an app's stream and to write its batches.
 
     `metrics` counts what was written. `generation` is the journal's entry of the generation that runs; None if the app
     is run without regard to it. `partitions` is, by topic, the number of partitions that the app's state was made with.
@@ -63,9 +63,6 @@ class Stream:
     frame: DataFrame
     process: ProcessBatch
     trigger_interval_ms: int | None = None
-
-
-OpenStream = Callable[[StreamContext], Stream]
 
 
 def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 
 from storekeeper.apps.settings import AppSettings
@@ -20,18 +19,12 @@ from storekeeper.generations.planning.schemas import with_schemas
 
 
 def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[str, str]:
-    """Imports the app's code, looks for its topics, and plans the changes of its stores; returns verdicts by store.
+    """Looks for the topics of the app, and plans the changes of its stores; returns verdicts by store.
 
     Raises:
         BrokerUnavailableError, SchemaRegistryUnavailableError: the broker or the schema registry doesn't answer.
-        ConfigurationError: the code can't be imported, topics are missing, or a store would be orphaned or broken.
+        ConfigurationError: topics are missing, or a store would be orphaned or broken.
     """
-    try:
-        if spec.module is not None:
-            importlib.import_module(spec.module).open_stream  # noqa: B018 (that it is there is what is asked)
-    except Exception as error:  # whatever the new code raises when it is imported, it would raise after the drain
-        msg = f"the code of {spec.name} can't be imported ({type(error).__name__}: {error}): install what is missing"
-        raise ConfigurationError(msg) from error
     journal = JournalFile(settings.durable, spec.name).read()
     lives = spec if journal is None else spec_of(spec, journal.live_generation)
     await_topics(

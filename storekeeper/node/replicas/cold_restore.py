@@ -32,7 +32,8 @@ from storekeeper.node.replicas.follower import Follower
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaId
-from storekeeper.stores.rocksdb_options import Profile, RocksDBOptions
+from storekeeper.stores.profile import Profile
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import structlog
 
-from storekeeper.apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
+from storekeeper.apps.registry import DRIVERS, apps_of
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.errors import RefusedError, TablesUnreachableError
@@ -87,7 +87,7 @@ def watched_programs(known: Collection[str], settings: AppSettings) -> dict[str,
         settings: where the generations' journals are: a generation that isn't live has a process of its own. It is left
             out while its journal can't be reached, and where a setting fixes the generation.
     """
-    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    found = {program: apps for program, apps in DRIVERS.items() if program in known}
     if is_fixed(settings):
         return found
     for app in [app for apps in found.values() for app in apps]:

@@ -21,7 +21,6 @@ from storekeeper.ops.overview.processes import Probes, app_processes, processes_
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import running_supervisor
 from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
-from storekeeper.ops.wanted_apps import kept_apps
 
 _TIMEOUT_S = 2.0
 """How long a view that is refreshed all the time waits for a supervisor that hangs."""
@@ -115,7 +114,7 @@ def _apps(
     """The apps that have left a heartbeat, and those that should run."""
     beats = run_files.heartbeats(layout, _places(layout, settings).durable)
     by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
-    expected = () if settings is None or infos else kept_apps(settings)
+    expected = () if settings is None or infos else APPS
     order = {name: index for index, name in enumerate(APPS)}
     names = sorted({*beats, *by_app, *expected}, key=lambda name: (order.get(name, len(order)), name))
     return [App(name, now_ms, beats.get(name), by_app.get(name)) for name in names]

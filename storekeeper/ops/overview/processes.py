@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import httpx2
 import psutil
 
-from storekeeper.apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER, apps_of
+from storekeeper.apps.registry import APPS, DRIVERS, apps_of
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.generations.desired_state import Role
 from storekeeper.node.security.no_tls import NO_TLS
@@ -60,8 +60,8 @@ def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
         info: the process.
         names: of all processes.
     """
-    # The apps of the shared driver have no process of their own.
-    if info.name not in map(Role.NEXT.program, {*names, *ON_DEMAND_APPS}):
+    # An app of the shared driver has no process of its own.
+    if info.name not in map(Role.NEXT.program, {*names, *APPS}):
         return True
     return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
 
@@ -141,7 +141,7 @@ def processes_of(
         probes: None to assume that each running process of the platform itself is healthy.
     """
     names, where = {info.name for info in infos}, addresses(settings)
-    known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *where))
+    known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *DRIVERS, *where))
     order = {name: index for index, name in enumerate(known)}
     found = []
     for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):

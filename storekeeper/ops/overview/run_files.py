@@ -13,6 +13,7 @@ import orjson
 import structlog
 
 from storekeeper.apps.registry import stores
+from storekeeper.delta_files import commit_files
 from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 from storekeeper.errors import StateError, TablesUnreachableError
 from storekeeper.generations.desired_state import Role
@@ -22,7 +23,6 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview.model import LastVerdict, Snapshot
 from storekeeper.quality.resolution import ResolutionArchive
 from storekeeper.quality.verdict import VerdictArchive
-from storekeeper.snapshots.delta_log import commit_files
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.verification.check_verdict import CheckVerdict, last_verdict
 

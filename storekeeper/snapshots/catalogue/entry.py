@@ -10,11 +10,11 @@ from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
 from storekeeper.apps.registry import APPS, gated_tables
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
+from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS
-from storekeeper.snapshots.delta_log import is_table
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 

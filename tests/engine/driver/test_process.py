@@ -11,6 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from spark_apps.hadoop_export import HADOOP_EXPORT
+from spark_apps.leaderboard import LEADERBOARD
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
 from storekeeper.apps.errors import AppRunningError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
@@ -25,10 +29,6 @@ from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations import run as run_module
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.run import GenerationRun, run_of
-from storekeeper.samples.hadoop_export.spec import HADOOP_EXPORT
-from storekeeper.samples.leaderboard import LEADERBOARD
-from storekeeper.samples.pos import POS
-from storekeeper.samples.ticks import TICKS
 
 SESSION = cast("Any", object())
 

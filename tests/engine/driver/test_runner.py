@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from spark_apps.ticks import TICKS
 from storekeeper.apps.errors import PartitionsChangedError, UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
@@ -24,7 +25,6 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_hear
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.samples.ticks import TICKS
 from tests.apps.checkpoints import write_checkpoint
 from tests.engine.runtime.test_progress import report as reported
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.hadoop_export import HADOOP_EXPORT
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.generations.changed_code import change_notice, changed_code
-from storekeeper.samples.pos import POS
 
 
 @pytest.fixture
@@ -27,12 +28,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppSpec]:
     (package / "app.py").write_text("from shop_views import logic\n\ndef topology(streams, settings): ...\n")
     monkeypatch.syspath_prepend(str(package.parent))
     module = __import__("shop_views.app").app
-    yield replace(POS, name="shop_views", module=None, describe=module.topology)
+    yield replace(POS, name="shop_views", describe=module.topology)
     for name in [name for name in sys.modules if name.startswith("shop_views")]:
         del sys.modules[name]
 
 
-def test_a_change_of_any_file_of_its_package_is_told_until_the_app_starts_with_it(own: AppSpec, tmp_path: Path) -> None:
+def test_a_change_of_a_file_that_it_imports_is_told_until_the_app_starts_with_it(own: AppSpec, tmp_path: Path) -> None:
     settings = AppSettings.load(run_dir=tmp_path / "run")
     folder = settings.checkpoint_dir(own.name)
     Path(str(folder)).mkdir(parents=True)
@@ -46,5 +47,46 @@ def test_a_change_of_any_file_of_its_package_is_told_until_the_app_starts_with_i
     assert changed_code([own], settings) == []
 
 
-def test_a_sample_app_is_its_own_module() -> None:
-    assert code_digest(POS) == code_digest(POS) is not None
+def test_a_change_of_another_app_of_the_project_is_not_one_of_this(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_PROJECT_DIR", str(tmp_path))
+    for name, text in {
+        "shop/__init__.py": "",
+        "shop/bills.py": "from shop_state.bills import BILL\nimport shop.parts.sums as sums\n\ndef topology(): ...\n",
+        "shop/other.py": "",
+        "shop/parts/__init__.py": "",
+        "shop/parts/sums.py": "from .. import deep\n",
+        "shop/deep.py": "",
+        "shop_state/__init__.py": "",
+        "shop_state/bills.py": "BILL = 1\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    app = replace(POS, name="bills", describe=__import__("shop.bills").bills.topology)
+    before = code_digest(app)
+
+    def has_changed(name: str) -> bool:
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(f"{text}# changed\n")
+        changed = code_digest(app) != before
+        (tmp_path / name).write_text(text)
+        return changed
+
+    parts = (
+        "shop/__init__.py",
+        "shop/bills.py",
+        "shop/parts/sums.py",
+        "shop/deep.py",
+        "shop_state/bills.py",
+        "shop_state/__init__.py",
+    )
+    assert [name for name in parts if not has_changed(name)] == []
+    assert not has_changed("shop/other.py")
+    for name in [name for name in sys.modules if name.startswith("shop")]:
+        del sys.modules[name]
+
+
+def test_a_table_is_the_module_of_its_rows() -> None:
+    assert code_digest(HADOOP_EXPORT) == code_digest(HADOOP_EXPORT) not in {None, code_digest(POS)}

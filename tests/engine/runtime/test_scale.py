@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.engine.runtime.scale import AppScale, read_scale, scaled, write_scale
 from storekeeper.errors import ConfigurationError
-from storekeeper.samples.pos import POS
 
 ALL = AppScale(cores=3, memory_mb=2048, max_offsets_per_trigger=7)
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_apps.pos import POS, by_region, topology
 from storekeeper.apps.registry import stores
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described, kept_inside
@@ -28,8 +29,6 @@ from storekeeper.generations.planning.declared import declared_stores, with_topo
 from storekeeper.generations.planning.describe import describe
 from storekeeper.generations.steps import planned
 from storekeeper.program import ExitCode
-from storekeeper.samples.pos import POS, topology
-from storekeeper.samples.pos_migrations import by_region
 from storekeeper.stores.store_definitions import ServedKind
 from tests.snapshot_tables import rows_of, write_snapshot
 

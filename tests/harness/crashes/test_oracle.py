@@ -11,10 +11,10 @@ from harness.crashes.oracle import Difference, PosOracle
 from harness.poison import bad_sales
 from harness.sales import good_sales
 from harness.topics import Record
+from spark_apps.pos import topology as topology_of_the_tills
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described
 from storekeeper.engine.dead_letters import dead_letter
-from storekeeper.samples.pos import topology as topology_of_the_tills
 from storekeeper.topology import TopologyTestDriver
 
 CHANGELOG = "pos-rewards-changelog"

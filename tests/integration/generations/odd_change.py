@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from state.rewards import REWARDS_BY_REGION
 from storekeeper.generations.migration import StoreRecord
-from storekeeper.samples.pos_migrations import REWARDS_BY_REGION
 
 
 def refuse_sevens(key: bytes, value: bytes) -> list[StoreRecord]:

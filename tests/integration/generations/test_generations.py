@@ -16,14 +16,13 @@ from harness.broker import start_broker
 from harness.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
+from state.rewards import REWARDS_BY_REGION, REWARDS_TIER, Rewards
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
 from storekeeper.node.cluster.alias_topic import read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
-from storekeeper.samples.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER
-from storekeeper.samples.records.rewards import Rewards
 from storekeeper.serdes.struct import StructSerde
 from tests.integration.generations.generation_steps import GenerationSteps
 

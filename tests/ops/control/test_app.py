@@ -132,7 +132,7 @@ def test_a_topology_is_a_picture_a_text_and_a_source(client: TestClient) -> None
     assert "rewards" in found["text"]
     none = client.get("/topology/hadoop_export")
     assert (none.status_code, none.json()["type"].rpartition(":")[2]) == (404, "nothing-to-show")
-    module = client.get("/topology/storekeeper.samples.pos:POS")
+    module = client.get("/topology/spark_apps.pos:POS")
     assert (module.status_code, "there is no app" in module.json()["detail"]) == (404, True)
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.project_apps import SYSTEM_APPS, TILL_APPS
 from harness.waiting import eventually
-from storekeeper.apps.registry import ON_DEMAND_APPS, POS_APPS
+from spark_apps.pos import POS
+from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.cli import app as app_commands
 from storekeeper.clock import ManualClock, SystemClock
@@ -30,8 +32,6 @@ from storekeeper.ops.control.watch import (
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
-from storekeeper.samples.pos import POS
-from storekeeper.samples.ticks import TICKS
 from tests.ops.control.supervised import Supervised
 
 SILENT_MS = 3_000
@@ -60,20 +60,20 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     supervised: Supervised,
 ) -> None:
     supervised.behave("pos", "silent")
-    for app in (*POS_APPS, "shared_driver"):
+    for app in (*TILL_APPS, "shared_driver"):
         supervised.rpc.start(app)
         supervised.await_state(app, "RUNNING")
     supervised.rpc.stop("hadoop_export")
     supervised.await_state("hadoop_export", "STOPPED")
-    before = {app: supervised.rpc.process(app).pid for app in POS_APPS}
+    before = {app: supervised.rpc.process(app).pid for app in TILL_APPS}
     await_silence(supervised, "pos")
     found = look(supervised, **QUICK)
     assert found.alerts == []
     looked = found.actions
-    assert [looked[app]["action"] for app in POS_APPS] == ["restart", "none"]
+    assert [looked[app]["action"] for app in TILL_APPS] == ["restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
     assert looked["shared_driver"] == {"action": "none", "reason": "running"}
-    after = {app: supervised.rpc.process(app).pid for app in POS_APPS}
+    after = {app: supervised.rpc.process(app).pid for app in TILL_APPS}
     assert after["pos"] not in {0, before["pos"]}
     assert after == {**before, "pos": after["pos"]}
     await_silence(supervised, "pos")
@@ -114,27 +114,27 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
     assert looked["shared_driver"]["reason"].startswith("ended with exit code 3")
     # Nobody has started them since the supervisor began.
     assert looked["pos-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
-    for program in (*POS_APPS, "pos-next", "shared_driver"):
+    for program in (*TILL_APPS, "pos-next", "shared_driver"):
         supervised.await_state(program, "RUNNING")
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
     settings = AppSettings.load(run_dir=tmp_path)
-    assert list(watched_programs((*POS_APPS, "shared_driver"), settings)) == [*POS_APPS, "shared_driver"]
+    assert list(watched_programs((*TILL_APPS, "shared_driver"), settings)) == [*TILL_APPS, "shared_driver"]
     assert list(watched_programs(("pos",), settings)) == ["pos"], "a platform that runs one app alone"
-    assert watched_programs(("shared_driver",), settings)["shared_driver"] == tuple(ON_DEMAND_APPS)
+    assert watched_programs(("shared_driver",), settings)["shared_driver"] == tuple(SYSTEM_APPS)
     JournalFile(tmp_path, "ticks").write(started(planned(first_journal(TICKS), TICKS, ()), 2))
     assert watched_programs(("shared_driver",), settings)["ticks-next"] == ("ticks-next",)
     file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), POS, ())
     file.write(journal)
-    assert "pos-next" not in watched_programs(POS_APPS, settings), "it has no seed yet"
+    assert "pos-next" not in watched_programs(TILL_APPS, settings), "it has no seed yet"
     file.write(started(journal, 2))
-    assert watched_programs(POS_APPS, settings)["pos-next"] == ("pos-next",)
+    assert watched_programs(TILL_APPS, settings)["pos-next"] == ("pos-next",)
     file.write(retired(started(journal, 2), 2))
     assert "pos-next" not in watched_programs((), settings)
     file.write(started(journal, 2))
     fixed = AppSettings.load(run_dir=tmp_path, generation=3)
-    assert list(watched_programs(POS_APPS, fixed)) == list(POS_APPS), "what is left of a change doesn't run"
+    assert list(watched_programs(TILL_APPS, fixed)) == list(TILL_APPS), "what is left of a change doesn't run"
 
 
 def test_apps_are_watched_while_no_journal_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_apps_are_watched_while_no_journal_can_be_reached(monkeypatch: pytest.Mo
         raise unreachable(RemoteFolder("s3://shop/durable"), "nobody listens")
 
     monkeypatch.setattr(JournalFile, "read", away)
-    assert list(watched_programs(POS_APPS, AppSettings.load(durable_uri="s3://shop/durable"))) == list(POS_APPS)
+    assert list(watched_programs(TILL_APPS, AppSettings.load(durable_uri="s3://shop/durable"))) == list(TILL_APPS)
 
 
 NOW = 10_000_000

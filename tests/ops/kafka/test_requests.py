@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from harness.acls import bindings
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.cli import entry
@@ -18,7 +19,6 @@ from storekeeper.names import cleanup_transaction, node_group
 from storekeeper.ops.kafka.requests import printed, resource_name
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import requested_topics
-from storekeeper.samples.pos import POS
 from storekeeper.topology import Store, StreamsBuilder
 from tests.engine import topologies
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.pos import POS
 from storekeeper.client.client import StateClient
 from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import ManualClock
@@ -17,7 +18,6 @@ from storekeeper.ops.overview.collect import Nodes, collect
 from storekeeper.ops.overview.model import Overview
 from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
-from storekeeper.samples.pos import POS
 from tests.client.fake_node import answers, fake_node
 from tests.ops.overview.made_up import BEAT, NOW_MS
 

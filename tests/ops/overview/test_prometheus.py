@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from spark_apps.pos import POS
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.generations.catalog import first_journal
@@ -19,7 +20,6 @@ from storekeeper.ops.metrics.names import platform_metrics
 from storekeeper.ops.overview.prometheus import PlatformCollector
 from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
-from storekeeper.samples.pos import POS
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 from tests.ops.observability.scraped import PLATFORM, documented, uses_of
 from tests.ops.observability.scraped import Scrape as Scraped

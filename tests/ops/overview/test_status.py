@@ -17,8 +17,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from harness.ports import free_ports
+from harness.project_apps import SYSTEM_APPS, TILL_APPS
 from harness.waiting import eventually
-from storekeeper.apps.registry import ON_DEMAND_APPS
 from storekeeper.cli import entry
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.ops.overview.collect import collect_status
@@ -43,7 +43,7 @@ def processes(infos: Sequence[ProcessInfo], beats: Sequence[Heartbeat] = ()) -> 
 
 def test_the_apps_of_one_driver_work_only_if_all_of_them_do() -> None:
     assert processes([DRIVER])["shared_driver"].detail == "ticks: no heartbeat yet"
-    beats = [replace(BEAT, app=name) for name in ON_DEMAND_APPS]
+    beats = [replace(BEAT, app=name) for name in SYSTEM_APPS]
     assert processes([DRIVER], beats)["shared_driver"].healthy
     failed = [*beats, replace(BEAT, app="leaderboard", state=AppState.FAILED, error="gone")]
     assert processes([DRIVER], failed)["shared_driver"].detail == "leaderboard: failed: gone"
@@ -51,7 +51,7 @@ def test_the_apps_of_one_driver_work_only_if_all_of_them_do() -> None:
 
 def test_the_table_shows_each_app_of_one_driver_and_no_process_that_nothing_needs() -> None:
     apps = [
-        *(app(name, process=DRIVER) for name in ON_DEMAND_APPS if name != "ticks"),
+        *(app(name, process=DRIVER) for name in SYSTEM_APPS if name != "ticks"),
         app("ticks", process=DRIVER, state=AppState.STARTING),
         app("pos", process=ProcessInfo("pos", "RUNNING", 7, 0, 0)),
     ]
@@ -163,7 +163,7 @@ def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.Mo
     assert fields["airflow"] == "http://127.0.0.1:18080"
     assert fields["delta_root"] == str(tmp_path / "delta")
     assert fields["run_dir"] == str(tmp_path)
-    assert list(fields["apps"]) == ["pos", "hadoop_export"]
+    assert list(fields["apps"]) == [*TILL_APPS, *SYSTEM_APPS]
     assert fields["processes"] == []
 
 

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
+from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.clock import SystemClock
-from storekeeper.samples.pos import POS
 from storekeeper.snapshots.catalogue.registration import is_configured
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.job import take_snapshots

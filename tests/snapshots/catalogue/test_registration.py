@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from harness.app_process import AppProcesses
+from spark_apps.pos import POS
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import SparkProperties
@@ -21,7 +22,6 @@ from storekeeper.clock import ManualClock
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.generations.live import live_stores
 from storekeeper.program import ExitCode
-from storekeeper.samples.pos import POS
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.catalogue.entry import entries_of, entry_of_store
 from storekeeper.snapshots.catalogue.job import register_tables

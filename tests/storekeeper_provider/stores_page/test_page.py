@@ -168,11 +168,11 @@ def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> No
         export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False, verify=NO_TLS)
         evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False, verify=NO_TLS)
         module = httpx2.get(
-            f"{address}/topology/{quote('storekeeper.samples.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
+            f"{address}/topology/{quote('spark_apps.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
         )
     assert "hadoop_export is not a topology" in export.text
     assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
-    assert "there is no app &#x27;storekeeper.samples.pos:POS" in module.text
+    assert "there is no app &#x27;spark_apps.pos:POS" in module.text
     assert {export.status_code, evil.status_code, module.status_code} == {404}
 
 

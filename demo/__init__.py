@@ -1,0 +1,1 @@
+"""`python -m demo`: the project on real purchases, checked against a recomputation from the input alone."""

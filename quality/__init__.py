@@ -1,0 +1,1 @@
+"""What the tables of the project must be: a suite a table, which the quality gate checks."""

@@ -1,0 +1,1 @@
+"""Operators of the project's own, which several apps use."""

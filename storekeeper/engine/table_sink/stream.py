@@ -1,0 +1,149 @@
+"""A table sink on Spark: rows made in Python and written by Spark, dead letters written by the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.table_sink import PLACE, TableSink
+from storekeeper.changelog.position import Position
+from storekeeper.delta_files import is_table
+from storekeeper.engine.errors import errors_of_tasks
+from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
+from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
+from storekeeper.engine.table_sink.staged import StagedTable
+from storekeeper.errors import ConfigurationError, SerializationError
+from storekeeper.locations import Location
+from storekeeper.schemas.arrow_types import arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+TRIGGER_INTERVAL_MS = 5000
+"""Each batch is a commit to the table, so there are few."""
+_POISON = {
+    "_timestamp_ms": "bigint",
+    "_key": "binary",
+    "_value": "binary",
+    "_error_class": "string",
+    "_error": "string",
+}
+
+
+def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
+    """Records of the topic in; rows of the table and dead letters out.
+
+    Raises:
+        ConfigurationError: the table is gone, or elsewhere: see `check_table_is_there`.
+    """
+    settings = context.settings
+    path = settings.delta_table(sink.table.staged_name)
+    check_table_is_there(path, context.checkpoint)
+    records = read_stream(context.spark, settings, sink.topic)
+    source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
+    table = StagedTable(context.spark, context.spec.name, sink.table, path)
+    return Stream(source, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
+
+
+def check_table_is_there(table: Location, checkpoint: SparkCheckpoint) -> None:
+    """Refuses an empty place for a table whose first rows the checkpoint has passed: they would be missing for good.
+
+    Raises:
+        ConfigurationError: there is no table, and the checkpoint has a committed batch.
+    """
+    if checkpoint.last_committed_batch() is not None and not is_table(table):
+        msg = (
+            f"the export has begun, and there is no table at {table}: copy the table there or correct tables_uri. To "
+            f"write it again from the topic, remove {checkpoint.path}"
+        )
+        raise ConfigurationError(msg)
+
+
+class TableWriter:
+    """Writes batches to the table. Its only state between them is the position in the table's newest commit."""
+
+    def __init__(self, table: StagedTable, sink: TableSink, context: StreamContext) -> None:
+        self._table = table
+        self._sink = sink
+        self._context = context
+        self._letters = LetterWriter(context, sink.topic)
+        self._progress = table.progress()
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Writes a batch's dead letters, then its new rows."""
+        parsing = partial(parse_batches, sink=self._sink, settings=self._context.settings)
+        fresh = batch.where(~_is_written(self._progress, self._sink.topic))
+        ddl = ", ".join(f"{name} {kind}" for name, kind in _types(self._sink).items())
+        parsed = fresh.mapInArrow(parsing, ddl).persist()
+        try:
+            with errors_of_tasks():
+                writing = self._letters.batch(batch_id)
+                written = parsed.select(*LETTER_COLUMNS).mapInArrow(writing, WRITTEN_DDL).collect()
+            letters = sum(row["letters"] for row in written)
+            if sum(row["rows"] for row in written) > letters:
+                self._write_rows(parsed.where("_error is null"), batch_id)
+        finally:
+            parsed.unpersist()
+        self._context.metrics.add(batch_id, Written(letters, sum(row["replayed"] for row in written)))
+
+    def _write_rows(self, items: DataFrame, batch_id: int) -> None:
+        progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))
+        table = self._sink.table
+        # All rows of a partition of the table in one task, and so in one file.
+        together = items.repartition(*table.partition_by) if table.partition_by else items
+        rows = together.select(*(column.name for column in table.columns))
+        self._table.append(rows, generation=self._context.settings.generation, batch_id=batch_id, progress=progress)
+        self._progress = progress
+
+
+def _is_written(progress: Position, topic: str) -> Column:
+    """Whether the table already has a record: it is below the table's position."""
+    reached = progress.offsets.get(topic, {})
+    below = [(F.col("partition") == partition) & (F.col("offset") < offset) for partition, offset in reached.items()]
+    return reduce(or_, below, F.lit(False))
+
+
+def parse_batches(
+    batches: Iterable[pa.RecordBatch], *, sink: TableSink, settings: AppSettings
+) -> Iterator[pa.RecordBatch]:
+    """The rows of Arrow batches of (key, value, partition, offset, timestamp_ms), and their dead letters, by batch."""
+    schema = pa.schema([(name, arrow_type(kind)) for name, kind in _types(sink).items()])
+    place = len(sink.table.columns) - len(PLACE)
+    for batch in batches:
+        rows: list[tuple[object, ...]] = []
+        poison: list[tuple[object, ...]] = []
+        for key, value, partition, offset, time_ms in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            try:
+                row = sink.row(key, value, settings)
+            except SerializationError as error:
+                poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
+            else:
+                rows.append((*row, partition, offset))
+        if rows:
+            yield _batch(rows, schema, first_column=0)
+        if poison:
+            yield _batch(poison, schema, first_column=place)
+
+
+def _types(sink: TableSink) -> dict[str, str]:
+    """The types by name of the columns of parsed batches: those of the table, then those of dead letters."""
+    return {column.name: column.sql_type for column in sink.table.columns} | _POISON
+
+
+def _batch(rows: list[tuple[object, ...]], schema: pa.Schema, *, first_column: int) -> pa.RecordBatch:
+    """Rows of some neighbouring columns; the others are null."""
+    filled = dict(enumerate(zip(*rows, strict=True), start=first_column))
+    arrays = [
+        pa.array(filled[index], field.type) if index in filled else pa.nulls(len(rows), field.type)
+        for index, field in enumerate(schema)
+    ]
+    return pa.record_batch(arrays, schema=schema)

@@ -1,1 +1,0 @@
-"""`storekeeper demo`: the whole platform on real purchases, checked against a recomputation from the input alone."""

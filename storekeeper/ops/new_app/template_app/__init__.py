@@ -1,1 +1,0 @@
-"""App `template_app`: the totals of each key."""

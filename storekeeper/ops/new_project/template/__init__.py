@@ -1,0 +1,1 @@
+"""The project that a new one begins as."""

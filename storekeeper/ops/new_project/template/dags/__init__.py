@@ -1,0 +1,1 @@
+"""The DAG files of the project."""

@@ -1,0 +1,1 @@
+"""What the tables of the project must be, one a file."""
