@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from storekeeper.changelog.headers import SourceRanges
+from storekeeper.engine.rows import cells
 from storekeeper.topology.record_order import by_upstream, origin_in
 from storekeeper.topology.records import Moved, Place, RecordFields
 
@@ -76,9 +77,10 @@ class Origins:
         return {place: origin_in(record) or record[:3] for place, record in zip(seen, self._records, strict=True)}
 
     def _numbered(self, rows: pa.RecordBatch) -> dict[Place, Place]:
-        topics, partitions, offsets, numbers = (rows.column(name).to_pylist() for name in _COLUMNS)
-        return {
-            place: (*self._partitions[number >> _OFFSET_BITS], number & _LAST_OFFSET)
-            for place, number in zip(zip(topics, partitions, offsets, strict=True), numbers, strict=True)
-            if number is not None and number != UNKNOWN
-        }
+        numbers = rows.column("origin").fill_null(UNKNOWN).to_numpy()
+        known = rows.filter(pa.array(numbers != UNKNOWN))
+        numbers = numbers[numbers != UNKNOWN]
+        topics, partitions, offsets = (cells(known.column(name)) for name in _COLUMNS[:-1])
+        sources = [self._partitions[number] for number in (numbers >> _OFFSET_BITS).tolist()]
+        origins = ((*source, offset) for source, offset in zip(sources, (numbers & _LAST_OFFSET).tolist(), strict=True))
+        return dict(zip(zip(topics, partitions, offsets, strict=True), origins, strict=True))

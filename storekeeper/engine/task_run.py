@@ -212,11 +212,12 @@ class TaskRun:
 
     def _write(self, outputs: Outputs, transaction: Transaction, collected: dict[str, list[Moved]]) -> None:
         """Writes outputs; collects those for a shuffle."""
+        repartitions = self.layout.topology.repartition_topics
         for topic, written in outputs.items():
             if topic in self.layout.shuffles:
                 collected.setdefault(topic, []).extend(written)
-            elif topic in self.layout.topology.repartition_topics:
-                transaction.write(topic, with_upstream(written, self.partition, self.origins.of))
+            elif topic in repartitions:
+                transaction.write(topic, with_upstream(written, self.partition, self.origins.of, repartitions))
             elif self.work.writes_outputs:
                 transaction.write(topic, written)
 

@@ -81,17 +81,25 @@ def reading_order(sub_topology: SubTopology) -> list[Source]:
     return sorted(sub_topology.sources, key=lambda source: not _only_makes_rows(source))
 
 
-def with_upstream(outputs: Iterable[Moved], partition: int, origin_of: OriginOf) -> Iterator[Output]:
+def with_upstream(
+    outputs: Iterable[Moved], partition: int, origin_of: OriginOf, repartitions: Container[str]
+) -> Iterator[Output]:
     """Outputs for a repartition topic, with the partition of the task that they come from, and their origin.
 
     Args:
         outputs: what the task passes on.
         partition: of the task.
         origin_of: finds where a record of the task comes from.
+        repartitions: the topics whose records come from others; all others are sources.
     """
+    task, place, prefix = b"%d" % partition, ("", NOWHERE), b""
     for key, value, timestamp_ms, headers, at_topic, at_partition, at_offset in outputs:
-        topic, number, offset = origin_of((at_topic, at_partition, at_offset))
-        mark = b"%d" % partition if offset == NOWHERE else b"%d %s %d %d" % (partition, topic.encode(), number, offset)
+        topic, number, offset = at_topic, at_partition, at_offset
+        if topic in repartitions:
+            topic, number, offset = origin_of((topic, number, offset))
+        if topic != place[0] or number != place[1]:
+            place, prefix = (topic, number), b"%b %b %d " % (task, topic.encode(), number)
+        mark = task if offset == NOWHERE else b"%b%d" % (prefix, offset)
         yield key, value, timestamp_ms, [*headers, (UPSTREAM, mark)]
 
 

@@ -99,7 +99,8 @@ class Played:
             outputs = task.end_batch().outputs
             task.apply()
             for topic in outputs.keys() & self.layout.topics_to_create.keys():
-                for output in with_upstream(outputs[topic], partition, origins.of):
+                moved = with_upstream(outputs[topic], partition, origins.of, self.layout.topology.repartition_topics)
+                for output in moved:
                     self.append(topic, partition_for(output[0] or b"", self.layout.plan.partitions[topic]), output)
             for topic, found in outputs.items():
                 self.written.setdefault(topic, []).extend(found)

@@ -147,7 +147,9 @@ def test_the_time_of_an_event_counts_where_the_topology_says_how_to_get_it() -> 
 def test_a_repartition_topic_says_which_task_a_record_is_from() -> None:
     headers = [("trace", b"1")]
     moved: list[Moved] = [(b"k", b"v", 5, (), "", 0, -1), (b"l", None, 6, headers, "between", 0, 8)]
-    [one, two] = with_upstream(moved, 12, {("", 0, -1): ("", 0, -1), ("between", 0, 8): ("in", 3, 77)}.__getitem__)
+    moved.append((b"m", None, 7, (), "in", 3, 78))
+    [one, two, three] = with_upstream(moved, 12, {("between", 0, 8): ("in", 3, 77)}.__getitem__, {"between"})
+    assert three == (b"m", None, 7, [(UPSTREAM, b"12 in 3 78")])
     assert one == (b"k", b"v", 5, [(UPSTREAM, b"12")])
     assert origin_in(("t", 3, 7, 5, *one[:2], one[3])) is None
     assert origin_in(("t", 3, 8, 6, *two[:2], two[3])) == ("in", 3, 77)
