@@ -32,7 +32,7 @@ from storekeeper.apps.topology_app import described
 from storekeeper.serdes.timestamped import STAMP_BYTES, stamped
 from storekeeper.stores.bytes_store import BytesStore
 from storekeeper.stores.rocksdb import open_rocksdb
-from storekeeper.stores.suppliers import RocksDBSupplier
+from storekeeper.stores.rocksdb_sealed import SealedSupplier
 from storekeeper.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
@@ -53,7 +53,7 @@ class ByTopology:
     """A sub-topology of the app."""
 
     def __init__(self, sub: SubTopology, folder: Path) -> None:
-        self._task = Task(sub, 0, RocksDBSupplier(folder))
+        self._task = Task(sub, 0, SealedSupplier(folder))
 
     def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""

@@ -38,7 +38,6 @@ _CODE: dict[str, tuple[str, ...]] = {
     "restore": ("storekeeper/changelog", "storekeeper/node/replicas", "storekeeper/stores/rocksdb.py"),
     "session": ("storekeeper/engine/runtime/session.py", "storekeeper/ops/jars"),
     "windows": _ENGINE,
-    "wrappers": ("storekeeper/stores",),
 }
 _PACKAGES: dict[str, tuple[str, ...]] = {
     "storekeeper/node/query": ("uvicorn",),

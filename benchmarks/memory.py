@@ -1,6 +1,6 @@
 """Resident memory of one process with five million rows: `python -m benchmarks.memory`.
 
-Rows are written through the full stack under a 256 MiB bound for block cache and write buffers, then read and
+Rows are written to stores as those of tasks under a 256 MiB bound for block cache and write buffers, then read and
 overwritten at random; memory is sampled all along. The limit is 600 MiB.
 """
 
@@ -13,16 +13,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from benchmarks.results import Measure, write_results
-from storekeeper.serdes.serde import BytesSerde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.bytes_store import BytesStore, Entry
 from storekeeper.stores.rocksdb_options import MIB, bound_process_memory
-from storekeeper.stores.suppliers import RocksDBSupplier
+from storekeeper.stores.rocksdb_sealed import open_sealed
 
 ROWS = 5_000_000
 KEY_BYTES = 20
@@ -33,26 +30,24 @@ BATCH = 1000
 STORES = 4
 MIXED_BATCHES = 1000
 
-Store = KeyValueStore[bytes, bytes]
 
-
-def rows_of(first: int, chance: random.Random) -> list[tuple[bytes, bytes]]:
+def rows_of(first: int, chance: random.Random) -> list[Entry]:
     """One batch of rows of 120 bytes."""
     return [(b"key-%016d" % number, chance.randbytes(VALUE_BYTES)) for number in range(first, first + BATCH)]
 
 
-def load(stores: list[Store], chance: random.Random) -> Iterator[float]:
+def load(stores: list[BytesStore], chance: random.Random) -> Iterator[float]:
     """Writes every row; yields memory as it goes."""
     process = psutil.Process()
     for batch in range(ROWS // BATCH):
-        stores[batch % STORES].put_all(rows_of(batch // STORES * BATCH, chance))
+        stores[batch % STORES].write(rows_of(batch // STORES * BATCH, chance))
         if batch % 50 == 0:
             yield process.memory_info().rss / MIB
     for store in stores:
         store.flush()
 
 
-def mix(stores: list[Store], chance: random.Random) -> Iterator[float]:
+def mix(stores: list[BytesStore], chance: random.Random) -> Iterator[float]:
     """Reads and overwrites at random; yields memory as it goes."""
     process = psutil.Process()
     rows_per_store = ROWS // STORES
@@ -62,7 +57,7 @@ def mix(stores: list[Store], chance: random.Random) -> Iterator[float]:
         if any(value is None for value in store.get_many(keys)):
             msg = "a row is missing"
             raise AssertionError(msg)
-        store.put_all([(key, chance.randbytes(VALUE_BYTES)) for key in keys[:500]])
+        store.write([(key, chance.randbytes(VALUE_BYTES)) for key in keys[:500]])
         if batch % 10 == 0:
             yield process.memory_info().rss / MIB
         if batch % 100 == 99:
@@ -74,10 +69,8 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="sk-bench-"))
     bound_process_memory(BOUND_BYTES)
     chance = random.Random(7)
-    stores: list[Any] = [
-        StoreBuilder(f"store-{number}", RocksDBSupplier(directory)).with_caching().key_value(BytesSerde(), BytesSerde())
-        for number in range(STORES)
-    ]
+    names = [f"store-{number}" for number in range(STORES)]
+    stores: list[BytesStore] = [open_sealed(directory / name, name) for name in names]
     begin = time.perf_counter()
     try:
         loading = list(load(stores, chance))

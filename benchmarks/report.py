@@ -23,7 +23,7 @@ _HEAD = "| | ours | the peer, or the target | `NAME` |\n|---|---|---|---|\n"
 _PAGES = {
     "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
     "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
-    "stores": ("Stores", ("wrappers", "memory", "restore")),
+    "stores": ("Stores", ("memory", "restore")),
     "faults": ("Crashes and failover", ("crash", "failover")),
     "operations": (
         "Freshness, migrations and start-up",

@@ -167,12 +167,6 @@ def overview() -> list[Row]:
             "restore",
         ),
         Row(
-            "all wrappers together beside a raw RocksDB get",
-            f"{_ratio('wrappers', 'get: all'):.1f} times the time",
-            "",
-            "wrappers",
-        ),
-        Row(
             f"{_size('memory', 'rows') / 1e6:g} million rows in one process under a bound of 256 MiB, resident at most",
             f"{_ours('memory', 'resident while reading and writing, peak'):.0f} MiB",
             "600 MiB",

@@ -1,16 +1,35 @@
-"""A store in ten lines: build it, use it, and find the rows again after the process is gone. Run it twice."""
+"""The stores of an app: rows on disk, in memory with a bound, or on Redis. Runs without Kafka and Spark."""
 
-from pathlib import Path
+from storekeeper import KeyValueStore, ProcessorContext, Store, StreamsBuilder, TopologyTestDriver
 
-from storekeeper import InMemoryChangelog, JsonSerde, RocksDBSupplier, StoreBuilder, Utf8Serde
+POINTS = Store("points", int)  # RocksDB; backend="redis" puts the rows where other programs read them
+LAST = Store("last-cards", str, backend="memory", max_rows=2)  # the cards that were used last
 
-builder = (
-    StoreBuilder("rewards", RocksDBSupplier(Path(".run/example"))).with_logging(InMemoryChangelog()).with_caching()
-)
-store = builder.key_value(Utf8Serde(), JsonSerde())
-print("before:", store.get("card-1"))
-store.put("card-1", {"points": 10})
-store.put_all([("card-2", {"points": 7}), ("card-10", {"points": 3})])
-with store.prefix_scan("card-1") as rows:
+
+class AddPoints:
+    """Adds the points of each card, and remembers the till that it was last used at."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        """Gets the stores."""
+        self.context = context
+        self.points: KeyValueStore[str, int] = context.store(POINTS)
+        self.last: KeyValueStore[str, str] = context.store(LAST)
+
+    def process(self, card: str, points: int, timestamp_ms: int) -> None:
+        """Handles a record."""
+        self.points.put(card, (self.points.get(card) or 0) + points)
+        self.last.put(card, f"till-{points % 3}")
+
+
+streams = StreamsBuilder("example")
+streams.add_store(POINTS)
+streams.add_store(LAST)
+streams.stream("earned", int).process_values(AddPoints, stores=[POINTS, LAST], values=int)
+
+driver = TopologyTestDriver(streams.build())
+for card, points in (("card-1", 10), ("card-2", 7), ("card-10", 3), ("card-2", 1)):
+    driver.pipe("earned", card, points)
+with driver.store("points").prefix_scan("card-1") as rows:
     print("begin with card-1:", list(rows))
-store.close()
+print("used last:", driver.rows("last-cards"))
+print("the changelog says so:", driver.changelog("last-cards")[-1])

@@ -62,17 +62,8 @@ from storekeeper.serdes.struct import StructSerde as StructSerde
 from storekeeper.serdes.timestamped import ValueAndTimestamp as ValueAndTimestamp
 from storekeeper.serdes.versioned import SchemaVersions as SchemaVersions
 from storekeeper.serdes.versioned import VersionedSerde as VersionedSerde
-from storekeeper.stores.builder import StoreBuilder as StoreBuilder
-from storekeeper.stores.caching import CacheBudget as CacheBudget
-from storekeeper.stores.changelog_writer import InMemoryChangelog as InMemoryChangelog
-from storekeeper.stores.composite import composite as composite
 from storekeeper.stores.key_value import KeyValueStore as KeyValueStore
 from storekeeper.stores.session import SessionStore as SessionStore
-from storekeeper.stores.set_aside import set_aside as set_aside
-from storekeeper.stores.suppliers import LruSupplier as LruSupplier
-from storekeeper.stores.suppliers import MemorySupplier as MemorySupplier
-from storekeeper.stores.suppliers import RedisSupplier as RedisSupplier
-from storekeeper.stores.suppliers import RocksDBSupplier as RocksDBSupplier
 from storekeeper.stores.ttl import TtlKeyValueStore as TtlKeyValueStore
 from storekeeper.stores.versioned import VersionedKeyValueStore as VersionedKeyValueStore
 from storekeeper.stores.window import WindowStore as WindowStore

@@ -114,6 +114,11 @@ class AppSettings(KafkaSettings):
         return self.executor_state_dir or self.run_dir / "tasks"
 
     @property
+    def redis_url_file(self) -> Path:
+        """The file with the URL of the Redis server of stores with `backend="redis"`."""
+        return self.run_dir / "secrets" / "redis.url"
+
+    @property
     def cluster_secret_file(self) -> Path:
         """The secret that signs messages to nodes, in the nodes' default file."""
         return self.run_dir / "secrets" / "cluster.key"

@@ -247,7 +247,10 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
         score_field=options.ranked_by,
         topic=options.changelog,
         # Without one version, an older one would answer for its time.
-        bounded=options.bounded or spec.retention_ms > 0 or spec.kind is StoreKind.VERSIONED,
+        bounded=options.bounded
+        or options.max_rows is not None
+        or spec.retention_ms > 0
+        or spec.kind is StoreKind.VERSIONED,
         by_schema=isinstance(values, BoundSerde),
     )
 

@@ -8,11 +8,8 @@ from its offset. If the actual end lies in front of it, the changelog has lost r
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 
 import structlog
 from confluent_kafka import Message
@@ -25,21 +22,16 @@ from storekeeper.changelog.restore import LogState, RestoreAction, plan_restore
 from storekeeper.changelog.skipped import headers_of, skip_reason
 from storekeeper.clock import Clock
 from storekeeper.engine.restores import Restoring
-from storekeeper.errors import StorageError, StoreCorruptedError
+from storekeeper.engine.store_backends import TaskBackend
+from storekeeper.errors import StoreCorruptedError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.bytes_store import BytesStore, is_empty
-from storekeeper.stores.profile import Profile
-from storekeeper.stores.rocksdb_options import RocksDBOptions
-from storekeeper.stores.rocksdb_sealed import open_sealed
-from storekeeper.stores.set_aside import set_aside
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.task_stores import restore
 from storekeeper.topology.topology_store import TopologyStore
 
 _OWN_END = b"changelog-own-end"
 _RESTORE_RECORDS = 20_000
-_LOCK_PATIENCE_S = 20.0
-_LOCK_PAUSE_S = 0.1
 
 _log = structlog.get_logger(__name__)
 
@@ -51,13 +43,15 @@ class LocalStore:
         backend: its rows.
     """
 
-    def __init__(self, spec: TopologyStore, folder: Path, changelog: TopicFacts, partition: int, clock: Clock) -> None:
+    def __init__(
+        self, spec: TopologyStore, holder: TaskBackend, changelog: TopicFacts, partition: int, clock: Clock
+    ) -> None:
         self._spec = spec
-        self._folder = folder
+        self._holder = holder
         self._changelog = changelog
         self._partition = partition
         self._clock = clock
-        self.backend = _opened(spec, folder)
+        self.backend = self._opened()
         self._position = 0
         self._whole_at_ms = 0
 
@@ -110,7 +104,7 @@ class LocalStore:
 
     def close(self) -> None:
         """Closes the store."""
-        self.backend.close()
+        self._holder.close(self.backend)
 
     def _read(self, kafka: Kafka, start: int, end: int, now_ms: int, report: Callable[[Restoring], None]) -> None:
         messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
@@ -131,11 +125,9 @@ class LocalStore:
         try:
             found = position_of(self.backend)
         except StoreCorruptedError as error:
-            self.backend.close()
-            _log.warning(
-                "local_store_damaged", store=self._spec.name, aside=str(set_aside(self._folder)), why=str(error)
-            )
-            self.backend = _opened(self._spec, self._folder)
+            self._holder.close(self.backend)
+            self._set_aside(error)
+            self.backend = self._opened()
             return None, 0
         return (None, 0) if found is None else found
 
@@ -146,9 +138,20 @@ class LocalStore:
         )
 
     def _empty(self) -> None:
-        self.backend.close()
-        shutil.rmtree(self._folder)
-        self.backend = _opened(self._spec, self._folder)
+        self._holder.close(self.backend)
+        self._holder.remove()
+        self.backend = self._opened()
+
+    def _opened(self) -> BytesStore:
+        """Opens the store. A damaged one is set aside, and an empty one takes its place."""
+        while True:
+            try:
+                return self._holder.open()
+            except StoreCorruptedError as error:
+                self._set_aside(error)
+
+    def _set_aside(self, error: StoreCorruptedError) -> None:
+        _log.warning("local_store_damaged", store=self._spec.name, aside=self._holder.set_aside(), why=str(error))
 
 
 def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:
@@ -162,25 +165,6 @@ def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:
         return None
     checkpoint = Checkpoint.decode(stored)
     return checkpoint, max(checkpoint.offset, int(own_end or 0))
-
-
-def _opened(spec: TopologyStore, folder: Path) -> BytesStore:
-    """Opens the store in a folder. A damaged store is set aside, and an empty one takes its place.
-
-    Waits if the store is locked: an abandoned attempt may still have it open for a moment.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    options = RocksDBOptions(profile=Profile(spec.options.profile))
-    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
-    while True:
-        try:
-            return open_sealed(folder, spec.name, options)
-        except StoreCorruptedError as error:
-            _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder)), why=str(error))
-        except StorageError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(_LOCK_PAUSE_S)
 
 
 def _changes(store: str, messages: list[Message]) -> Iterator[StoreChange]:

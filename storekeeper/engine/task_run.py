@@ -28,13 +28,13 @@ from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.restores import Restoring, reporting, restore_dir
 from storekeeper.engine.rows import forwarded_rows, passed
 from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.store_backends import TaskBackend, task_backend
 from storekeeper.engine.task_input import check_input_complete
 from storekeeper.engine.transaction import Transaction
 from storekeeper.engine.work import BatchWork
 from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from storekeeper.stores.bytes_store import BytesStore, is_empty
 from storekeeper.stores.rocksdb import open_rocksdb
-from storekeeper.stores.set_aside import set_aside
 from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology.careful_task import CarefulTask, run_carefully
 from storekeeper.topology.event_time import LATEST_MS
@@ -45,6 +45,7 @@ from storekeeper.topology.record_order import Ordered, with_upstream
 from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
+from storekeeper.topology.topology_store import TopologyStore
 
 _Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]
 
@@ -192,10 +193,15 @@ class TaskRun:
 
     def _set_stores_aside(self) -> None:
         """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
-        folder = self.work.app.store_dir(self.sub, self.partition)
         for spec in self.sub.stores:
             if spec.options.logging:
-                _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
+                _log.warning("local_store_damaged", store=spec.name, aside=self.holder(spec).set_aside())
+
+    def holder(self, spec: TopologyStore) -> TaskBackend:
+        """What holds the rows of one of the task's stores."""
+        app = self.work.app
+        folder = app.store_dir(self.sub, self.partition) / spec.name
+        return task_backend(spec, folder, app.settings, app.app, self.partition)
 
     def _rows_of(self, outputs: Outputs) -> Forwarded:
         """The rows of records that go to shuffles."""
@@ -337,11 +343,11 @@ class _LocalStores:
         self._others: dict[str, BytesStore] = {}
         try:
             for spec in run.sub.stores:
-                path: Path = folder / spec.name
                 if spec.options.logging:
                     log = app.changelogs[spec.name]
-                    self._logged[spec.name] = LocalStore(spec, path, log, run.partition, run.clock)
+                    self._logged[spec.name] = LocalStore(spec, run.holder(spec), log, run.partition, run.clock)
                 else:
+                    path: Path = folder / spec.name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     self._others[spec.name] = open_rocksdb(path, spec.name)
         except BaseException:

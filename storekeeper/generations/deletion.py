@@ -1,4 +1,4 @@
-"""Deleting what a generation has left: topics, checkpoint and local stores."""
+"""Deleting what a generation has left: topics, checkpoint and stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from storekeeper.engine.runtime.checkpoint_owner import owner_file
 from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.store_backends import delete_remote_rows
 from storekeeper.generations.catalog import settings_of
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation
@@ -43,12 +44,13 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
 
 
 def delete_generation(controller: GenerationController, generation: Generation) -> None:
-    """Deletes the topics, the checkpoint and the local stores of a generation, even if its seed is incomplete."""
+    """Deletes the topics, the checkpoint and the stores of a generation, even if its seed is incomplete."""
     settings = settings_of(controller.settings, generation)
     checkpoint = settings.checkpoint_dir(controller.spec.name)
     prefix = f"{controller.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka)
     own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
+    delete_remote_rows(controller.spec.name, settings)
     # The first generation's repartition topics have no number in their names: its checkpoint lists them.
     topics.delete([*generation.topics.values(), *(own | controller.repartition_topics(generation))])
     for folder in (

@@ -77,8 +77,3 @@ def stamp_of(data: bytes) -> int:
     """The timestamp in front of a serialized value."""
     timestamp_ms: int = _STAMP.unpack_from(data)[0]
     return timestamp_ms
-
-
-def with_unknown_timestamp(plain: bytes) -> bytes:
-    """Turns a stored plain value into a stored timestamped one, timestamp unknown."""
-    return _STAMP.pack(UNKNOWN_TIMESTAMP_MS) + plain

@@ -1,20 +1,24 @@
-"""The Redis backend, for rows that several processes read. Needs the extra `redis`.
+"""The Redis backend, for rows that other programs read from the server. Needs the extra `redis`.
 
-Keys on the server, for a store `rewards` under the prefix `storekeeper`; the length in front of the name keeps a store
-`a` from ever sharing keys with a store `a:b`, and the braces keep a store in one slot of a cluster:
+Keys on the server, for the place `pos:gen-1:rewards:0`; the braces keep a store in one slot of a cluster:
 
-    storekeeper:{7:rewards}:rows      hash: row key -> value
-    storekeeper:{7:rewards}:index     sorted set of row keys, all with score 0: ordered by their bytes
-    storekeeper:{7:rewards}:meta      hash: metadata, and `format` -> 1
+    storekeeper:{pos:gen-1:rewards:0}:rows      hash: row key -> value
+    storekeeper:{pos:gen-1:rewards:0}:index     sorted set of row keys, all with score 0: ordered by their bytes
+    storekeeper:{pos:gen-1:rewards:0}:meta      hash: metadata, and `format` -> 1
+    storekeeper:{pos:gen-1:rewards:0}:owner     the process that opened the store last, and alone may write
 
-Rows, index and metadata change in one MULTI. How much survives a crash of the server is its own setting
-(`appendonly`, `appendfsync`): a store on Redis is as durable as the server.
+Rows, index and metadata change in one MULTI, which fails if another process has opened the store since. How much
+survives a crash of the server is its own setting (`appendonly`, `appendfsync`). As all is of one moment, a store that
+lost its last writes is an older one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any, TypeVar
 
 import redis
 
@@ -29,42 +33,84 @@ from storekeeper.stores.backend import Backend
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from storekeeper.stores.iterators import Row, RowIterator
 
+T = TypeVar("T")
+
 _CHUNK = 500
 _FORMAT_FIELD = b"\x00format"
 _FORMAT = b"1"
 _TIMEOUT_S = 10.0
+_PARTS = ("rows", "index", "meta", "owner")
+_MOST_IN_COMMAND = 10_000
 
 
-def open_redis(url: str, name: str, *, prefix: str = "storekeeper") -> RedisStore:
-    """Opens the store `name` on the server at `url`, such as `redis://127.0.0.1:6379/0`.
+def open_redis(url: str, name: str, place: str) -> RedisStore:
+    """Opens the store `name` at a place on the server at `url`, such as `redis://127.0.0.1:6379/0`.
+
+    No process that has opened it before can write to it any more.
 
     Raises:
         ConfigurationError: the server evicts keys when it is full, or the rows are of a later format.
         StoreCorruptedError: rows and index don't match: something else deleted keys.
         StorageError: the server can't be reached.
     """
-    client = redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+    client = _client(url)
     try:
-        return RedisStore(client, name, prefix)
+        return RedisStore(client, name, place)
     except BaseException:
         client.close()
         raise
 
 
+def check_server(url: str) -> None:
+    """Checks that a server can hold stores.
+
+    Raises:
+        ConfigurationError: it evicts keys when it is full, or the URL is not one of Redis.
+        StorageError: it can't be reached.
+    """
+    with closing(_client(url)) as client:
+        _check_policy(client)
+
+
+def delete_rows(url: str, place: str) -> None:
+    """Deletes the rows and the metadata of the store at a place.
+
+    Raises:
+        StorageError: the server can't be reached.
+    """
+    with closing(_client(url)) as client:
+        _asked(client, "unlink", *_keys_at(place))
+
+
+def delete_rows_of(url: str, places: str) -> None:
+    """Deletes all stores at places that begin so. Raises as `delete_rows`."""
+    with closing(_client(url)) as client:
+        cursor = 0
+        while True:
+            cursor, keys = _asked(client, "scan", cursor, f"storekeeper:{{{places}*", _CHUNK)
+            if keys:
+                _asked(client, "unlink", *keys)
+            if not cursor:
+                return
+
+
 class RedisStore(Backend):
     """A `BytesStore` on a Redis server. Make it with `open_redis`.
 
-    A scan reads in chunks of 500 and is not a snapshot: a row deleted during it is skipped. One writer, many readers.
+    A scan reads in chunks of 500 and is not a snapshot: a row deleted during it is skipped. One writer: the process
+    that opened the store last.
     """
 
     persistent = True
 
-    def __init__(self, client: redis.Redis, name: str, prefix: str) -> None:
+    def __init__(self, client: redis.Redis, name: str, place: str) -> None:
         super().__init__(name)
         self._client = client
-        base = f"{prefix}:{{{len(name)}:{name}}}"
-        self._rows_key, self._index_key, self._meta_key = f"{base}:rows", f"{base}:index", f"{base}:meta"
-        self._check_server()
+        self._rows_key, self._index_key, self._meta_key, self._owner_key = _keys_at(place)
+        _check_policy(client)
+        self._owner = secrets.token_hex(8).encode()
+        # What an earlier owner has written by now is there; what it writes later is refused.
+        self._ask("set", self._owner_key, self._owner)
         self._check_rows()
 
     def get(self, key: bytes) -> bytes | None:
@@ -84,21 +130,20 @@ class RedisStore(Backend):
 
         Raises:
             DiskFullError: the server is at its `maxmemory`; nothing was written.
+            StorageError: another process has opened the store since; nothing was written.
         """
-        if not self._open:
-            self._refuse()
         rows = dict(entries)
-        puts: dict[Any, bytes] = {key: value for key, value in rows.items() if value is not None}
+        puts = [(key, value) for key, value in rows.items() if value is not None]
         deletes = [key for key, value in rows.items() if value is None]
-        pipeline = self._client.pipeline(transaction=True)
-        if puts:
-            pipeline.hset(self._rows_key, mapping=puts)
-            pipeline.zadd(self._index_key, dict.fromkeys(puts, 0))
-        if deletes:
-            pipeline.hdel(self._rows_key, *deletes)
-            pipeline.zrem(self._index_key, *deletes)
-        self._add_metadata(pipeline, metadata)
-        self._run(pipeline)
+
+        def add(pipeline: Any) -> None:
+            for part in _parts(puts):
+                pipeline.hset(self._rows_key, mapping=dict(part))
+                pipeline.zadd(self._index_key, dict.fromkeys((key for key, _ in part), 0))
+            self._add_deletes(pipeline, deletes)
+            self._add_metadata(pipeline, metadata)
+
+        self._change(add)
 
     def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
         """Rows with `start <= key < stop`, in byte order or backwards."""
@@ -110,10 +155,7 @@ class RedisStore(Backend):
         """Deletes every row with `start <= key < stop`, 500 at a time, each chunk in one MULTI."""
         low, high = b"[" + start, b"(" + stop
         while keys := self._ask("zrangebylex", self._index_key, low, high, 0, _CHUNK):
-            pipeline = self._client.pipeline(transaction=True)
-            pipeline.hdel(self._rows_key, *keys)
-            pipeline.zrem(self._index_key, *keys)
-            self._run(pipeline)
+            self._change(partial(self._add_deletes, keys=keys))
 
     def metadata(self, key: bytes) -> bytes | None:
         """The metadata entry at `key`, or None."""
@@ -134,18 +176,9 @@ class RedisStore(Backend):
             self._iterators.shut_down()
             self._client.close()
 
-    def _check_server(self) -> None:
-        policy = self._ask("info", "memory").get("maxmemory_policy", "noeviction")
-        if policy != "noeviction":
-            msg = f"the Redis server evicts keys when it is full ({policy}): set maxmemory-policy to noeviction"
-            raise ConfigurationError(msg)
-
     def _check_rows(self) -> None:
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.hlen(self._rows_key)
-        pipeline.zcard(self._index_key)
-        pipeline.hget(self._meta_key, _FORMAT_FIELD)
-        rows, indexed, stored_format = self._run(pipeline)
+        rows, indexed = self._ask("hlen", self._rows_key), self._ask("zcard", self._index_key)
+        stored_format = self._ask("hget", self._meta_key, _FORMAT_FIELD)
         if stored_format not in {None, _FORMAT}:
             msg = (
                 f"store {self._name} on Redis has format {stored_format!r}, later than this version; update storekeeper"
@@ -154,11 +187,34 @@ class RedisStore(Backend):
         if rows != indexed or (rows and stored_format is None):
             msg = (
                 f"store {self._name} on Redis has {rows} rows but {indexed} in its index: something else deleted "
-                "keys; destroy the store and restore it"
+                "keys; it has to be restored"
             )
             raise StoreCorruptedError(msg)
         if stored_format is None:
             self._ask("hset", self._meta_key, _FORMAT_FIELD, _FORMAT)
+
+    def _change(self, add: Callable[[Any], None]) -> None:
+        """Runs commands in one MULTI, unless another process has opened the store since."""
+        if not self._open:
+            self._refuse()
+        try:
+            with self._client.pipeline(transaction=True) as pipeline:
+                pipeline.watch(self._owner_key)  # type: ignore[no-untyped-call]
+                if pipeline.get(self._owner_key) != self._owner:
+                    raise redis.WatchError
+                pipeline.multi()
+                add(pipeline)
+                pipeline.execute()
+        except redis.WatchError as error:
+            msg = f"another process has opened store {self._name} on Redis: this attempt can't write to it any more"
+            raise StorageError(msg) from error
+        except redis.RedisError as error:
+            raise _translated(error) from error
+
+    def _add_deletes(self, pipeline: Any, keys: Sequence[bytes]) -> None:
+        for part in _parts(keys):
+            pipeline.hdel(self._rows_key, *part)
+            pipeline.zrem(self._index_key, *part)
 
     def _add_metadata(self, pipeline: Any, metadata: Mapping[bytes, bytes | None]) -> None:
         for key, value in metadata.items():
@@ -188,20 +244,43 @@ class RedisStore(Backend):
     def _ask(self, command: str, *arguments: Any) -> Any:
         if not self._open:
             self._refuse()
-        try:
-            return getattr(self._client, command)(*arguments)
-        except redis.RedisError as error:
-            raise self._translated(error) from error
+        return _asked(self._client, command, *arguments)
 
-    def _run(self, pipeline: Any) -> list[Any]:
-        try:
-            return pipeline.execute()
-        except redis.RedisError as error:
-            raise self._translated(error) from error
 
-    def _translated(self, error: redis.RedisError) -> StateError:
-        text = str(error)
-        if isinstance(error, redis.OutOfMemoryError) or "MISCONF" in text:
-            msg = f"the Redis server under store {self._name} takes no writes; free memory or disk, then again: {text}"
-            return DiskFullError(msg)
-        return StorageError(f"the Redis server under store {self._name} failed: {text}")
+def _keys_at(place: str) -> list[str]:
+    return [f"storekeeper:{{{place}}}:{part}" for part in _PARTS]
+
+
+def _client(url: str) -> redis.Redis:
+    try:
+        return redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
+    except ValueError as error:
+        # The URL may hold a password: the message doesn't name it.
+        msg = "secrets/redis.url of the run directory has no URL of Redis, such as redis://127.0.0.1:6379/0"
+        raise ConfigurationError(msg) from error
+
+
+def _check_policy(client: redis.Redis) -> None:
+    policy = _asked(client, "info", "memory").get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        msg = f"the Redis server evicts keys when it is full ({policy}): set maxmemory-policy to noeviction"
+        raise ConfigurationError(msg)
+
+
+def _asked(client: redis.Redis, command: str, *arguments: Any) -> Any:
+    try:
+        return getattr(client, command)(*arguments)
+    except redis.RedisError as error:
+        raise _translated(error) from error
+
+
+def _translated(error: redis.RedisError) -> StateError:
+    text = str(error)
+    if isinstance(error, redis.OutOfMemoryError) or "MISCONF" in text:
+        msg = f"the Redis server takes no writes; free memory or disk, then again: {text}"
+        return DiskFullError(msg)
+    return StorageError(f"the Redis server failed: {text}")
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _MOST_IN_COMMAND] for start in range(0, len(items), _MOST_IN_COMMAND))

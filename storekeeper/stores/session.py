@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from storekeeper.errors import ConfigurationError, InvalidWindowError
@@ -20,10 +20,10 @@ V = TypeVar("V")
 
 
 class SessionStore(TimedStore[K, V]):
-    """Sessions: start and end belong to them. Made by `StoreBuilder.session`.
+    """Sessions: start and end belong to them.
 
     A session lives while `end >= stream time - retention + 1`; stream time is the latest end that was put. Later puts
-    are dropped and counted, expired sessions are never seen. One writer, many readers.
+    are dropped and counted, expired sessions are never seen.
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
@@ -49,8 +49,6 @@ class SessionStore(TimedStore[K, V]):
         if not self._time.admits(end_ms):
             return
         self._write(((row_key, data),), self._time.encoded() if moved else NO_METADATA)
-        if moved:
-            self.expire()
 
     def remove(self, key: K, start_ms: int, end_ms: int) -> None:
         """Removes a session; one that isn't there is no error. Stream time stays as it is."""
@@ -106,10 +104,6 @@ class SessionStore(TimedStore[K, V]):
     def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
         """As `fetch_range`, backwards."""
         return self._of_keys(key_from, key_to, (0, MAX_TIMESTAMP_MS), MAX_TIMESTAMP_MS, reverse=True)
-
-    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
-        """Sets the listener that gets (session, new, old) when the cache is flushed, in write order. Needs a cache."""
-        self._on_flush(listener, self._windowed, self._decode)
 
     def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
         return (session_end_ms(row_key) for row_key, _ in rows)

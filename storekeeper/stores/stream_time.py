@@ -108,20 +108,11 @@ class TimedStore(StateStore[K, V], ABC):
         return self._time
 
     def restore_batch(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from the rows."""
+        """Writes changelog records, in their order, below the transaction, and rebuilds stream time from the rows."""
         rows = list(entries)
         for time_ms in self._times_in(rows):
             self._time.observe(time_ms)
         self._layers.restore_target.write(rows, {**metadata, **self._time.encoded()})
-        self.expire()
-
-    def expire(self) -> int:
-        """Deletes segments that hold expired rows only; changes no answer. Returns how many went.
-
-        Called whenever stream time moves; call it yourself only to free space at once.
-        """
-        segments = self._layers.segments
-        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
 
     @abstractmethod
     def _times_in(self, rows: Sequence[Entry]) -> Iterable[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from sortedcontainers import SortedList
@@ -58,14 +58,10 @@ class TransactionStore(WrappedStore):
 
     Args:
         inner: the store below.
-        write: the function that commits, for owners that write additional entries; None takes the inner store's own.
     """
 
-    def __init__(
-        self, inner: BytesStore, write: Callable[[Iterable[Entry], Mapping[bytes, bytes | None]], None] | None = None
-    ) -> None:
+    def __init__(self, inner: BytesStore) -> None:
         super().__init__(inner)
-        self._commit_with = write or inner.write
         self._rows: dict[bytes, bytes | None] = {}
         self._ordered: SortedList | None = None
         self._scans: list[_Changes] = []
@@ -133,7 +129,7 @@ class TransactionStore(WrappedStore):
             DiskFullError: nothing was written; the transaction is still there, to be committed again or aborted.
         """
         if self._rows or self._metadata:
-            self._commit_with(list(self._rows.items()), self._metadata)
+            self._inner.write(list(self._rows.items()), self._metadata)
         self.abort()
 
     def abort(self) -> None:

@@ -53,13 +53,12 @@ class VersionedRecord(NamedTuple, Generic[V]):
 
 
 class VersionedKeyValueStore(TimedStore[K, V]):
-    """Values with the time that they are valid from. Made by `StoreBuilder.versioned_key_value`.
+    """Values with the time that they are valid from.
 
     Records may come out of order: a version takes its place by its timestamp. One that is older than stream time minus
     the history retention is dropped and counted. The latest version of a key never expires, unless it is a deletion.
-    One writer, many readers.
 
-    Versions that no query can reach any more stay on disk until `flush`, in a task until a batch ends.
+    Versions that no query can reach any more stay on disk until a batch ends.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
         check_history_retention(history_retention_ms)
         super().__init__(layers, key_serde, value_serde, retention_ms=history_retention_ms)
         if layers.expiry_index is None:
-            raise ConfigurationError("a versioned store needs an expiry index below; use the builder")
+            raise ConfigurationError("a versioned store needs an expiry index below")
         self._index: ExpiryIndexStore = layers.expiry_index
         self._retention_ms = history_retention_ms
         self._puts = 0
@@ -158,18 +157,6 @@ class VersionedKeyValueStore(TimedStore[K, V]):
             if stored != DELETED_VERSION:
                 latest = VersionedRecord(self._decode(stored[1:]), timestamp_ms, VALID_TO_UNDEFINED_MS)
                 yield self._decode_key(key), latest
-
-    def flush(self) -> None:
-        """As for all stores; then deletes versions that no query can reach any more, a bounded number at a time.
-
-        Raises:
-            DiskFullError: nothing was lost; flush again once there is space.
-        """
-        super().flush()
-        due = self.delete_unreachable()
-        if due:
-            super().flush()
-            self.settle(due)
 
     def delete_unreachable(self) -> list[bytes]:
         """Deletes versions that no query can reach any more.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from storekeeper.errors import ConfigurationError
@@ -26,11 +26,11 @@ V = TypeVar("V")
 
 
 class WindowStore(TimedStore[K, V]):
-    """Windows of one size. Made by `StoreBuilder.window`.
+    """Windows of one size.
 
     A window lives while `start >= stream time - retention + 1`; stream time is the latest start that was put. Later
     puts are dropped and counted, expired windows are never seen, whether or not they are still on disk. Times are
-    epoch milliseconds, both ends of ranges included. One writer, many readers.
+    epoch milliseconds, both ends of ranges included.
     """
 
     def __init__(
@@ -73,8 +73,6 @@ class WindowStore(TimedStore[K, V]):
         sequence = self._time.next_sequence() if self._retain_duplicates else 0
         row = (window_row_key(plain_key, start_ms, sequence), data)
         self._write((row,), self._time.encoded() if moved or self._retain_duplicates else NO_METADATA)
-        if moved:
-            self.expire()
 
     def fetch_one(self, key: K, start_ms: int) -> V | None:
         """The value of the window that starts at `start_ms`, or None; of duplicates the last."""
@@ -122,10 +120,6 @@ class WindowStore(TimedStore[K, V]):
     def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
         """Every live window, backwards."""
         return self._of_keys(None, None, 0, MAX_TIMESTAMP_MS, reverse=True)
-
-    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
-        """Sets the listener for (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
-        self._on_flush(listener, self._windowed, self._decode)
 
     def _times_in(self, rows: Sequence[Entry]) -> Iterator[int]:
         for row_key, _ in rows:

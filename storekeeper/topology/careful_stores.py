@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from storekeeper.stores.lru import LruStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.versioned import VersionedKeyValueStore
@@ -73,6 +74,7 @@ class CarefulRows(TableRows):  # type: ignore[type-arg]
     ) -> None:  # fmt: skip
         self._transaction = CarefulTransaction(inner, context, undo)
         super().__init__(spec, self._transaction, context, guarded)
+        self._bounded = inner if isinstance(inner, LruStore) else None
         self._undo = undo
         self._check = check
         self._settled: dict[bytes, StoreChange] = {}
@@ -91,6 +93,12 @@ class CarefulRows(TableRows):  # type: ignore[type-arg]
         """Drops what was read and written since then."""
         self._pending.clear()
         super().apply(NO_METADATA)
+
+    def evict(self) -> None:
+        """Deletes the rows of a bounded store that are too many when the batch ends."""
+        self.settle()
+        if self._bounded is not None:
+            self._delete(self._bounded.excess(self._transaction.pending))
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""

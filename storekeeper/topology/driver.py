@@ -14,7 +14,6 @@ from storekeeper.changelog.partitioner import partition_for
 from storekeeper.errors import InvalidArgumentError, SerializationError, UnknownStoreError
 from storekeeper.serdes.serde import Serde
 from storekeeper.stores.bytes_store import BytesStore, Entry
-from storekeeper.stores.memory import MemoryStore
 from storekeeper.stores.record_context import Header
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.careful_task import CarefulTask, run_carefully
@@ -37,7 +36,7 @@ from storekeeper.topology.records import (
 )
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
-from storekeeper.topology.task_stores import restore
+from storekeeper.topology.task_stores import memory_store, restore
 from storekeeper.topology.unchanged_arguments import UnchangedArguments
 
 START_MS = 1_700_000_000_000
@@ -120,7 +119,7 @@ class TopologyTestDriver:
         self._origins: dict[tuple[_Log, int], Place] = {}
         self._read: dict[str, list[OutputRecord]] = {}
         self._changelogs: dict[tuple[str, int], list[StoreChange]] = {}
-        self._backends: dict[tuple[str, int], MemoryStore] = {}
+        self._backends: dict[tuple[str, int], BytesStore] = {}
         self._crash: CrashStep | None = None
         self._batches_before = 0
         self._layout = Layout(self.plan)
@@ -406,8 +405,11 @@ class TopologyTestDriver:
     def _look_up(self, slot: _Slot, name: str, key: Any) -> Any:
         return self._task(slot).store(name).get(key)
 
-    def _backend(self, name: str, partition: int) -> MemoryStore:
-        return self._backends.setdefault((name, partition), MemoryStore(name))
+    def _backend(self, name: str, partition: int) -> BytesStore:
+        if (name, partition) not in self._backends:
+            specs = {spec.name: spec for slot in self._slots for spec in slot.sub_topology.stores}
+            self._backends[name, partition] = memory_store(specs[name])
+        return self._backends[name, partition]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,14 @@ class StoreKind(StrEnum):
     TTL = "ttl"
 
 
+class StoreBackend(StrEnum):
+    """What holds the rows of a task's store."""
+
+    ROCKSDB = "rocksdb"
+    MEMORY = "memory"
+    REDIS = "redis"
+
+
 @dataclass(frozen=True)
 class Store(Generic[V]):
     """A store's name, the type of its values, and how it is kept.
@@ -36,7 +44,10 @@ class Store(Generic[V]):
         values: a type, or a serde.
         keys: a type, or a serde. None: that of the stream.
         kind: how rows are arranged, for stores of `add_store`. Operators choose it themselves.
-        profile: what the store is used for most: write_heavy, read_heavy, memory_constrained or balanced.
+        backend: what holds the rows: rocksdb, memory or redis. All are replicas of the changelog.
+        max_rows: how many rows are kept, in memory: of more, those not used for longest go with the batch. Kafka
+            Streams' `lruMap`.
+        profile: what RocksDB is used for most: write_heavy, read_heavy, memory_constrained or balanced.
         caching: whether only the last update of a key in a batch goes on downstream.
         retention: how long windows and sessions are kept, at least as long as they are open.
         history: how long a versioned table keeps its earlier values. Given, the table is versioned.
@@ -49,13 +60,15 @@ class Store(Generic[V]):
 
     Raises:
         InvalidNameError: the name or the changelog can't name a store or a topic.
-        ConfigurationError: a time is negative.
+        ConfigurationError: a time is negative, or options don't go together.
     """
 
     name: str | None = None
     values: type[V] | Serde[V] | None = None
     keys: Any = None
     kind: StoreKind = StoreKind.KEY_VALUE
+    backend: str = StoreBackend.ROCKSDB
+    max_rows: int | None = None
     profile: str = "balanced"
     caching: bool = False
     retention: timedelta | None = None
@@ -74,6 +87,8 @@ class Store(Generic[V]):
             if name is not None:
                 checked_name(name)
         object.__setattr__(self, "kind", _one_of(StoreKind, self.kind, f"store {self.name}: kind"))
+        object.__setattr__(self, "backend", _one_of(StoreBackend, self.backend, f"store {self.name}: backend"))
+        self._check_backend()
         _one_of(Profile, self.profile, f"store {self.name}: profile")
         for name in ("retention", "history", "ttl"):
             if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
@@ -83,6 +98,24 @@ class Store(Generic[V]):
             object.__setattr__(self, "key_serde", serde_of(self.keys))
         if self.values is not None:
             object.__setattr__(self, "value_serde", serde_of(self.values))
+
+    def _check_backend(self) -> None:
+        """Refuses options that another backend has, and rows that only a process or a server of others would have."""
+        if self.backend != StoreBackend.ROCKSDB:
+            if self.profile != "balanced":
+                msg = f"store {self.name}: profile= is for RocksDB: leave it out with backend={self.backend!r}"
+                raise ConfigurationError(msg)
+            if not self.logging:
+                msg = f"store {self.name}: backend={self.backend!r} needs the changelog: leave logging=False out"
+                raise ConfigurationError(msg)
+        if self.max_rows is None:
+            return
+        if self.backend != StoreBackend.MEMORY:
+            msg = f"store {self.name}: max_rows= bounds rows in memory: add backend='memory'"
+            raise ConfigurationError(msg)
+        if self.max_rows < 1:
+            msg = f"store {self.name}: max_rows can't be {self.max_rows}: use at least 1"
+            raise ConfigurationError(msg)
 
 
 def options_of(store: object) -> Store[Any] | None:

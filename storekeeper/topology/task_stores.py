@@ -17,18 +17,20 @@ from storekeeper.stores.expiry_index import ExpiryIndexStore, put_at_ms, unstamp
 from storekeeper.stores.iterators import Row
 from storekeeper.stores.key_value import KeyValueStore
 from storekeeper.stores.layers import StateStore, StoreLayers
+from storekeeper.stores.lru import LruStore
+from storekeeper.stores.memory import MemoryStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.segmented import SegmentedStore, session_segments, window_segments
 from storekeeper.stores.session import SessionStore
 from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.stores.transaction import TransactionStore
+from storekeeper.stores.ttl import TtlKeyValueStore, keep_ttl, with_ttl
 from storekeeper.stores.versioned import VersionedKeyValueStore, version_index
 from storekeeper.stores.window import WindowStore
 from storekeeper.topology.cells import CellsAbove, SessionCells, WindowCells
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import StoreKind
-from storekeeper.topology.task_ttl import TaskTtlStore, keep_ttl, with_ttl
 from storekeeper.topology.topology_store import TopologyStore
 
 V = TypeVar("V")
@@ -70,6 +72,7 @@ class TableRows(Generic[V]):
         self._changed: dict[bytes, int] = {}
         self._traces: dict[bytes, bytes] = {}
         self._pending: list[Entry] = []
+        self._bounded = inner if isinstance(inner, LruStore) else None
 
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
         """The row, or None."""
@@ -125,6 +128,18 @@ class TableRows(Generic[V]):
             rows: dict[bytes, Any] = {key: self._decode(data) for key, data in stored}
         rows |= {key: self._rows[key] for key in self._changed}
         return ((self._decode_key(key), rows[key]) for key in sorted(rows) if rows[key] is not None)
+
+    def evict(self) -> None:
+        """Deletes the rows of a bounded store that are too many when the batch ends."""
+        if self._bounded is not None:
+            self._delete(
+                self._bounded.excess([(key, None if self._rows[key] is None else b"") for key in self._changed])
+            )
+
+    def _delete(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._rows[key] = None
+            self._changed[key] = self._context.timestamp_ms
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
@@ -207,14 +222,17 @@ class TypedStore:
         self._transaction = begin(arranged, context)
         self._context = context
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
-        # Without `segments` nothing expires inside a batch, which may still be given up.
         self._top = CellsAbove(self._transaction)
-        layers = StoreLayers(
-            top=self._top, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
-            expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
-        )  # fmt: skip
+        index = arranged if isinstance(arranged, ExpiryIndexStore) else None
+        layers = StoreLayers(top=self._top, restore_target=arranged, expiry_index=index)
         self.store: StateStore[Any, Any] = _typed(spec, layers, guarded)
         self._due: Sequence[bytes] = ()
+        self._bounded = inner if isinstance(inner, LruStore) else None
+
+    def evict(self) -> None:
+        """Deletes the rows of a bounded store that are too many when the batch ends."""
+        if self._bounded is not None:
+            self._transaction.write([(key, None) for key in self._bounded.excess(self._transaction.pending)])
 
     def cells(self) -> WindowCells | SessionCells:
         """The rows of a window or session store as cells, for the operator that alone writes them."""
@@ -233,7 +251,7 @@ class TypedStore:
         self._top.settle()
         if isinstance(self.store, VersionedKeyValueStore):
             self._due = self.store.delete_unreachable()
-        elif isinstance(self.store, TaskTtlStore):
+        elif isinstance(self.store, TtlKeyValueStore):
             self.store.expire_rows(self._transaction)
         name, logged = self.spec.name, _logged_of(self.spec)
         changed = self._transaction.changes()
@@ -296,6 +314,12 @@ def opened(
     if isinstance(found.store, TimedStore):
         found.store.stream_time.latest_ms = LAST_TIMESTAMP_MS
     return found
+
+
+def memory_store(spec: TopologyStore) -> BytesStore:
+    """An empty store in the process's memory for a store's rows."""
+    most = spec.options.max_rows
+    return MemoryStore(spec.name) if most is None else LruStore(spec.name, most)
 
 
 def restore(
@@ -369,6 +393,6 @@ def _typed(spec: TopologyStore, layers: StoreLayers, guarded: Guarded) -> StateS
         case StoreKind.VERSIONED:
             return VersionedKeyValueStore(layers, keys, values, history_retention_ms=spec.retention_ms)
         case StoreKind.TTL:
-            return TaskTtlStore(layers, keys, values, ttl_ms=spec.retention_ms)
+            return TtlKeyValueStore(layers, keys, values, ttl_ms=spec.retention_ms)
         case _:
             return KeyValueStore(layers, keys, values)

@@ -37,7 +37,7 @@ class TopologyStore:
 
     Raises:
         ConfigurationError: it is to be ranked, and its rows are not by key, or have no such field; or it is to be
-            everywhere, and its rows are not by key.
+            everywhere or bounded, and its rows are not by key.
     """
 
     name: str
@@ -55,6 +55,9 @@ class TopologyStore:
         object.__setattr__(self, "key_serde", key_serde(self.key_serde))
         if self.options.everywhere and self.kind not in {StoreKind.KEY_VALUE, StoreKind.TTL}:
             msg = f"store {self.name}: rows of kind {self.kind} can't be everywhere; leave `everywhere` out"
+            raise ConfigurationError(msg)
+        if self.options.max_rows is not None and (self.internal or self.kind is not StoreKind.KEY_VALUE):
+            msg = f"store {self.name}: its rows belong together, so it can't be bounded: leave max_rows= out"
             raise ConfigurationError(msg)
         field_name = self.options.ranked_by
         if field_name is None:

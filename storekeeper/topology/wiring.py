@@ -12,6 +12,7 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from storekeeper.stores.suppliers import StoreSupplier
+from storekeeper.stores.ttl import TtlKeyValueStore
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.cells import SessionCells, WindowCells
 from storekeeper.topology.dropped_records import DroppedRecords
@@ -24,7 +25,6 @@ from storekeeper.topology.store import StoreKind
 from storekeeper.topology.stream_time import UNKNOWN_MS, StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows, TypedStore, opened
-from storekeeper.topology.task_ttl import TaskTtlStore
 from storekeeper.topology.timers import Timers
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
@@ -93,7 +93,7 @@ class Wiring:
                 guarded = partial(self.guards.serde, node.name)
                 store = opened(spec, self._supplier, self.context, guarded, self.guards.stores)
                 self.stores[spec.name] = store
-                if isinstance(store, TypedStore) and isinstance(store.store, TaskTtlStore):
+                if isinstance(store, TypedStore) and isinstance(store.store, TtlKeyValueStore):
                     store.store.follow(self._under_way_ms)
         # Its rows may not show it: the last one that moved it may have been deleted.
         times = self._progress.get("times", {})
@@ -160,6 +160,8 @@ class Wiring:
             release()
         for save in self.saves:
             save()
+        for store in self.stores.values():
+            store.evict()
         self._settle_times()
 
     def _settle_times(self) -> None:

@@ -6,36 +6,50 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
 import redis
 
 from harness.waiting import eventually
-from storekeeper.stores.rocksdb_sealed import SealedSupplier
-from storekeeper.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
+from storekeeper.stores.bytes_store import BytesStore
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.profile import Profile
+from storekeeper.stores.redis import open_redis
+from storekeeper.stores.rocksdb import open_rocksdb
+from storekeeper.stores.rocksdb_options import RocksDBOptions
+from storekeeper.stores.rocksdb_sealed import open_sealed
 
 _numbers = count()
+_SMALL = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A kind of backend with a place of its own for one case.
+    """A kind of backend with a place of its own for one case. A `StoreSupplier`.
 
     Attributes:
-        kind: memory, rocksdb, sealed or redis.
-        supplier: opens stores there.
+        kind: memory, rocksdb, unsealed or redis.
+        opener: opens a store there, by its name.
         persistent: whether rows outlive a close; where they don't, a reopened store is restored from its changelog.
         directory: scratch space.
     """
 
     kind: str
-    supplier: StoreSupplier
+    opener: Callable[[str], BytesStore]
     persistent: bool
     directory: Path
+
+    def open(self, name: str) -> BytesStore:
+        """The store of that name, made if there is none yet."""
+        return self.opener(name)
+
+    def part(self, part: str) -> Backend:
+        """A place of its own on the same backend."""
+        return replace(self, opener=lambda name: self.opener(f"{name}-{part}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +61,21 @@ class Backends:
 
     @property
     def kinds(self) -> list[str]:
-        """Names of the backends that are there."""
+        """Names of the backends that an app may choose and that are there."""
         return ["memory", "rocksdb"] + (["redis"] if self.redis_url else [])
 
     def fresh(self, kind: str) -> Backend:
-        """A backend with an empty place of its own."""
+        """A backend with an empty place of its own: one that apps may choose, or `unsealed`, which nodes have."""
         directory = self.directory / f"{kind}-{next(_numbers)}"
         directory.mkdir()
         if kind == "memory":
-            return Backend(kind, MemorySupplier(), persistent=False, directory=directory)
-        if kind == "rocksdb":
-            supplier = RocksDBSupplier(directory / "stores", profile="memory_constrained")
-            return Backend(kind, supplier, persistent=True, directory=directory)
-        if kind == "sealed":
-            return Backend(kind, SealedSupplier(directory / "stores"), persistent=True, directory=directory)
-        assert self.redis_url is not None
-        return Backend(kind, RedisSupplier(self.redis_url, directory.name), persistent=True, directory=directory)
+            return Backend(kind, MemoryStore, persistent=False, directory=directory)
+        openers: dict[str, Callable[[str], BytesStore]] = {
+            "rocksdb": lambda name: open_sealed(directory / name, name, _SMALL),
+            "unsealed": lambda name: open_rocksdb(directory / name, name, _SMALL),
+            "redis": lambda name: open_redis(self.redis_url or "", name, f"{directory.name}:{name}"),
+        }
+        return Backend(kind, openers[kind], persistent=True, directory=directory)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""What every backend, and every stack of wrappers, must do alike."""
+"""What every backend, and every stack of a task, must do alike."""

@@ -15,7 +15,7 @@ def backends() -> Iterator[Backends]:
         yield present
 
 
-@pytest.fixture(params=["memory", "rocksdb", "sealed", pytest.param("redis", marks=pytest.mark.redis)])
+@pytest.fixture(params=["memory", "rocksdb", "unsealed", pytest.param("redis", marks=pytest.mark.redis)])
 def backend(request: pytest.FixtureRequest, backends: Backends) -> Backend:
     """An empty place on one backend."""
     kind: str = request.param

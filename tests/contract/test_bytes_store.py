@@ -1,4 +1,4 @@
-"""The contract of `BytesStore`, for backends bare and under every wrapper."""
+"""The contract of `BytesStore`, for backends bare and under every wrapper of a task."""
 
 from __future__ import annotations
 
@@ -10,45 +10,37 @@ import pytest
 
 from storekeeper.errors import IteratorClosedError, StoreClosedError
 from storekeeper.stores.bytes_store import BytesStore
-from storekeeper.stores.caching import CacheBudget, CachingStore
-from storekeeper.stores.change_logging import ChangeLoggingStore
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.expiry_index import NEVER_MS, ExpiryIndexStore, stamped
 from storekeeper.stores.iterators import OpenIterators, RowIterator
 from storekeeper.stores.memory import MemoryStore
-from storekeeper.stores.metered import MeteredStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.segmented import SegmentedStore
 from storekeeper.stores.transaction import TransactionStore
-from storekeeper.stores.upgrading import UpgradingStore
+from storekeeper.topology.careful_stores import CarefulTransaction
+from storekeeper.topology.task_stores import StampedTransaction
+from storekeeper.topology.undo import Undo
 from tests.conformance.backend import Backend
 
 Wrap = Callable[[BytesStore], BytesStore]
 
 
-def full_stack(store: BytesStore) -> BytesStore:
-    context = RecordContext()
-    logged = ChangeLoggingStore(store, InMemoryChangelog(), context)
-    return MeteredStore(CachingStore(logged, context, CacheBudget(max_entries=3)))
-
-
 WRAPPERS: dict[str, Wrap] = {
     "bare": lambda store: store,
-    "metered": MeteredStore,
-    "logging": lambda store: ChangeLoggingStore(store, InMemoryChangelog(), RecordContext()),
-    "caching": lambda store: CachingStore(store, RecordContext()),
-    "tiny_cache": lambda store: CachingStore(store, RecordContext(), CacheBudget(max_entries=1)),
     "transaction": TransactionStore,
+    "task": lambda store: StampedTransaction(store, RecordContext()),
+    "careful_task": lambda store: CarefulTransaction(store, RecordContext(), Undo()),
     "segmented": lambda store: SegmentedStore(store, lambda key: key[-1], 64),
     "expiry_index": ExpiryIndexStore,
-    "upgrading": lambda store: UpgradingStore(store, MemoryStore("old"), lambda value: value),
-    "full_stack": full_stack,
+    "task_with_segments": lambda store: StampedTransaction(
+        SegmentedStore(store, lambda key: key[-1], 64), RecordContext()
+    ),
+    "task_with_expiry_index": lambda store: StampedTransaction(ExpiryIndexStore(store), RecordContext()),
 }
 
 
 @pytest.fixture(params=WRAPPERS)
 def store(request: pytest.FixtureRequest, backend: Backend) -> Iterator[BytesStore]:
-    wrapped = WRAPPERS[request.param](backend.supplier.open("contract"))
+    wrapped = WRAPPERS[request.param](backend.open("contract"))
     yield wrapped
     wrapped.close()
 
@@ -180,10 +172,10 @@ def test_an_iterator_raises_after_its_own_close(store: BytesStore) -> None:
 
 
 def test_persistent_rows_are_there_again(backend: Backend) -> None:
-    store = backend.supplier.open("again")
+    store = backend.open("again")
     store.write(ROWS, {b"position": b"7"})
     store.close()
-    again = backend.supplier.open("again")
+    again = backend.open("again")
     try:
         assert list(again.scan(None, None)) == (ROWS if again.persistent else [])
         assert again.metadata(b"position") == (b"7" if again.persistent else None)
@@ -192,7 +184,7 @@ def test_persistent_rows_are_there_again(backend: Backend) -> None:
 
 
 def test_stores_do_not_see_each_other(backend: Backend) -> None:
-    one, two = backend.supplier.open("a"), backend.supplier.open("a.b")
+    one, two = backend.open("a"), backend.open("a.b")
     one.write(ROWS, {b"m": b"1"})
     assert list(two.scan(None, None)) == []
     assert two.metadata(b"m") is None

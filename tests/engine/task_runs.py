@@ -31,8 +31,8 @@ class TaskRuns:
     """
 
     def __init__(
-        self, app: str, describe: Describe, topic: str, broker: Broker, run_dir: Path, *, slots: Slots = NO_SLOTS
-    ) -> None:
+        self, app: str, describe: Describe, topic: str, broker: Broker, run_dir: Path, *, slots: Slots = NO_SLOTS,
+    ) -> None:  # fmt: skip
         self._topic = topic
         self.settings = settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=run_dir)
         topics = Topics(settings.kafka)

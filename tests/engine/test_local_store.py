@@ -12,6 +12,7 @@ from storekeeper.clock import ManualClock
 from storekeeper.engine import local_store
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.restores import Restoring
+from storekeeper.engine.store_backends import RocksDBBackend
 from storekeeper.kafka.connection import Kafka
 from storekeeper.serdes.serde import Utf8Serde
 from storekeeper.topology.store import Store, StoreKind
@@ -37,14 +38,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def used(folder: Path, end: int, changes: int, *, log: TopicFacts = LOG, partition: int = 0) -> None:
     """Opens the store in a folder at the end of its changelog, and commits a batch with a row."""
-    store = LocalStore(SPEC, folder, log, partition, ManualClock())
+    store = LocalStore(SPEC, RocksDBBackend(SPEC, folder), log, partition, ManualClock())
     store.catch_up(Kafka(""), end, report)
     store.backend.write([(b"key", b"12345678row")], store.written(changes))
     store.close()
 
 
 def opened(folder: Path) -> LocalStore:
-    return LocalStore(SPEC, folder, LOG, 0, ManualClock())
+    return LocalStore(SPEC, RocksDBBackend(SPEC, folder), LOG, 0, ManualClock())
 
 
 def report(_: Restoring) -> None:

@@ -13,12 +13,10 @@ import pytest
 
 from storekeeper.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
 from storekeeper.serdes.serde import BytesSerde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb import RocksDBStore, open_rocksdb
 from storekeeper.stores.rocksdb_options import RocksDBOptions
-from storekeeper.stores.suppliers import RocksDBSupplier
+from tests.stores.task_store import SmallRocksDB, TaskStore, store_spec
 
 OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
 
@@ -111,21 +109,18 @@ def test_a_store_that_has_lost_rows_when_it_is_opened_anew_takes_no_more(tmp_pat
     store.close()
 
 
-def test_a_full_disk_loses_nothing_that_a_cache_holds(tmp_path: Path) -> None:
-    log = InMemoryChangelog()
-    supplier = RocksDBSupplier(tmp_path, profile="memory_constrained")
-    builder = StoreBuilder("full", supplier).with_logging(log).with_caching()
-    store = builder.key_value(BytesSerde(), BytesSerde())
+def test_a_full_disk_loses_nothing_that_a_batch_has_committed(tmp_path: Path) -> None:
+    task = TaskStore(store_spec(keys=BytesSerde(), values=BytesSerde()), SmallRocksDB(tmp_path))
     rows = [(b"%06d" % number, b"v" * 500) for number in range(2000)]
     for key, value in rows:
-        store.put(key, value)
+        task.store.put(key, value)
     with file_size_limit(300_000), pytest.raises(DiskFullError):
-        store.flush()
-    assert log.records == []
-    assert store.get_many([key for key, _ in rows]) == [value for _, value in rows]
-    store.flush()
-    assert [(record.key, record.value) for record in log.records] == rows
-    store.close()
+        task.end_batch()
+    assert [(change.key, change.value) for change in task.log] == rows
+    assert task.backend.get(rows[0][0]) is None
+    task.reopen()
+    assert task.store.get_many([key for key, _ in rows]) == [value for _, value in rows]
+    task.close()
 
 
 def test_a_small_file_system(tmp_path: Path) -> None:

@@ -86,5 +86,5 @@ def test_a_table_names_the_package_that_it_lacks(alone: Environment, tmp_path: P
 
 
 def test_what_only_the_library_has_is_refused_with_its_name(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "from storekeeper import StoreBuilder", tmp_path)
+    ran = python(alone, "from storekeeper import StreamsBuilder", tmp_path)
     assert "only storekeeper-client is installed" in ran.stderr

@@ -110,11 +110,11 @@ def test_the_line_of_an_extra_runs(install: Install, extra: str, tmp_path: Path)
         assert done.returncode == 0, done.stderr
 
 
-def test_the_bare_package_has_stores_and_clients(install: Install, tmp_path: Path) -> None:
+def test_the_bare_package_has_topologies_and_clients(install: Install, tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "how-to" / "install.md").read_text().partition("```python\n")[2].partition("```")[0]
     (tmp_path / "sample.py").write_text("from storekeeper import StateClient\n" + guide)
     done = call("python sample.py", tmp_path, environment(install("none"), tmp_path))
-    assert done.stdout == "[('alice', '139.46')]\n", done.stderr
+    assert done.stdout == "[('alice', 139.46), ('bob', 51.99)]\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from storekeeper.serdes.serde import BytesSerde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.caching import CacheBudget
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.key_value import KeyValueStore
-from storekeeper.stores.suppliers import MemorySupplier, RocksDBSupplier, StoreSupplier
+from storekeeper.topology.records import StoreChange
+from tests.stores.task_store import SmallRocksDB, TaskStore, store_spec
 
 KEYS = st.lists(st.sampled_from(b"\x00\x01a\xff"), max_size=3).map(bytes)
 VALUES = st.binary(min_size=0, max_size=3)
@@ -24,30 +22,20 @@ ENTRIES = st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=30)
 
 
 class KeyValueMachine(RuleBasedStateMachine):
-    """The model: what callers see, what a crash leaves, and the log."""
+    """The model: what a task sees, what a crash leaves, and the log."""
 
-    @initialize(cached=st.booleans(), persistent=st.booleans(), max_entries=st.none() | st.integers(1, 4))
-    def build(self, *, cached: bool, persistent: bool, max_entries: int | None) -> None:
+    @initialize(batches=st.booleans(), persistent=st.booleans())
+    def build(self, *, batches: bool, persistent: bool) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="sk-model-"))
-        self.persistent = persistent
-        self.evicts = cached and max_entries is not None
-        supplier: StoreSupplier = MemorySupplier()
-        if persistent:
-            supplier = RocksDBSupplier(self.directory, profile="memory_constrained")
-        self.log = InMemoryChangelog()
-        self.builder = StoreBuilder("model", supplier).with_logging(self.log)
-        if cached:
-            budget = CacheBudget(max_bytes=None, max_entries=max_entries)
-            self.builder = self.builder.with_caching(budget, send_old_values=True)
-        self.cached = cached
+        self.batches = batches  # else each write is a batch of its own
+        supplier = SmallRocksDB(self.directory) if persistent else None
+        self.task = TaskStore(store_spec(keys=BytesSerde(), values=BytesSerde()), supplier)
         self.visible: dict[bytes, bytes] = {}
-        self.flushed: dict[bytes, bytes] = {}
-        self.store: KeyValueStore[bytes, bytes] = self.open()
+        self.applied_rows: dict[bytes, bytes] = {}
 
-    def open(self) -> KeyValueStore[bytes, bytes]:
-        store: KeyValueStore[bytes, bytes] = self.builder.key_value(BytesSerde(), BytesSerde())
-        if not self.persistent:
-            store.restore_batch([(record.key, record.value) for record in self.log.records])
+    @property
+    def store(self) -> KeyValueStore[bytes, bytes]:
+        store: KeyValueStore[bytes, bytes] = self.task.store
         return store
 
     def applied(self, entries: list[tuple[bytes, bytes | None]]) -> None:
@@ -56,8 +44,8 @@ class KeyValueMachine(RuleBasedStateMachine):
                 self.visible.pop(key, None)
             else:
                 self.visible[key] = value
-        if not self.cached:
-            self.flushed = dict(self.visible)
+        if not self.batches:
+            self.end_batch()
 
     @rule(key=KEYS, value=st.none() | VALUES)
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -100,40 +88,43 @@ class KeyValueMachine(RuleBasedStateMachine):
             assert list(rows) == [row for row in sorted(self.visible.items()) if row[0].startswith(prefix)]
 
     @rule()
-    def flush(self) -> None:
-        self.store.flush()
-        self.flushed = dict(self.visible)
+    def end_batch(self) -> None:
+        self.task.end_batch()
+        self.applied_rows = dict(self.visible)
 
     @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        self.flushed = dict(self.visible)
-        self.store = self.open()
+    def give_up(self) -> None:
+        """The batch is gone; its task is built anew over the same rows."""
+        self.task.give_up()
+        self.visible = dict(self.applied_rows)
+
+    @rule(orderly=st.booleans())
+    def end_process(self, *, orderly: bool) -> None:
+        """What waited in the batch is gone; what is in the changelog is not, also where the backend forgets."""
+        self.task.reopen() if orderly else self.task.crash()
+        self.visible = dict(self.applied_rows)
 
     @rule()
-    def crash(self) -> None:
-        """What waited in the cache is gone; what was sent down, or logged, is not."""
-        self.store.layers.backend.close()
-        self.store = self.open()
-        with self.store.all() as rows:
-            found = dict(rows)
-        if not self.evicts:
-            assert found == self.flushed
-        self.visible = found
-        self.flushed = dict(found)
+    def lose_the_disk(self) -> None:
+        """A committed batch that was not applied is read from the changelog."""
+        self.task.log += [StoreChange("rows", b"other", b"v", -1)]
+        self.task.crash()
+        self.applied_rows[b"other"] = b"v"
+        self.visible = dict(self.applied_rows)
 
     @invariant()
-    def the_log_rebuilds_what_is_below_the_cache(self) -> None:
-        if not hasattr(self, "store"):
+    def the_log_rebuilds_what_is_below_the_transaction(self) -> None:
+        if not hasattr(self, "task"):
             return
-        rebuilt: dict[bytes, bytes | None] = {record.key: record.value for record in self.log.records}
-        with self.store.layers.restore_target.scan(None, None) as rows:
-            assert dict(rows) == {key: value for key, value in rebuilt.items() if value is not None}
+        rebuilt: dict[bytes, bytes | None] = {change.key: change.value for change in self.task.log}
+        with self.task.backend.scan(None, None) as rows:
+            below = dict(rows)
+        assert below == {key: value for key, value in rebuilt.items() if value is not None} == self.applied_rows
         assert len(self.store.open_iterators) == 0
 
     def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.store.close()
+        if hasattr(self, "task"):
+            self.task.close()
             shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from storekeeper.serdes.serde import BytesSerde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.caching import CacheBudget
-from storekeeper.stores.changelog_writer import InMemoryChangelog
-from storekeeper.stores.suppliers import MemorySupplier, RocksDBSupplier
+from storekeeper.topology.store import StoreKind
+from tests.stores.task_store import SmallRocksDB, TaskStore, store_spec
 
 RETENTION_MS = 100_000
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"aa", b"\xff"])
@@ -26,48 +23,36 @@ VALUES = st.none() | st.sampled_from([b"1", b"2"])
 
 
 class _TimedMachine(RuleBasedStateMachine):
-    """What the machines share: a stack, a log, stream time."""
+    """What the machines share: a task, its log, stream time."""
 
-    store: Any
+    kind: StoreKind
 
-    @initialize(cached=st.booleans(), persistent=st.booleans())
-    def build(self, *, cached: bool, persistent: bool) -> None:
+    @initialize(persistent=st.booleans())
+    def build(self, *, persistent: bool) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="sk-model-"))
         self.persistent = persistent
-        self.log = InMemoryChangelog()
-        supplier = RocksDBSupplier(self.directory, profile="memory_constrained") if persistent else MemorySupplier()
-        self.builder = StoreBuilder("model", supplier).with_logging(self.log)
-        if cached:
-            self.builder = self.builder.with_caching(CacheBudget(max_entries=3))
+        spec = store_spec(
+            self.kind, keys=BytesSerde(), values=BytesSerde(), window_size_ms=10, retention_ms=RETENTION_MS
+        )
+        self.task = TaskStore(spec, SmallRocksDB(self.directory) if persistent else None)
         self.rows: dict[Any, bytes] = {}
         self.stream_time_ms = -1
-        self.store = self.open()
 
-    @abstractmethod
-    def open(self) -> Any:
-        """The store under test, on the same directory and log each time."""
-
-    def restored(self) -> Any:
-        store = self.open()
-        if not self.persistent:
-            store.restore_batch([(record.key, record.value) for record in self.log.records])
-        return store
+    @property
+    def store(self) -> Any:
+        return self.task.store
 
     def live(self, time_ms: int) -> bool:
         return time_ms >= self.stream_time_ms - RETENTION_MS + 1
 
     @rule()
-    def flush(self) -> None:
-        self.store.flush()
-
-    @rule()
-    def expire(self) -> None:
-        self.store.expire()
+    def end_batch(self) -> None:
+        self.task.end_batch()
 
     @rule()
     def reopen(self) -> None:
-        self.store.close()
-        self.store = self.restored()
+        self.task.end_batch()
+        self.task.reopen()
         if self.persistent:
             assert self.store.stream_time.observed_ms == self.stream_time_ms
         else:
@@ -75,14 +60,13 @@ class _TimedMachine(RuleBasedStateMachine):
             self.stream_time_ms = self.store.stream_time.observed_ms
 
     def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.store.close()
+        if hasattr(self, "task"):
+            self.task.close()
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class WindowMachine(_TimedMachine):
-    def open(self) -> Any:
-        return self.builder.window(BytesSerde(), BytesSerde(), window_size_ms=10, retention_ms=RETENTION_MS)
+    kind = StoreKind.WINDOW
 
     @rule(key=KEYS, start_ms=TIMES, value=st.sampled_from([b"1", b"2"]))
     def put(self, key: bytes, start_ms: int, value: bytes) -> None:
@@ -124,8 +108,7 @@ class WindowMachine(_TimedMachine):
 
 
 class SessionMachine(_TimedMachine):
-    def open(self) -> Any:
-        return self.builder.session(BytesSerde(), BytesSerde(), retention_ms=RETENTION_MS)
+    kind = StoreKind.SESSION
 
     @rule(key=KEYS, one_ms=TIMES, two_ms=TIMES, value=st.sampled_from([b"1", b"2"]))
     def put(self, key: bytes, one_ms: int, two_ms: int, value: bytes) -> None:
@@ -156,56 +139,41 @@ class SessionMachine(_TimedMachine):
 
 
 class TtlMachine(_TimedMachine):
-    def open(self) -> Any:
-        return self.builder.ttl_key_value(BytesSerde(), BytesSerde(), ttl_ms=None)
+    kind = StoreKind.TTL
 
-    @rule(key=KEYS, timestamp_ms=TIMES, ttl_ms=st.none() | st.sampled_from([1, 60_000, 100_000]), value=VALUES)
-    def put(self, key: bytes, timestamp_ms: int, ttl_ms: int | None, value: bytes | None) -> None:
-        self.store.put(key, value, timestamp_ms, ttl_ms)
+    @rule(key=KEYS, timestamp_ms=TIMES, value=VALUES)
+    def put(self, key: bytes, timestamp_ms: int, value: bytes | None) -> None:
+        self.store.put(key, value, timestamp_ms)
         self.stream_time_ms = max(self.stream_time_ms, timestamp_ms)
         self.rows.pop(key, None)
         if value is not None:
-            self.rows[key] = (value, None if ttl_ms is None else timestamp_ms + ttl_ms)  # type: ignore[assignment]
+            self.rows[key] = (value, timestamp_ms + RETENTION_MS)  # type: ignore[assignment]
 
-    @rule(limit=st.integers(1, 4))
-    def expire(self, limit: int) -> None:
-        assert self.store.sweep(limit) <= limit
-        self.forget_swept()
-
-    def forget_swept(self) -> None:
-        """Takes rows out of the model that are gone for good: not even a restore to an earlier time revives them."""
-        self.store.flush()
-        with self.store.layers.expiry_index.scan(None, None) as rows:
-            kept = {key for key, _ in rows}
-        self.rows = {
-            key: row for key, row in self.rows.items()
-            if key in kept or row[1] is None or row[1] > self.stream_time_ms
-        }  # fmt: skip
+    def alive(self) -> dict[bytes, bytes]:
+        return {key: value for key, (value, end_ms) in self.rows.items() if end_ms > self.stream_time_ms}  # type: ignore[misc]
 
     @rule()
     def look(self) -> None:
-        expected = {
-            key: value for key, (value, end_ms) in self.rows.items()
-            if end_ms is None or end_ms > self.stream_time_ms
-        }  # fmt: skip
+        expected = self.alive()
         assert dict(self.store.all()) == expected
         assert self.store.get_many(list(self.rows)) == [expected.get(key) for key in self.rows]
 
     @rule()
-    def a_full_sweep_leaves_one_index_row_for_each_row_that_can_expire(self) -> None:
-        self.store.flush()
-        while self.store.sweep(3):
-            pass
+    def end_batch(self) -> None:
+        """Leaves the live rows, an index row for each, and nothing else."""
+        self.task.end_batch()
         below = self.store.layers.expiry_index
         with below.scan(None, None) as rows:
             kept = dict(rows)
-        alive = {
-            key for key, (_, end_ms) in self.rows.items()
-            if end_ms is None or end_ms > self.stream_time_ms
-        }  # fmt: skip
-        assert kept.keys() == alive
-        assert below.index_size() == sum(self.rows[key][1] is not None for key in alive)
-        self.forget_swept()
+        assert kept.keys() == self.alive().keys()
+        assert below.index_size() == len(kept)
+        # Rows that went don't come back with a restore to an earlier time.
+        self.rows = {key: row for key, row in self.rows.items() if key in kept}
+
+    @rule()
+    def reopen(self) -> None:
+        self.end_batch()
+        super().reopen()
 
 
 _SETTINGS = settings(max_examples=40, stateful_step_count=30)

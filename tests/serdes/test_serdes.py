@@ -13,7 +13,7 @@ from storekeeper.errors import ConfigurationError, InvalidTimestampError, Serial
 from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
 from storekeeper.serdes.serde import BytesSerde, Utf8Serde
-from storekeeper.serdes.timestamped import TimestampedSerde, ValueAndTimestamp, with_unknown_timestamp
+from storekeeper.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
 from storekeeper.serdes.versioned import SchemaVersions, VersionedSerde
 
 JSON = st.recursive(
@@ -33,7 +33,6 @@ def test_golden_bytes() -> None:
     assert Int64Serde().serialize(0).hex() == "8000000000000000"
     assert Utf8Serde().serialize("é").hex() == "c3a9"
     assert TimestampedSerde(Utf8Serde()).serialize(ValueAndTimestamp("v", 258)).hex() == "0000000000000102" + "76"
-    assert with_unknown_timestamp(b"v").hex() == "ffffffffffffffff" + "76"
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
@@ -95,7 +94,7 @@ def test_foreign_bytes_are_refused_when_read(serde: Any, data: bytes) -> None:
 def test_timestamps_travel_with_values() -> None:
     serde = TimestampedSerde(JsonSerde())
     assert serde.deserialize(serde.serialize(ValueAndTimestamp([1], 5))) == ValueAndTimestamp([1], 5)
-    assert serde.deserialize(with_unknown_timestamp(b"[1]")) == ValueAndTimestamp([1], -1)
+    assert serde.deserialize(b"\xff" * 8 + b"[1]") == ValueAndTimestamp([1], -1)
     wrong_times: list[Any] = [-2, 2**63, 1.5, None, "5"]
     for timestamp_ms in wrong_times:
         with pytest.raises(InvalidTimestampError):

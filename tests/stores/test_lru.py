@@ -1,90 +1,153 @@
-"""The LRU store: what goes, in which order, what its changelog says of it, and readers beside the writer."""
+"""The bounded store: what goes, in which order, what its changelog says of it, and what a restore makes of that."""
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storekeeper import Store, StoreKind, StreamsBuilder
 from storekeeper.errors import ConfigurationError, StoreClosedError
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
 from storekeeper.stores.bytes_store import Entry
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.lru import LruStore
-from storekeeper.stores.suppliers import LruSupplier
+from storekeeper.topology.records import StoreChange
+from tests.stores.task_store import TaskStore, store_spec
 
-UTF8 = Utf8Serde()
-KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
+KEYS = st.sampled_from(["a", "b", "c", "d", "e"])
 OPERATIONS = st.lists(
     st.tuples(st.just("get"), KEYS) | st.tuples(st.sampled_from(["put", "delete"]), KEYS), max_size=30
 )
-BATCHES = st.lists(st.lists(st.tuples(KEYS, st.none() | st.sampled_from([b"1", b"2"])), max_size=6), max_size=6)
+BATCHES = st.lists(st.lists(st.tuples(KEYS, st.none() | st.sampled_from(["1", "2"])), max_size=6), max_size=6)
 
 
-def replayed(log: InMemoryChangelog) -> dict[bytes, bytes]:
+def bounded(max_rows: int, log: list[StoreChange] | None = None, *, timestamped: bool = False) -> TaskStore:
+    options: Store[Any] = Store("rows", backend="memory", max_rows=max_rows)
+    return TaskStore(store_spec(options=options, timestamped=timestamped), log=log)
+
+
+def replayed(log: list[StoreChange]) -> dict[bytes, bytes]:
     """What a restore makes of the changelog: the last record of each key, in a store without a bound."""
-    last = {record.key: record.value for record in log.records}
+    last = {change.key: change.value for change in log}
     return {key: value for key, value in last.items() if value is not None}
 
 
 @given(OPERATIONS, st.integers(1, 4))
-def test_the_row_that_was_not_used_for_longest_goes(operations: list[tuple[str, bytes]], max_entries: int) -> None:
-    store, model, evictions = LruStore("lru", max_entries), OrderedDict[bytes, bytes](), 0
+def test_the_row_that_was_not_used_for_longest_goes(operations: list[tuple[str, str]], max_rows: int) -> None:
+    task, model = bounded(max_rows), OrderedDict[str, str]()
     for operation, key in operations:
         if operation == "get":
-            assert store.get(key) == model.get(key)
+            assert task.store.get(key) == model.get(key)
             if key in model:
                 model.move_to_end(key)
             continue
-        store.write([(key, b"1" if operation == "put" else None)])
+        task.store.put(key, "1" if operation == "put" else None)
+        task.end_batch()
         model.pop(key, None)
         if operation == "put":
-            model[key] = b"1"
-        if len(model) > max_entries:
+            model[key] = "1"
+        if len(model) > max_rows:
             model.popitem(last=False)
-            evictions += 1
-        assert (store.evictions, store.approximate_num_entries()) == (evictions, len(model))
-    assert list(store.scan(None, None)) == sorted(model.items())
+    assert list(task.store.all()) == sorted(model.items())
+
+
+@given(BATCHES, st.integers(1, 3), st.booleans())
+def test_a_changelog_holds_exactly_the_rows_of_the_store(
+    batches: list[list[tuple[str, str | None]]], max_rows: int, timestamped: bool
+) -> None:
+    from storekeeper.serdes.timestamped import ValueAndTimestamp
+
+    task = bounded(max_rows, timestamped=timestamped)
+    for batch in batches:
+        for key, value in batch:
+            task.store.put(key, ValueAndTimestamp(value, 5) if timestamped and value is not None else value)
+        task.end_batch()
+        with task.backend.scan(None, None) as rows:
+            kept = dict(rows)
+        assert replayed(task.log).keys() == kept.keys()
+        assert len(kept) <= max_rows
+
+
+@given(BATCHES, st.integers(1, 3))
+def test_what_is_too_much_for_a_smaller_store_leaves_it_with_the_next_batch(
+    batches: list[list[tuple[str, str | None]]], max_rows: int
+) -> None:
+    first = bounded(5)
+    for batch in batches:
+        first.store.put_all(batch)
+        first.end_batch()
+    restored = bounded(max_rows, first.log)
+    restored.end_batch()
+    with restored.backend.scan(None, None) as rows:
+        kept = dict(rows)
+    assert replayed(restored.log) == kept
+    assert len(kept) <= max_rows
 
 
 def test_scans_refresh_nothing_but_bulk_reads_do() -> None:
-    store = LruStore("lru", 2)
-    store.write([(b"a", b"1"), (b"b", b"1")])
-    list(store.scan(None, None, reverse=True))
-    store.write([(b"c", b"1")])
-    assert [key for key, _ in store.scan(None, None)] == [b"b", b"c"]
-    assert store.get_many([b"b", b"x"]) == [b"1", None]
-    store.write([(b"d", b"1")])
-    assert [key for key, _ in store.scan(None, None)] == [b"b", b"d"]
+    task = bounded(2)
+    for key in ("a", "b"):
+        task.store.put(key, "1")
+        task.end_batch()
+    list(task.store.reverse_all())
+    task.store.put("c", "1")
+    task.end_batch()
+    assert [key for key, _ in task.store.all()] == ["b", "c"]
+    assert task.store.get_many(["b", "x"]) == ["1", None]
+    task.store.put("d", "1")
+    task.end_batch()
+    assert [key for key, _ in task.store.all()] == ["b", "d"]
 
 
-def test_a_batch_with_more_rows_than_room_leaves_the_last() -> None:
-    store = LruStore("lru", 2)
-    gone: list[bytes] = []
-    store.on_evict(gone.append)
-    store.write([(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"a", b"2"), (b"d", None)])
-    assert (list(store.scan(None, None)), gone) == ([(b"a", b"2"), (b"c", b"1")], [b"b"])
+def test_of_a_batch_with_more_rows_than_room_the_last_stay() -> None:
+    task = bounded(2)
+    task.store.put_all([("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("d", None)])
+    assert [key for key, _ in task.store.all()] == ["a", "b", "c"], "a batch sees all that it has written"
+    task.end_batch()
+    assert list(task.store.all()) == [("a", "2"), ("c", "1")]
+    assert [change.key for change in task.log if change.value is None] == [b"d", b"b"]
 
 
-def test_a_deleted_range_evicts_nothing() -> None:
-    store = LruStore("lru", 3)
+def test_a_task_that_is_given_up_evicts_nothing() -> None:
+    task = bounded(1)
+    task.store.put("a", "1")
+    task.end_batch()
+    task.store.put("b", "1")
+    task.give_up()
+    assert [key for key, _ in task.store.all()] == ["a"]
+
+
+def test_a_deleted_range_makes_room() -> None:
+    store = LruStore("rows", 3)
     store.write([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     store.delete_range(b"a", b"c")
-    assert (list(store.scan(None, None)), store.evictions) == ([(b"c", b"1")], 0)
+    entries: list[Entry] = [(b"d", b"1"), (b"e", b"1")]
+    assert store.excess(entries) == []
+    assert store.excess([*entries, (b"f", b"1")]) == [b"c"]
 
 
-@pytest.mark.parametrize("max_entries", [0, -1])
-def test_there_must_be_room_for_a_row(max_entries: int) -> None:
-    with pytest.raises(ConfigurationError):
-        LruStore("lru", max_entries)
+@pytest.mark.parametrize("max_rows", [0, -1])
+def test_there_must_be_room_for_a_row(max_rows: int) -> None:
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        Store("rows", backend="memory", max_rows=max_rows)
+    with pytest.raises(ConfigurationError, match="at least one row"):
+        LruStore("rows", max_rows)
+
+
+@pytest.mark.parametrize("kind", [StoreKind.WINDOW, StoreKind.SESSION, StoreKind.TTL, StoreKind.VERSIONED])
+def test_kinds_whose_rows_belong_together_are_refused(kind: StoreKind) -> None:
+    hour = timedelta(hours=1)
+    times = {StoreKind.VERSIONED: {"history": hour}, StoreKind.TTL: {"ttl": hour}}.get(kind, {"retention": hour})
+    options: Any = {"kind": kind, "backend": "memory", "max_rows": 5, **times}
+    with pytest.raises(ConfigurationError, match="its rows belong together"):
+        StreamsBuilder("app").add_store(Store("rows", int, **options))
 
 
 def test_everything_raises_after_close() -> None:
-    store = LruStore("lru", 2)
+    store = LruStore("rows", 2)
     store.write([(b"a", b"1")])
     store.close()
     store.close()
@@ -97,73 +160,3 @@ def test_everything_raises_after_close() -> None:
     for call in calls:
         with pytest.raises(StoreClosedError):
             call()
-
-
-@given(BATCHES, st.integers(1, 3))
-def test_a_changelog_holds_exactly_the_rows_of_the_store(batches: list[list[Entry]], max_entries: int) -> None:
-    log = InMemoryChangelog()
-    store = StoreBuilder("lru", LruSupplier(max_entries)).with_logging(log).key_value(UTF8, UTF8)
-    for batch in batches:
-        store.put_all([(key.decode(), None if value is None else value.decode()) for key, value in batch])
-        assert replayed(log) == dict(store.layers.backend.scan(None, None))
-
-
-@given(BATCHES, st.integers(1, 3), st.integers(1, 3))
-def test_what_a_smaller_store_evicts_while_it_is_restored_leaves_the_changelog(
-    batches: list[list[Entry]], max_entries: int, step: int
-) -> None:
-    log = InMemoryChangelog()
-    first = StoreBuilder("lru", LruSupplier(5)).with_logging(log).key_value(UTF8, UTF8)
-    for batch in batches:
-        first.put_all([(key.decode(), None if value is None else value.decode()) for key, value in batch])
-    records: list[Entry] = [(record.key, record.value) for record in log.records]
-    restored = StoreBuilder("lru", LruSupplier(max_entries)).with_logging(log).key_value(UTF8, UTF8)
-    for begin in range(0, len(records), step):
-        restored.restore_batch(records[begin : begin + step])
-    restored.flush()
-    assert replayed(log) == dict(restored.layers.backend.scan(None, None))
-
-
-def test_evictions_are_logged_with_the_time_and_headers_of_the_record_that_caused_them() -> None:
-    log = InMemoryChangelog()
-    store = StoreBuilder("lru", LruSupplier(1)).with_logging(log).key_value(UTF8, UTF8)
-    store.context.timestamp_ms, store.context.headers = 5, [("source", b"x")]
-    store.put("a", "1")
-    store.put("b", "1")
-    assert tuple(log.records[-1]) == (b"a", None, 5, [("source", b"x")])
-
-
-def test_kinds_whose_rows_belong_together_are_refused() -> None:
-    builder = StoreBuilder("lru", LruSupplier(10))
-    for build in (
-        lambda: builder.window(UTF8, UTF8, window_size_ms=1, retention_ms=10),
-        lambda: builder.session(UTF8, UTF8, retention_ms=10),
-        lambda: builder.ttl_key_value(UTF8, UTF8, ttl_ms=10),
-    ):
-        with pytest.raises(ConfigurationError, match="another supplier"):
-            build()
-
-
-def test_a_row_that_is_evicted_while_a_reader_has_it_is_still_read() -> None:
-    store = LruStore("lru", 1)
-    store.write([(b"a", b"1")])
-    written = threading.Event()
-
-    def evict() -> None:
-        store.write([(b"b", b"1")])
-        written.set()
-
-    writer = threading.Thread(target=evict)
-
-    class Interrupted(OrderedDict[bytes, None]):
-        """Lets the writer in between the look-up and the refresh, unless it has to wait for the reader."""
-
-        def move_to_end(self, key: bytes, last: bool = True) -> None:
-            writer.start()
-            written.wait(0.1)
-            super().move_to_end(key, last)
-
-    store._used = Interrupted(store._used)
-    assert store.get(b"a") == b"1"
-    writer.join(30)
-    assert (written.is_set(), list(store.scan(None, None))) == (True, [(b"b", b"1")])

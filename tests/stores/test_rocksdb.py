@@ -14,7 +14,7 @@ from storekeeper.stores.rocksdb_options import (
     RocksDBMemory,
     RocksDBOptions,
 )
-from storekeeper.stores.suppliers import RocksDBSupplier
+from storekeeper.stores.rocksdb_sealed import SealedSupplier
 
 ROWS: list[tuple[bytes, bytes | None]] = [(b"key-%05d" % number, b"v" * 200) for number in range(5000)]
 
@@ -68,7 +68,7 @@ def test_bounds_outlive_the_call_that_made_them(tmp_path: Path) -> None:
 
 def test_names_are_checked_before_they_become_paths(tmp_path: Path) -> None:
     with pytest.raises(InvalidNameError):
-        RocksDBSupplier(tmp_path).open("../elsewhere")
+        SealedSupplier(tmp_path).open("../elsewhere")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from storekeeper.stores.bytes_store import BytesIterator, Entry
 from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.rocksdb_sealed import SealedSupplier
 from storekeeper.stores.segmented import INTERVAL_KEY, MIN_INTERVAL_MS, SegmentedStore, segment_interval_ms
-from storekeeper.stores.suppliers import RocksDBSupplier
 
 
 def last_byte(key: bytes) -> int:
@@ -82,7 +82,7 @@ def test_a_deleted_range_is_deleted_in_every_segment(store: SegmentedStore) -> N
 
 
 def test_a_store_goes_on_with_its_interval_and_its_segments(tmp_path: Path) -> None:
-    supplier = RocksDBSupplier(tmp_path)
+    supplier = SealedSupplier(tmp_path)
     first = SegmentedStore(supplier.open("segments"), last_byte, 10)
     first.write([(key(b"a", time_ms), b"1") for time_ms in (5, 25, 26)])
     first.close()

@@ -17,20 +17,19 @@ from storekeeper.errors import (
 )
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
 from storekeeper.stores.session import SessionStore
 from storekeeper.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
-from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.store import StoreKind
+from tests.stores.task_store import TaskStore, store_spec
 
-UTF8 = Utf8Serde()
 Sessions = SessionStore[str, str]
 SPANS = [(0, 5), (3, 5), (10, 10), (8, 30)]
 
 
 def opened(retention_ms: int = 100) -> Sessions:
-    return StoreBuilder("sessions", MemorySupplier()).session(UTF8, UTF8, retention_ms=retention_ms)
+    sessions: Sessions = TaskStore(store_spec(StoreKind.SESSION, retention_ms=retention_ms)).store
+    return sessions
 
 
 @pytest.fixture
@@ -137,8 +136,6 @@ def test_none_is_no_key(store: Sessions) -> None:
 def test_everything_raises_after_close(store: Sessions) -> None:
     store.close()
     for call in (
-        lambda: store.put("a", 0, 40, "v"),
-        lambda: store.remove("a", 10, 10),
         lambda: store.fetch_session("a", 10, 10),
         lambda: store.fetch("a"),
         lambda: store.find_sessions_ended(0, 100),
@@ -150,18 +147,8 @@ def test_everything_raises_after_close(store: Sessions) -> None:
 def test_a_restore_rebuilds_stream_time_from_keys() -> None:
     store = opened()
     store.restore_batch([(session_row_key(b"a", 150, 200), b"1"), (session_row_key(b"a", 10, 101), b"2")])
-    stored = StoreStreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
+    stored = StoreStreamTime(100, store.layers.top.metadata(STREAM_TIME_KEY))
     assert (store.stream_time.observed_ms, stored.observed_ms) == (200, 200)
     assert spans(store.fetch("a")) == [(10, 101), (150, 200)]
     store.put("a", 0, 100, "late")
     assert store.stream_time.dropped_total == 1
-
-
-def test_flush_listeners_hear_sessions() -> None:
-    store = StoreBuilder("sessions").with_caching(send_old_values=True).session(UTF8, UTF8, retention_ms=100)
-    heard: list[object] = []
-    store.on_flush(heard.extend)
-    for value in ("1", "2"):
-        store.put("a", 1, 5, value)
-        store.flush()
-    assert heard == [(Windowed("a", 1, 5), "1", None), (Windowed("a", 1, 5), "2", "1")]

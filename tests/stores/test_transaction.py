@@ -1,4 +1,4 @@
-"""Transactions: they read their own writes, nobody else does, and the position goes along with the commit."""
+"""Transactions: they read their own writes, and nobody else does."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storekeeper.errors import DiskFullError, StoreClosedError
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
 from storekeeper.stores.bytes_store import Entry
-from storekeeper.stores.changelog_writer import InMemoryChangelog
-from storekeeper.stores.key_value import KeyValueStore
 from storekeeper.stores.memory import MemoryStore
-from storekeeper.stores.record_context import POSITION_KEY, decode_position
 from storekeeper.stores.transaction import TransactionStore
 from tests.stores.recording_store import RecordingStore
 
-UTF8 = Utf8Serde()
 KEYS = st.sampled_from([b"", b"a", b"b", b"ba", b"\xff"])
 ENTRIES = st.lists(st.tuples(KEYS, st.none() | st.sampled_from([b"1", b"2"])), max_size=8)
 
@@ -104,57 +98,3 @@ def test_closing_forgets_what_was_not_committed(below: RecordingStore, transacti
     assert (below.is_open, below.writes) == (False, [])
     with pytest.raises(StoreClosedError):
         transaction.get(b"a")
-
-
-@pytest.fixture
-def store() -> KeyValueStore[str, str]:
-    return StoreBuilder("rows").with_caching().key_value(UTF8, UTF8)
-
-
-def test_the_position_follows_with_the_commit(store: KeyValueStore[str, str]) -> None:
-    store.context.move_to("pos", 0, 7)
-    with store.transaction() as rows:
-        rows.put("a", "1")
-        store.context.move_to("pos", 1, 3)
-        rows.put("b", "1")
-        assert (store.position, rows.position) == ({}, {"pos": {"0": 7, "1": 3}})
-    assert store.position == {"pos": {"0": 7, "1": 3}}
-    store.context.move_to("pos", 2, 9)
-    store.put("c", "1")
-    assert store.position == {"pos": {"0": 7, "1": 3, "2": 9}}
-
-
-def test_a_commit_takes_back_no_position_that_was_written_meanwhile(store: KeyValueStore[str, str]) -> None:
-    store.context.move_to("pos", 0, 7)
-    rows = store.transaction()
-    rows.put("a", "1")
-    for partition, offset in ((0, 8), (1, 3)):
-        store.context.move_to("pos", partition, offset)
-        store.put("b", "1")
-    rows.commit()
-    assert store.position == {"pos": {"0": 8, "1": 3}}
-    store.flush()
-    assert decode_position(store.layers.backend.metadata(POSITION_KEY)) == store.position
-
-
-def test_an_aborted_or_empty_transaction_moves_no_position(store: KeyValueStore[str, str]) -> None:
-    store.context.move_to("pos", 0, 7)
-    aborted = store.transaction()
-    aborted.put("a", "1")
-    aborted.abort()
-    with store.transaction() as rows:
-        assert rows.get("a") is None
-    assert (store.position, aborted.position) == ({}, {})
-    aborted.put("a", "1")
-    aborted.commit()
-    assert store.position == {"pos": {"0": 7}}
-
-
-def test_what_is_not_committed_is_not_logged() -> None:
-    log = InMemoryChangelog()
-    store = StoreBuilder("rows").with_logging(log).key_value(UTF8, UTF8)
-    rows = store.transaction()
-    rows.put_all([("a", "1"), ("a", "2"), ("b", None)])
-    assert (log.records, rows.put_if_absent("a", "3"), rows.delete("c")) == ([], "2", None)
-    rows.commit()
-    assert [(record.key, record.value) for record in log.records] == [(b"a", b"2"), (b"b", None), (b"c", None)]

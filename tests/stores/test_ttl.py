@@ -1,4 +1,4 @@
-"""The store with a time to live: how long rows live, what a sweep may take, and what a refused put leaves behind."""
+"""The store with a time to live: how long rows live, when they go, and what a refused put leaves behind."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ import pytest
 
 from storekeeper.errors import (
     ConfigurationError,
-    InvalidArgumentError,
     InvalidTimestampError,
     NullKeyError,
     SerializationError,
     StoreClosedError,
 )
-from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.expiry_index import stamped
 from storekeeper.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from storekeeper.stores.ttl import TtlKeyValueStore
+from storekeeper.topology.store import StoreKind
+from tests.stores.task_store import TaskStore, store_spec
 
-UTF8 = Utf8Serde()
 Ttl = TtlKeyValueStore[str, str]
 
 
-def opened(builder: StoreBuilder | None = None, ttl_ms: int | None = 100) -> Ttl:
-    return (builder or StoreBuilder("ttl")).ttl_key_value(UTF8, UTF8, ttl_ms=ttl_ms)
+def task(ttl_ms: int = 100) -> TaskStore:
+    return TaskStore(store_spec(StoreKind.TTL, retention_ms=ttl_ms))
+
+
+def opened(ttl_ms: int = 100) -> Ttl:
+    rows: Ttl = task(ttl_ms).store
+    return rows
 
 
 def saved_ms(store: Ttl) -> int:
-    return StoreStreamTime(0, store.layers.backend.metadata(STREAM_TIME_KEY)).observed_ms
+    return StoreStreamTime(0, store.layers.top.metadata(STREAM_TIME_KEY)).observed_ms
 
 
 def test_a_row_is_visible_for_its_ttl_and_not_a_millisecond_longer() -> None:
     store = opened()
     store.put("a", "1", 1000)
-    store.observe(1099)
+    store.stream_time.observe(1099)
     assert (store.get("a"), store.get_many(["a", "x"]), list(store.all())) == ("1", ["1", None], [("a", "1")])
-    store.observe(1100)
+    store.stream_time.observe(1100)
     assert (store.get("a"), store.get_many(["a", "x"]), list(store.all())) == (None, [None, None], [])
 
 
@@ -47,31 +48,10 @@ def test_reading_and_late_puts_move_no_time() -> None:
     store = opened()
     store.put("a", "1", 1000)
     store.put("b", "1", 950)
-    store.observe(900)
+    store.stream_time.observe(900)
     assert (store.get("a"), store.stream_time.observed_ms, saved_ms(store)) == ("1", 1000, 1000)
-    store.observe(1050)
-    assert (store.get("a"), store.get("b"), saved_ms(store)) == ("1", None, 1050)
-
-
-def test_a_put_begins_a_new_life_with_a_ttl_of_its_own() -> None:
-    store = opened()
-    store.put("a", "1", 1000)
-    store.put("a", "2", 1050, ttl_ms=500)
-    store.put("b", "1", 1050, ttl_ms=1)
-    store.observe(1549)
-    assert (store.get("a"), store.get("b")) == ("2", None)
-    store.observe(1550)
-    assert store.get("a") is None
-
-
-def test_without_a_ttl_rows_stay() -> None:
-    store = opened(ttl_ms=None)
-    store.put("stays", "1", 0)
-    store.put("goes", "1", 0, ttl_ms=5)
-    store.put("beyond time", "1", 10, ttl_ms=MAX_TIMESTAMP_MS)
-    store.observe(MAX_TIMESTAMP_MS - 1)
-    assert [key for key, _ in store.all()] == ["beyond time", "stays"]
-    assert (store.sweep(), store.sweep()) == (1, 0)
+    store.stream_time.observe(1050)
+    assert (store.get("a"), store.get("b")) == ("1", None)
 
 
 def test_none_deletes_and_a_deletion_returns_only_what_was_visible() -> None:
@@ -80,9 +60,8 @@ def test_none_deletes_and_a_deletion_returns_only_what_was_visible() -> None:
         store.put(key, key, 1000)
     store.put("a", None, 1000)
     assert (store.get("a"), store.delete("b"), store.delete("b")) == (None, "b", None)
-    store.observe(2000)
+    store.stream_time.observe(2000)
     assert store.delete("c") is None
-    assert store.sweep() == 0
 
 
 def test_both_ends_of_ranges_are_included_and_expired_rows_left_out() -> None:
@@ -98,28 +77,23 @@ def test_both_ends_of_ranges_are_included_and_expired_rows_left_out() -> None:
     assert [key for key, _ in store.reverse_all()] == ["c", "ba", "a"]
 
 
-def test_a_sweep_takes_the_longest_expired_first_and_logs_it() -> None:
-    log = InMemoryChangelog()
-    store = opened(StoreBuilder("ttl").with_logging(log))
-    for key, timestamp_ms in (("c", 1000), ("b", 1001), ("a", 1002), ("live", 1102)):
-        store.put(key, "1", timestamp_ms)
-    log.records.clear()
-    assert [store.sweep(limit=limit) for limit in (0, 2, 2)] == [0, 2, 1]
-    assert [(record.key, record.value) for record in log.records] == [(b"c", None), (b"b", None), (b"a", None)]
-    assert store.layers.expiry_index is not None
-    assert (store.layers.expiry_index.index_size(), store.get("live")) == (1, "1")
+def test_a_row_that_has_expired_when_it_is_put_goes_with_its_batch() -> None:
+    rows = task()
+    rows.store.put("moves time", "1", 2000)
+    rows.store.put("late", "1", 1000)
+    rows.end_batch()
+    assert (rows.below.get(b"late"), rows.below.get(b"moves time") is None) == (None, False)
+    assert [(change.key, change.value) for change in rows.log] == [(b"moves time", b"1"), (b"late", None)]
+    assert rows.store.layers.expiry_index.index_size() == 1
 
 
-def test_a_row_that_was_written_again_and_waits_in_the_cache_survives_a_sweep() -> None:
-    log = InMemoryChangelog()
-    store = opened(StoreBuilder("ttl").with_logging(log).with_caching())
-    store.put("a", "old", 1000)
-    store.flush()
-    store.put("a", "new", 1100)
-    assert (store.sweep(), store.get("a")) == (1, "new")
-    store.flush()
-    assert store.get("a") == "new"
-    assert [record.value is None for record in log.records] == [False, True, False]
+def test_a_row_that_the_batch_has_refreshed_stays() -> None:
+    rows = task()
+    rows.store.put("a", "old", 1000)
+    rows.end_batch()
+    rows.store.put("a", "new", 1100)
+    rows.end_batch()
+    assert (rows.store.get("a"), [change.value for change in rows.log]) == ("new", [b"old", b"new"])
 
 
 def test_a_restore_rebuilds_stream_time_and_the_index_from_stamps() -> None:
@@ -128,16 +102,12 @@ def test_a_restore_rebuilds_stream_time_and_the_index_from_stamps() -> None:
     assert (store.stream_time.observed_ms, saved_ms(store)) == (1060, 1060)
     store.restore_batch([(b"d", stamped(b"1", 1150, 1050))])
     assert store.stream_time.observed_ms == 1060
-    store.observe(1100)
-    assert ([key for key, _ in store.all()], store.sweep()) == (["b", "d"], 1)
+    store.stream_time.observe(1100)
+    assert [key for key, _ in store.all()] == ["b", "d"]
 
 
 @pytest.mark.parametrize("ttl_ms", [0, -1, -5000])
 def test_a_ttl_below_one_is_refused(ttl_ms: int) -> None:
-    store = opened()
-    with pytest.raises(InvalidArgumentError):
-        store.put("a", "1", 1000, ttl_ms=ttl_ms)
-    assert (store.get("a"), store.stream_time.observed_ms) == (None, -1)
     with pytest.raises(ConfigurationError):
         opened(ttl_ms=ttl_ms)
 
@@ -149,8 +119,6 @@ def test_a_put_that_is_refused_moves_nothing() -> None:
     for timestamp_ms in (-1, 1 << 63, wrong):
         with pytest.raises(InvalidTimestampError):
             store.put("a", "1", timestamp_ms)
-        with pytest.raises(InvalidTimestampError):
-            store.observe(timestamp_ms)
     for key, value in (("a", wrong), (wrong, "1")):
         with pytest.raises(SerializationError):
             store.put(key, value, 9000)
@@ -177,9 +145,7 @@ def test_everything_raises_after_close() -> None:
     store.close()
     for call in (
         lambda: store.get("a"),
-        lambda: store.put("a", "1", 1),
         store.all,
-        store.sweep,
         lambda: store.get_many(["a"]),
     ):
         with pytest.raises(StoreClosedError):

@@ -11,25 +11,26 @@ from hypothesis import strategies as st
 from storekeeper.errors import InvalidTimestampError, NullKeyError, SerializationError, StoreClosedError
 from storekeeper.serdes.keys.versions import decode_version_row_key, version_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.caching import CacheBudget
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
-from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.stores.versioned import NOT_PUT_MS, VersionedKeyValueStore, VersionedRecord
+from storekeeper.topology.store import StoreKind
+from tests.stores.task_store import TaskStore, store_spec
 
-UTF8 = Utf8Serde()
 Versions = VersionedKeyValueStore[str, str]
 PUTS = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sampled_from("xyz"), st.integers(0, 15)), max_size=12)
 
 
+def task(history_retention_ms: int = 10) -> TaskStore:
+    return TaskStore(store_spec(StoreKind.VERSIONED, retention_ms=history_retention_ms))
+
+
 def opened(history_retention_ms: int = 10) -> Versions:
-    return StoreBuilder("versions").versioned_key_value(UTF8, UTF8, history_retention_ms=history_retention_ms)
+    versions: Versions = task(history_retention_ms).store
+    return versions
 
 
-def versions_on_disk(store: Versions) -> list[tuple[str, int]]:
-    with store.layers.restore_target.scan(None, None) as rows:
+def versions_on_disk(versions: TaskStore) -> list[tuple[str, int]]:
+    with versions.below.scan(None, None) as rows:
         found = [decode_version_row_key(row_key) for row_key, _ in rows]
     return [(key.decode(), timestamp_ms) for key, timestamp_ms in found]
 
@@ -129,53 +130,56 @@ def test_a_deletion_returns_the_version_that_was_valid_then() -> None:
 
 
 def test_versions_that_no_query_reaches_leave_the_disk() -> None:
-    store = opened()
+    versions = task()
     for timestamp_ms in (0, 5, 10, 15):
-        store.put("a", "v", timestamp_ms)
-    store.flush()
-    assert versions_on_disk(store) == [("a", 15), ("a", 10), ("a", 5)]
+        versions.store.put("a", "v", timestamp_ms)
+    versions.end_batch()
+    assert len(versions_on_disk(versions)) == 4, "the index has the versions of earlier batches"
+    versions.end_batch()
+    assert versions_on_disk(versions) == [("a", 15), ("a", 10), ("a", 5)]
 
 
 @given(PUTS, st.sets(st.integers(0, 11)), st.integers(0, 10))
-def test_a_flush_deletes_what_no_query_reaches_and_changes_no_answer(
-    puts: list[tuple[str, str | None, int]], flushed_after: set[int], retention_ms: int
+def test_the_end_of_a_batch_deletes_what_no_query_reaches_and_changes_no_answer(
+    puts: list[tuple[str, str | None, int]], ended_after: set[int], retention_ms: int
 ) -> None:
-    store, model = opened(retention_ms), Model(retention_ms)
+    versions, model = task(retention_ms), Model(retention_ms)
+    store: Versions = versions.store
     for number, (key, value, timestamp_ms) in enumerate(puts):
         assert store.put(key, value, timestamp_ms) == model.put(key, value, timestamp_ms)
-        if number in flushed_after:
-            store.flush()
-    store.flush()
+        if number in ended_after:
+            versions.end_batch()
+    for _ in range(2):
+        versions.end_batch()
     for key in ("a", "b"):
         assert store.get(key) == model.get(key, 1 << 40)
         for as_of_ms in range(-1, 32):
             assert store.get(key, as_of=as_of_ms) == model.get(key, as_of_ms)
-    assert versions_on_disk(store) == model.reachable()
+    assert versions_on_disk(versions) == model.reachable()
 
 
 def test_versions_of_keys_that_are_not_written_any_more_go_a_bounded_number_at_a_time() -> None:
-    log = InMemoryChangelog()
-    builder = StoreBuilder("versions", MemorySupplier()).with_logging(log).with_caching(CacheBudget(max_entries=10_000))
-    store: Versions = builder.versioned_key_value(UTF8, UTF8, history_retention_ms=10)
+    versions = task()
+    store: Versions = versions.store
     for number in range(3000):
         store.put(f"{number:04}", "v", 0)
         store.delete(f"{number:04}", 1)
-    store.flush()
-    assert len(versions_on_disk(store)) == 6000
+    versions.end_batch()
+    assert len(versions_on_disk(versions)) == 6000
     store.put("moves time", "v", 100)
     left = [6000]
     while left[-1] > 1:
-        store.flush()
-        left.append(len(versions_on_disk(store)))
+        versions.end_batch()
+        left.append(len(versions_on_disk(versions)))
     assert left == [6000, 3997, 1997, 1]
-    last = {record.key: record.value for record in log.records}
+    last = {change.key: change.value for change in versions.log}
     assert sum(value is None for value in last.values()) == 6000
 
 
 def test_stream_time_outlives_a_reopen_and_a_restore() -> None:
     store = opened()
     store.put("a", "1", 100)
-    stored = StoreStreamTime(10, store.layers.backend.metadata(STREAM_TIME_KEY))
+    stored = StoreStreamTime(10, store.layers.top.metadata(STREAM_TIME_KEY))
     assert stored.observed_ms == 100
     restored = opened()
     restored.restore_batch([(version_row_key(b"a", 100), b"\x011"), (version_row_key(b"a", 95), b"\x00")])
@@ -208,6 +212,6 @@ def test_none_is_no_key_and_a_closed_store_answers_nothing() -> None:
         with pytest.raises(NullKeyError):
             call()
     store.close()
-    for closed in (lambda: store.put("a", "1", 1), lambda: store.get("a"), lambda: store.history("a", 0, 1)):
+    for closed in (lambda: store.get("a"), lambda: store.history("a", 0, 1)):
         with pytest.raises(StoreClosedError):
             closed()

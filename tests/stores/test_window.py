@@ -8,22 +8,23 @@ import pytest
 
 from storekeeper.errors import InvalidTimestampError, NullKeyError, SerializationError, StoreClosedError
 from storekeeper.serdes.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS, window_row_key
-from storekeeper.serdes.serde import Utf8Serde
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.changelog_writer import InMemoryChangelog
 from storekeeper.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from storekeeper.stores.window import WindowStore
 from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.store import StoreKind
+from tests.stores.task_store import TaskStore, store_spec
 
-UTF8 = Utf8Serde()
 Windows = WindowStore[str, str]
 
 
-def opened(*, retain_duplicates: bool = False, log: InMemoryChangelog | None = None, cached: bool = False) -> Windows:
-    builder = StoreBuilder("windows", changelog=log)
-    return (builder.with_caching() if cached else builder).window(
-        UTF8, UTF8, window_size_ms=10, retention_ms=100, retain_duplicates=retain_duplicates
-    )
+def task(*, retain_duplicates: bool = False) -> TaskStore:
+    spec = store_spec(StoreKind.WINDOW, window_size_ms=10, retention_ms=100, retain_duplicates=retain_duplicates)
+    return TaskStore(spec)
+
+
+def opened(*, retain_duplicates: bool = False) -> Windows:
+    windows: Windows = task(retain_duplicates=retain_duplicates).store
+    return windows
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def store() -> Windows:
 
 
 def saved(store: Windows) -> StoreStreamTime:
-    return StoreStreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
+    return StoreStreamTime(100, store.layers.top.metadata(STREAM_TIME_KEY))
 
 
 def test_both_ends_of_times_are_included(store: Windows) -> None:
@@ -137,7 +138,6 @@ def test_none_is_no_key(store: Windows) -> None:
 def test_everything_raises_after_close(store: Windows) -> None:
     store.close()
     calls = [
-        lambda: store.put("a", "1", 40),
         lambda: store.fetch_one("a", 20),
         lambda: store.fetch("a", 0, 5),
         lambda: store.fetch("a", 5, 0),
@@ -154,29 +154,13 @@ def test_a_restore_rebuilds_stream_time_and_sequence_from_keys() -> None:
     assert (store.stream_time.observed_ms, store.stream_time.sequence) == (40, 9)
     assert (saved(store).observed_ms, saved(store).sequence) == (40, 9)
     assert list(store.fetch("a", 0, 100)) == [(30, "2"), (40, "1")]
-    assert store.layers.backend.metadata(b"m") == b"x"
+    assert store.layers.top.metadata(b"m") == b"x"
     store.restore_batch([(window_row_key(b"a", 20, 1), b"3")])
     assert (store.stream_time.observed_ms, store.stream_time.sequence) == (40, 9)
 
 
 def test_what_a_restore_writes_is_not_logged_again() -> None:
-    log = InMemoryChangelog()
-    store = opened(log=log)
-    store.restore_batch([(window_row_key(b"a", 40), b"1")])
-    assert (log.records, store.fetch_one("a", 40)) == ([], "1")
-
-
-def test_flush_listeners_hear_windows_in_write_order() -> None:
-    store = opened(cached=True)
-    heard: list[object] = []
-    store.on_flush(heard.extend)
-    store.put("b", "1", 10)
-    store.put("a", "1", 20)
-    store.put("b", None, 10)
-    store.put("a", "2", 20)
-    store.flush()
-    assert heard == [(Windowed("a", 20, 30), "2", None)]
-    store.on_flush(None)
-    store.put("a", "3", 20)
-    store.flush()
-    assert len(heard) == 1
+    windows = task()
+    windows.restore([(window_row_key(b"a", 40), b"1")])
+    windows.end_batch()
+    assert (windows.log, windows.store.fetch_one("a", 40)) == ([], "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,16 @@ import pytest
 
 from storekeeper.errors import ConfigurationError, InvalidNameError
 from storekeeper.serdes.integers import Int64Serde
-from storekeeper.topology import Store, StoreKind, StreamsBuilder, tumbling, until_limit, until_window_closes
+from storekeeper.topology import (
+    JoinWindows,
+    Store,
+    StoreKind,
+    StreamsBuilder,
+    TopologyTestDriver,
+    tumbling,
+    until_limit,
+    until_window_closes,
+)
 
 
 class Score(msgspec.Struct, frozen=True, rename="pascal"):
@@ -147,3 +157,40 @@ def test_a_suppression_until_windows_close_is_for_a_table_with_these_windows() -
         until_window_closes(timedelta(minutes=1))  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="BufferConfig"):
         until_limit(timedelta(minutes=1), 1000)  # type: ignore[arg-type]
+
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "backend can't be 'disk': use one of rocksdb, memory, redis": {"backend": "disk"},
+    "profile= is for RocksDB": {"backend": "memory", "profile": "read_heavy"},
+    "needs the changelog": {"backend": "redis", "logging": False},
+    "max_rows= bounds rows in memory: add backend='memory'": {"max_rows": 10},
+}
+
+
+@pytest.mark.parametrize("message", BACKENDS)
+def test_options_that_a_backend_does_not_have_are_refused(message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        Store("rows", int, **BACKENDS[message])
+
+
+def test_a_global_table_is_on_the_disk_of_each_worker() -> None:
+    with pytest.raises(ConfigurationError, match="store rates: each worker keeps a global table in RocksDB"):
+        StreamsBuilder("app").global_table("rates", int, store=Store("rates", int, backend="redis"))
+
+
+def test_an_operator_that_needs_every_row_is_not_bounded() -> None:
+    streams = StreamsBuilder("app")
+    left, right = streams.stream("left", int), streams.stream("right", int)
+    bounded: Store[Any] = Store("joined", backend="memory", max_rows=10)
+    with pytest.raises(ConfigurationError, match="store joined-left: its rows belong together"):
+        left.join(right, lambda one, two: one + two, JoinWindows(0, 10), values=int, store=bounded)
+
+
+def test_a_bounded_table_forgets_rows_and_says_so_in_its_changelog() -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int, store=Store("rows", int, backend="memory", max_rows=2))
+    driver = TopologyTestDriver(streams.build())
+    for number, key in enumerate("abcb"):
+        driver.pipe("in", key, number)
+    assert driver.rows("rows") == [("b", 3), ("c", 2)]
+    assert driver.changelog("rows")[-2:] == [(b"a", None), (b"b", b"3")]

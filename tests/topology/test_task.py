@@ -9,7 +9,8 @@ from pathlib import Path
 
 from storekeeper.serdes.keys.versions import decode_version_row_key
 from storekeeper.stores.bytes_store import BytesStore
-from storekeeper.stores.suppliers import MemorySupplier, RocksDBSupplier
+from storekeeper.stores.rocksdb_sealed import SealedSupplier
+from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology import (
     JoinWindows,
     Store,
@@ -59,7 +60,7 @@ def batch(task: Task, start: int, end: int) -> Batch:
 
 
 def in_batches(directory: Path, *, reopen: Callable[[Task, str], Task]) -> tuple[list[object], list[object]]:
-    task = Task(everything(), 0, RocksDBSupplier(directory))
+    task = Task(everything(), 0, SealedSupplier(directory))
     outputs: list[object] = []
     for start in range(0, 60, 10):
         ended = batch(task, start, start + 10)
@@ -74,7 +75,7 @@ def in_batches(directory: Path, *, reopen: Callable[[Task, str], Task]) -> tuple
 def test_a_task_that_is_opened_for_each_batch_gives_what_one_that_stays_gives(tmp_path: Path) -> None:
     def opened(task: Task, progress: str) -> Task:
         task.close()
-        return Task(everything(), 0, RocksDBSupplier(tmp_path / "opened"), progress=progress.encode())
+        return Task(everything(), 0, SealedSupplier(tmp_path / "opened"), progress=progress.encode())
 
     staying = in_batches(tmp_path / "staying", reopen=lambda task, _: task)
     assert in_batches(tmp_path / "opened", reopen=opened) == staying
@@ -82,7 +83,7 @@ def test_a_task_that_is_opened_for_each_batch_gives_what_one_that_stays_gives(tm
 
 
 def test_outputs_are_taken_once_whether_within_a_batch_or_at_its_end(tmp_path: Path) -> None:
-    tasks = [Task(everything(), 0, RocksDBSupplier(tmp_path / name)) for name in ("whole", "parts")]
+    tasks = [Task(everything(), 0, SealedSupplier(tmp_path / name)) for name in ("whole", "parts")]
     one_topic = [record for record in records(0, 60) if record.topic == "one"]
     tasks[0].process(one_topic)
     taken = []
@@ -99,7 +100,7 @@ def test_outputs_are_taken_once_whether_within_a_batch_or_at_its_end(tmp_path: P
 
 
 def test_a_batch_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
-    supplier = RocksDBSupplier(tmp_path)
+    supplier = SealedSupplier(tmp_path)
     task = Task(everything(), 0, supplier)
     task.process(records(0, 30))
     task.end_batch()
@@ -112,7 +113,7 @@ def test_a_batch_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_the_engines_mark_is_in_every_store(tmp_path: Path) -> None:
-    supplier = RocksDBSupplier(tmp_path)
+    supplier = SealedSupplier(tmp_path)
     task = Task(everything(), 0, supplier)
     batch(task, 0, 30)
     task.close()
@@ -125,9 +126,9 @@ def test_the_engines_mark_is_in_every_store(tmp_path: Path) -> None:
 
 
 def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
-    task = Task(everything(), 0, RocksDBSupplier(tmp_path / "first"))
+    task = Task(everything(), 0, SealedSupplier(tmp_path / "first"))
     first = batch(task, 0, 30)
-    fresh = RocksDBSupplier(tmp_path / "second")
+    fresh = SealedSupplier(tmp_path / "second")
     for spec in everything().stores:
         backend = fresh.open(spec.name)
         restore(spec, backend, [change for change in first.changes if change.store == spec.name])
@@ -170,7 +171,7 @@ def test_stream_time_of_a_store_outlives_a_restore_without_the_deletion_that_mov
         task.process([Record("in", 0, offset, timestamp_ms, key, value)])
         batches.append(task.end_batch())
         task.apply()
-    fresh = RocksDBSupplier(tmp_path)
+    fresh = SealedSupplier(tmp_path)
     for spec in keeping().stores:
         backend = fresh.open(spec.name)
         rows = [change for ended in batches for change in ended.changes if change.store == spec.name]
@@ -191,7 +192,7 @@ def kept(task: Task, *rows: tuple[bytes, int, int]) -> dict[tuple[bytes, int], b
 
 
 def test_a_batch_deletes_versions_of_keys_that_are_not_written_any_more(tmp_path: Path) -> None:
-    supplier = RocksDBSupplier(tmp_path)
+    supplier = SealedSupplier(tmp_path)
     task = Task(keeping(), 0, supplier)
     assert kept(task, (b"a", 1, 0), (b"b", 1, 0), (b"a", 0, 5), (b"b", 2, 6)).keys() == {
         (b"a", 0), (b"b", 0), (b"a", 5), (b"b", 6),

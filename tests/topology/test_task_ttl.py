@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
-from storekeeper.errors import ConfigurationError, InvalidArgumentError, InvalidTimestampError
+from storekeeper.errors import ConfigurationError, InvalidTimestampError
 from storekeeper.stores.memory import MemoryStore
 from storekeeper.topology import CrashStep, Store, StoreKind, StreamsBuilder, SubTopology, TopologyTestDriver
 from storekeeper.topology.operators.process import ProcessorContext
@@ -206,8 +206,6 @@ def test_a_look_at_the_rows_changes_none_of_them() -> None:
 
 def test_a_row_has_the_ttl_of_its_store_and_a_time_that_readers_can_show() -> None:
     rows = Running().task.store("rows")
-    with pytest.raises(InvalidArgumentError, match="store rows: a row can't have a TTL of its own"):
-        rows.put("a", 1, 0, 5)
     with pytest.raises(InvalidTimestampError, match="the latest that readers of the store can show"):
         rows.put("a", 1, LAST_TIMESTAMP_MS + 1)
     rows.put("a", 1, LAST_TIMESTAMP_MS)

@@ -25,6 +25,7 @@ from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirm
 from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.engine.runtime.partitions import check_partitions, state_topics
 from storekeeper.engine.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
+from storekeeper.engine.store_backends import check_backends
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import check_login
 from storekeeper.topology.slots import NO_SLOTS
@@ -50,7 +51,9 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
-        ConfigurationError: topics are missing, or Kafka refuses this app.
+        ConfigurationError: topics are missing, Kafka refuses this app, or the server of its stores on Redis is not
+            named or evicts keys.
+        StorageError: that server can't be reached.
         UnusableCheckpointError: the checkpoint is another's or an older copy, points outside the topics, or is lost
             with its claim.
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
@@ -58,6 +61,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     names = spec.topics(settings)
     if settings.kafka_properties is not None:
         check_login(settings.kafka, PATIENCE_S)
+    if spec.describe is not None:
+        check_backends(described(spec.name, spec.describe, settings), settings)
     await_topics(topics, names, clock=clock, wait=time.sleep)
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))

@@ -16,7 +16,7 @@ from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Check, Push, TimestampExtractor
 from storekeeper.topology.node import Graph, GraphNode, TableNode, ancestors
-from storekeeper.topology.store import Store, StoreKind, milliseconds
+from storekeeper.topology.store import Store, StoreBackend, StoreKind, milliseconds
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.topology_store import TopologyStore, rows_spec
 from storekeeper.topology.wiring import Wiring
@@ -65,6 +65,9 @@ class GlobalSource(Source):
     ) -> None:
         super().__init__(graph, topic, keys, values)
         self.spec = self.add_rows(store, (keys, values))
+        if self.spec.options.backend != StoreBackend.ROCKSDB:
+            msg = f"store {self.spec.name}: each worker keeps a global table in RocksDB: leave backend= out"
+            raise ConfigurationError(msg)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The records of the topic are the rows of the table."""

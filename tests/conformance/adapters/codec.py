@@ -61,7 +61,7 @@ class CodecAdapter(KeyValueAdapter):
 
     def do_raw_put(self, key: Any, data: Any) -> None:
         raw = data if isinstance(data, bytes) else str(data).encode()
-        self.store.layers.backend.write([(self.key_serde.serialize(key), raw)])
+        self.task.backend.write([(self.key_serde.serialize(key), raw)])
 
 
 def _evaluated(node: ast.expr) -> Any:

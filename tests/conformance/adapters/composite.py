@@ -1,74 +1,174 @@
-"""Cases of scatter-gather reads over several partitions."""
+"""Cases of scatter-gather reads over several partitions: what a node does with its replicas of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from storekeeper.changelog.batch import PartitionBatch
+from storekeeper.changelog.listener import logging_listener
+from storekeeper.clock import ManualClock
 from storekeeper.errors import StoreUnavailableError
-from storekeeper.stores.composite import composite
+from storekeeper.node.query.reads.pages import KeyRange, PageLimits, Scan, read_page
+from storekeeper.node.query.reads.turns import finished
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from storekeeper.stores.iterators import OpenIterators, RowIterator
+from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.stores.layers import StoreLayers
+from storekeeper.stores.session import SessionStore
+from storekeeper.stores.window import WindowStore
+from storekeeper.topology.store import StoreKind
+from storekeeper.topology.topology_store import TopologyStore
+from tests.changelog.messages import Record
 from tests.conformance.adapter import Adapter
 from tests.conformance.adapters.key_value import KeyValueAdapter
+from tests.conformance.adapters.restore import BackendStorage, log_state
 from tests.conformance.adapters.session import SessionAdapter
 from tests.conformance.adapters.window import WindowAdapter
 from tests.conformance.backend import Backend
 
 _KINDS: dict[str, type[KeyValueAdapter]] = {"kv": KeyValueAdapter, "window": WindowAdapter, "session": SessionAdapter}
+_MOST = 1 << 62
+_LARGEST_COUNT = (1 << 63) - 1
+
+
+class Partition:
+    """A task's store, and a node's replica that follows its changelog."""
+
+    def __init__(self, adapter: KeyValueAdapter, number: int, backend: Backend) -> None:
+        self.adapter = adapter
+        clock = ManualClock(now_ms=1)
+        self.replica = Replica(
+            ReplicaId("replica", number), "t", storage=BackendStorage(backend), clock=clock,
+            listener=logging_listener(clock),
+        )  # fmt: skip
+        self.replica.open(log_state(0, 0))
+        self.replica.apply(PartitionBatch("t", number, [], 0, end_reached=True))
+        self.count: int | None = None
+
+    def follow(self) -> None:
+        """Applies the records that the replica doesn't have."""
+        start, log = self.replica.offset or 0, self.adapter.log
+        records = [Record(at, log[at].key, log[at].value) for at in range(start, len(log))]
+        self.replica.apply(PartitionBatch("t", self.replica.replica_id.partition, records, len(log), end_reached=True))
+
+
+class Gathered:
+    """The rows of several replicas, merged as for the page of an answer. A `BytesStore` that only reads."""
+
+    name = "gathered"
+    is_open = True
+
+    def __init__(self, adapter: CompositeAdapter) -> None:
+        self._adapter = adapter
+        self.open_iterators = OpenIterators()
+
+    def get(self, key: bytes) -> bytes | None:
+        found = (replica.get(key) for replica in self._adapter.available())
+        return next((row.value for row in found if row is not None), None)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in keys]
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        scan = Scan("replica", KeyRange(start, stop), reverse)
+        page = finished(read_page(self._adapter.available(), scan, PageLimits(_MOST, _MOST, _MOST)))
+        return RowIterator(iter(page.rows), self.open_iterators)
+
+    def metadata(self, key: bytes) -> bytes | None:
+        return None
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        raise NotImplementedError
+
+    def approximate_num_entries(self) -> int:
+        counts = [partition.count for partition in self._adapter.partitions]
+        with self.scan(None, None) as rows:
+            found = sum(1 for _ in rows)
+        return min(sum(filter(None, counts)) or found, _LARGEST_COUNT)
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class CompositeAdapter(Adapter):
-    """Stores of several partitions behind one read-only view, which the inner kind's adapter reads."""
+    """Tasks' stores of several partitions, and one view of their replicas, which the inner kind's adapter reads."""
 
     kinds: ClassVar[tuple[str, ...]] = ("composite",)
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.rebalancing = False
-        adapter = _KINDS[config.get("inner", "kv")]
+        kind = _KINDS[config.get("inner", "kv")]
         with_retention = {"retention": 1 << 62, **config}
-        self.shards = [adapter(with_retention, _place(backend, number)) for number in range(config["shards"])]
-        self.reader = adapter(with_retention, _place(backend, len(self.shards)))
-        self.reader.store.close()
-        self.reader.store = composite(self.available, self.reader.key_serde)
+        self.partitions: list[Partition] = []
+        for number in range(config["shards"]):
+            self.partitions.append(Partition(kind(with_retention, backend.part(str(number))), number, backend))
+        self.reader = kind(with_retention, backend.part("all"))
+        self.reader.task.close()
+        self.reader.task = _View(_reader_of(self.reader.spec(), Gathered(self)))  # type: ignore[assignment]
 
-    def available(self) -> list[Any]:
-        """The partitions' stores, unless they are being moved."""
+    def available(self) -> list[Replica]:
+        """The partitions' replicas, unless they are being moved."""
         if self.rebalancing:
             raise StoreUnavailableError("the partitions are moving; ask again later")
-        return [shard.store for shard in self.shards]
+        return [partition.replica for partition in self.partitions]
 
     def close(self) -> None:
-        for shard in self.shards:
-            shard.close()
+        for partition in self.partitions:
+            partition.replica.close()
+            partition.adapter.close()
 
     def run(self, op: list[Any]) -> Any:
         own = hasattr(self, f"do_{op[0]}") and not hasattr(Adapter, f"do_{op[0]}")
         return super().run(op) if own else self.reader.run(op)
 
+    def put(self, number: int, *row: Any) -> None:
+        """Puts a row into a partition, and lets its replica follow."""
+        adapter: Any = self.partitions[number].adapter
+        adapter.do_put(*row)
+        self.partitions[number].follow()
+
     def do_shard_put(self, number: int, key: Any, value: Any) -> None:
-        self.shards[number].store.put(key, value)
+        self.put(number, key, value)
 
     def do_shard_window_put(self, number: int, key: Any, value: Any, start_ms: int) -> None:
-        self.shards[number].store.put(key, value, start_ms)  # type: ignore[call-arg]
+        self.put(number, key, value, start_ms)
 
     def do_shard_session_put(self, number: int, key: Any, start_ms: int, end_ms: int, value: Any) -> None:
-        self.shards[number].store.put(key, start_ms, end_ms, value)  # type: ignore[call-arg]
+        self.put(number, key, start_ms, end_ms, value)
 
     def do_shard_fake_count(self, number: int, entries: int) -> None:
-        self.shards[number].store.approximate_num_entries = lambda: entries  # type: ignore[method-assign]
+        self.partitions[number].count = entries
 
     def do_shard_close(self, number: int) -> None:
-        self.shards[number].store.close()
+        self.partitions[number].replica.close()
 
     def do_rebalancing(self, rebalancing: bool) -> None:
         self.rebalancing = rebalancing
 
 
-def _place(backend: Backend, number: int) -> Backend:
-    """A place of its own for one partition of the same backend."""
-    supplier: Any = backend.supplier
-    if backend.kind == "rocksdb":
-        supplier = replace(supplier, directory=supplier.directory / str(number))
-    elif backend.kind == "redis":
-        supplier = replace(supplier, prefix=f"{supplier.prefix}-{number}")
-    return replace(backend, supplier=supplier)
+@dataclass(frozen=True)
+class _View:
+    """What stands for the reader's task."""
+
+    store: Any
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _reader_of(spec: TopologyStore, rows: Any) -> Any:
+    """A store of some kind over rows that have no layers below."""
+    layers, serdes = StoreLayers(top=rows, restore_target=rows), (spec.key_serde, spec.value_serde)
+    if spec.kind is StoreKind.WINDOW:
+        return WindowStore(
+            layers, *serdes, window_size_ms=spec.window_size_ms, retention_ms=spec.retention_ms,
+            retain_duplicates=spec.retain_duplicates,
+        )  # fmt: skip
+    if spec.kind is StoreKind.SESSION:
+        return SessionStore(layers, *serdes, retention_ms=spec.retention_ms)
+    return KeyValueStore(layers, *serdes)

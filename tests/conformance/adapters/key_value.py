@@ -6,39 +6,48 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from storekeeper.errors import DiskFullError
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.caching import CacheBudget
-from storekeeper.stores.changelog_writer import InMemoryChangelog
-from storekeeper.stores.key_value import KeyValueStore
+from storekeeper.serdes.serde import Serde
+from storekeeper.topology.records import StoreChange
+from storekeeper.topology.topology_store import TopologyStore
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.backend import Backend
+from tests.stores.task_store import TaskStore, store_spec
 
 
 class KeyValueAdapter(Adapter):
-    """A logged key-value store. A backend that forgets is restored from its changelog when it is reopened."""
+    """The key-value store of a task. Each write is a batch of its own; with a cache, a flush ends the batch."""
 
     kinds: ClassVar[tuple[str, ...]] = ("kv",)
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
-        self.log = InMemoryChangelog()
-        self.key_serde = SERDES[config.get("key_type", "utf8")]
-        self.value_serde = SERDES[config.get("value_type", "utf8")]
-        self.store: KeyValueStore[Any, Any] = self.open()
+        self.log: list[StoreChange] = []
+        self.key_serde: Serde[Any] = SERDES[config.get("key_type", "utf8")]
+        self.value_serde: Serde[Any] = SERDES[config.get("value_type", "utf8")]
+        self.in_batch = bool(config.get("cache"))
+        self.task = TaskStore(self.spec(), backend, self.log)
 
-    def builder(self) -> StoreBuilder:
-        """How the store is built."""
-        builder = StoreBuilder("conformance", self.backend.supplier).with_logging(self.log)
-        if self.config.get("cache"):
-            builder = builder.with_caching(CacheBudget(), send_old_values=bool(self.config.get("send_old")))
-        return builder
+    def spec(self) -> TopologyStore:
+        """The store."""
+        return store_spec(keys=self.key_serde, values=self.value_serde)
 
-    def open(self) -> Any:
-        """Opens the store."""
-        return self.builder().key_value(self.key_serde, self.value_serde)
+    @property
+    def store(self) -> Any:
+        """What a processor gets."""
+        return self.task.store
 
     def close(self) -> None:
-        self.store.close()
+        self.task.close()
+
+    def wrote(self) -> None:
+        """Ends the batch of a write. A task whose backend fails is discarded; its successor reads the changelog."""
+        if self.in_batch:
+            return
+        try:
+            self.task.end_batch()
+        except DiskFullError:
+            self.task.reopen()
+            raise
 
     def encoded(self, entries: list[list[Any]]) -> list[tuple[bytes, bytes | None]]:
         """Rows as they stand in a changelog."""
@@ -51,18 +60,24 @@ class KeyValueAdapter(Adapter):
 
     def do_put(self, key: Any, value: Any) -> None:
         self.store.put(key, value)
+        self.wrote()
 
     def do_get(self, key: Any) -> Any:
         return self.store.get(key)
 
     def do_delete(self, key: Any) -> Any:
-        return self.store.delete(key)
+        deleted = self.store.delete(key)
+        self.wrote()
+        return deleted
 
     def do_put_if_absent(self, key: Any, value: Any) -> Any:
-        return self.store.put_if_absent(key, value)
+        there = self.store.put_if_absent(key, value)
+        self.wrote()
+        return there
 
     def do_put_all(self, entries: list[list[Any]]) -> None:
         self.store.put_all((key, value) for key, value in entries)
+        self.wrote()
 
     def scan_range(self, low: Any, high: Any) -> Any:
         return self.store.range(low, high)
@@ -84,37 +99,32 @@ class KeyValueAdapter(Adapter):
             return sum(1 for _ in rows)
 
     def do_approximate_num_entries(self) -> int:
-        return self.store.approximate_num_entries()
+        return int(self.store.approximate_num_entries())
 
     def do_flush(self) -> None:
-        self.store.flush()
+        self.task.end_batch()
 
     def do_close(self) -> None:
-        self.store.close()
+        if self.store.is_open:
+            self.task.end_batch()
+        self.task.close()
 
     def do_reopen(self) -> None:
-        self.store.close()
-        self.reopened()
-
-    def reopened(self) -> None:
-        """Opens again, and restores what the backend doesn't keep."""
-        self.store = self.open()
-        if not self.backend.persistent:
-            self.store.restore_batch([(record.key, record.value) for record in self.log.records])
+        self.do_close()
+        self.task.reopen()
 
     def do_restore(self, entries: list[list[Any]]) -> None:
-        self.store.restore_batch(self.encoded(entries))
+        self.task.restore(self.encoded(entries))
 
     def do_changelog(self) -> list[Any]:
-        return [self.logged(record.key, record.value) for record in self.log.records]
+        return [self.logged(change.key, change.value) for change in self.log]
 
     def do_fault(self, name: str) -> None:
-        """A crash forgets what was not flushed; a full disk refuses the next write."""
+        """A crash forgets the batch; a full disk refuses the next write of the backend."""
         if name in {"crash", "kill", "kill_process", "process_kill", "kill9"}:
-            self.store.layers.backend.close()
-            self.reopened()
+            self.task.crash()
         elif name in {"disk_full", "enospc", "no_space", "io_error", "write_error"}:
-            _refuse_one_write(self.store.layers.backend)
+            _refuse_one_write(self.task.backend)
         else:
             msg = f"fault {name}"
             raise UnsupportedCaseError(msg)

@@ -1,128 +1,108 @@
-"""Cases of a store whose values change their format: from plain to timestamped."""
+"""Cases of a store whose rows get another format: from plain to timestamped.
+
+A task has rows of another format from the changelog, which has the time of each row. It brings a store up to date when
+a batch begins: until then the store is on its way.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from storekeeper.serdes.serde import Utf8Serde
 from storekeeper.serdes.timestamped import UNKNOWN_TIMESTAMP_MS, ValueAndTimestamp
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.bytes_store import BytesStore
-from storekeeper.stores.memory import MemoryStore
-from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.stores.upgrading import UpgradingStore
+from storekeeper.topology.records import StoreChange
 from tests.conformance.adapter import Adapter
 from tests.conformance.backend import Backend
+from tests.stores.task_store import TaskStore, store_spec
 
 
 class MigrationAdapter(Adapter):
-    """A plain store that is opened as a timestamped one."""
+    """A plain store, then a timestamped one over the same changelog."""
 
     kinds: ClassVar[tuple[str, ...]] = ("migration",)
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
-        supplier = backend.supplier if backend.persistent else _Remembered()
-        self.builder = StoreBuilder("conformance", supplier).with_metrics_disabled()
-        self.store: Any = self.builder.key_value(Utf8Serde(), Utf8Serde())
-        self.upgraded = False
+        self.log: list[StoreChange] = []
+        self.old: TaskStore | None = TaskStore(store_spec(name="plain"), backend, self.log)
+        self.new: TaskStore | None = None
+        self.upgraded = True
 
     def close(self) -> None:
-        self.store.close()
+        for task in (self.old, self.new):
+            if task is not None:
+                task.close()
+
+    @property
+    def task(self) -> TaskStore:
+        """The task with the store of the new format, once a batch has begun."""
+        if self.new is None:
+            self.new = TaskStore(store_spec(name="timestamped", timestamped=True), self.backend, self.log)
+            self.upgraded = True
+        return self.new
 
     def do_old_put(self, key: str, value: str) -> None:
-        self.store.put(key, value)
+        assert self.old is not None
+        self.old.store.put(key, value)
+        self.old.end_batch()
 
     def do_open_new_format(self) -> None:
-        self.upgraded = True
-        self.do_reopen()
+        assert self.old is not None
+        self.old.close()
+        self.old, self.upgraded = None, not self.log
 
     def do_reopen(self) -> None:
-        self.store.close()
-        build = self.builder.upgraded_key_value if self.upgraded else self.builder.key_value
-        self.store = build(Utf8Serde(), Utf8Serde())
+        if self.new is not None:
+            self.new.reopen()
 
     def do_mode(self) -> str:
-        return "upgrade" if isinstance(self.store.layers.backend, UpgradingStore) else "regular"
-
-    def do_physical_format(self) -> dict[str, str]:
-        backend = self.store.layers.backend
-        formats: dict[str, str] = {}
-        if isinstance(backend, UpgradingStore):
-            with backend.old.scan(None, None) as rows:
-                formats.update((key.decode(), "old") for key, _ in rows)
-            backend = backend.inner
-        with backend.scan(None, None) as rows:
-            formats.update((key.decode(), "new") for key, _ in rows)
-        return formats
+        return "regular" if self.upgraded else "upgrade"
 
     def do_put(self, key: str, value: Any) -> None:
-        if value is None:
-            self.store.put(key, None)
-            return
         plain, timestamp_ms = value if isinstance(value, list) else (value, UNKNOWN_TIMESTAMP_MS)
-        self.store.put(key, ValueAndTimestamp(plain, timestamp_ms))
+        self.task.store.put(key, None if plain is None else ValueAndTimestamp(plain, timestamp_ms))
+        self.task.end_batch()
 
     def do_put_if_absent(self, key: str, value: list[Any]) -> Any:
-        return self.store.put_if_absent(key, ValueAndTimestamp(*value))
+        there = self.do_get(key)
+        if there is None:
+            self.do_put(key, value)
+        return there
 
     def do_get(self, key: str) -> Any:
-        return self.store.get(key)
+        return self.task.store.get(key)
 
     def do_delete(self, key: str) -> Any:
-        return self.store.delete(key)
+        there = self.do_get(key)
+        self.do_put(key, None)
+        return there
+
+    def rows(self) -> list[Any]:
+        """All rows."""
+        return [[key, row] for key, row in self.task.store.all()]
 
     def do_count(self) -> int:
-        with self.store.all() as rows:
-            return sum(1 for _ in rows)
+        return len(self.rows())
 
     def do_approximate_num_entries(self) -> int:
-        return int(self.store.approximate_num_entries())
+        return int(self.task.backend.approximate_num_entries())
 
-    def scan_range(self, low: Any, high: Any) -> Any:
-        return self.store.range(low, high)
+    def do_range(self, low: Any, high: Any) -> list[Any]:
+        return [row for row in self.rows() if (low is None or row[0] >= low) and (high is None or row[0] <= high)]
 
-    def scan_reverse_range(self, low: Any, high: Any) -> Any:
-        return self.store.reverse_range(low, high)
+    def do_reverse_range(self, low: Any, high: Any) -> list[Any]:
+        return self.do_range(low, high)[::-1]
 
-    def scan_all(self) -> Any:
-        return self.store.all()
+    def do_all(self) -> list[Any]:
+        return self.rows()
 
-    def scan_reverse_all(self) -> Any:
-        return self.store.reverse_all()
+    def do_reverse_all(self) -> list[Any]:
+        return self.rows()[::-1]
 
-    def scan_prefix_scan(self, prefix: Any) -> Any:
-        return self.store.prefix_scan(prefix)
+    def do_prefix_scan(self, prefix: str) -> list[Any]:
+        return [row for row in self.rows() if row[0].startswith(prefix)]
 
     def do_flush(self) -> None:
-        self.store.flush()
+        self.task.end_batch()
 
     def do_close(self) -> None:
-        self.store.close()
-
-
-class _Remembered(StoreSupplier):
-    """Memory stores whose rows are still there when they are opened again, as a case about formats needs."""
-
-    def __init__(self) -> None:
-        self.stores: dict[str, BytesStore] = {}
-
-    def open(self, name: str) -> BytesStore:
-        last, store = self.stores.get(name), MemoryStore(name)
-        if last is not None:
-            store.write(last.kept)  # type: ignore[attr-defined]
-        self.stores[name] = _remember(store)
-        return store
-
-
-def _remember(store: MemoryStore) -> MemoryStore:
-    close = store.close
-
-    def closing() -> None:
-        if store.is_open:
-            with store.scan(None, None) as rows:
-                store.kept = list(rows)  # type: ignore[attr-defined]
-        close()
-
-    store.close = closing  # type: ignore[method-assign]
-    return store
+        self.close()

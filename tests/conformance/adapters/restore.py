@@ -35,7 +35,7 @@ class BackendStorage:
         self._generation = 0
 
     def open(self, replica: ReplicaId) -> BytesStore:
-        return self._backend.supplier.open(f"{replica}-{self._generation}")
+        return self._backend.open(f"{replica}-{self._generation}")
 
     def wipe(self, replica: ReplicaId) -> None:
         del replica
@@ -73,7 +73,7 @@ class RestoreAdapter(Adapter):
 
     def do_plan(self, given: dict[str, Any], expected: dict[str, Any]) -> None:
         stored, begin, self.end = given["stored_offset"], given.get("begin_offset", 0), given.get("end_offset")
-        log = _log(begin, 1 << 40 if self.end is None else self.end)
+        log = log_state(begin, 1 << 40 if self.end is None else self.end)
         if stored is not None:
             store = self.storage.open(_ID)
             store.write((), {METADATA_KEY: Checkpoint("t", "id", 0, stored + 1, 1).encode()})
@@ -106,7 +106,7 @@ class RestoreAdapter(Adapter):
             offset = self.replica.offset or 0
             self.replica.close()
             self.replica = self._replica()
-            self.replica.open(_log(0, offset))
+            self.replica.open(log_state(0, offset))
         row = self.replica.get(key.encode())
         return None if row is None else row.value.decode()
 
@@ -115,7 +115,7 @@ class RestoreAdapter(Adapter):
 
     def do_checkpoint_load(self, stored: dict[str, int], expected: dict[str, Any]) -> None:
         if "error" in expected:
-            plan = plan_restore(None, empty=not self.has_rows, log=_log(0, 100), behind_ms=0)
+            plan = plan_restore(None, empty=not self.has_rows, log=log_state(0, 100), behind_ms=0)
             if plan.action is not RestoreAction.WIPE:
                 raise MismatchError("rows without a checkpoint must not be reused")
             return
@@ -123,7 +123,7 @@ class RestoreAdapter(Adapter):
             kept = not partition.startswith("in-memory")
             offset = stored.get(partition)
             checkpoint = Checkpoint("t", "id", 0, offset + 1, 1) if kept and offset is not None else None
-            plan = plan_restore(checkpoint, empty=checkpoint is None, log=_log(0, 1000), behind_ms=0)
+            plan = plan_restore(checkpoint, empty=checkpoint is None, log=log_state(0, 1000), behind_ms=0)
             if plan.offset != wanted["resume"]:
                 msg = f"{partition} begins at {plan.offset}, expected {wanted['resume']}"
                 raise MismatchError(msg)
@@ -144,7 +144,7 @@ class RestoreAdapter(Adapter):
         return self.written is not None
 
     def do_needs_recovery(self, given: dict[str, Any], expected: bool, flags: dict[str, Any] | None = None) -> None:
-        log = _log(given["low"], given["high"])
+        log = log_state(given["low"], given["high"])
         plan = plan_restore(Checkpoint("t", "id", 0, given["stored_offset"] + 1, 1), empty=False, log=log, behind_ms=0)
         invalid = plan.reason is RestoreReason.AHEAD_OF_LOG
         needed = plan.remaining > 0 and not invalid
@@ -156,7 +156,7 @@ class RestoreAdapter(Adapter):
         names = {name if isinstance(name, str) else name[0] for name in given.get("headers", ())}
         headers = (("schema-version", b"1"),) if self.config.get("required_header", STORE) in names else None
         schema_version_of(headers)
-        self.replica.open(_log(0, given["offset"] + 1))
+        self.replica.open(log_state(0, given["offset"] + 1))
         record = Record(given["offset"], _bytes(given["key"]), _bytes(given["value"]), record_headers=headers)
         self.replica.apply(PartitionBatch("t", 0, [record], given["offset"] + 1, end_reached=True))
         return {"applied": True, "changelog_offset": given["offset"]}
@@ -170,7 +170,8 @@ class RestoreAdapter(Adapter):
         return Replica(_ID, "t", storage=self.storage, clock=self.clock, listener=listener)
 
 
-def _log(start: int, end: int) -> LogState:
+def log_state(start: int, end: int) -> LogState:
+    """What is known of a changelog."""
     return LogState("t", "id", 0, start, end, _DAY_MS)
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from storekeeper.serdes.keys.sessions import decode_session_row_key, session_row_key
-from storekeeper.stores.session import SessionStore
+from storekeeper.topology.store import StoreKind
+from storekeeper.topology.topology_store import TopologyStore
 from tests.conformance.adapters.window import WindowAdapter
+from tests.stores.task_store import store_spec
 
 
 class SessionAdapter(WindowAdapter):
     """A logged session store."""
 
     kinds: ClassVar[tuple[str, ...]] = ("session",)
-    store: SessionStore[Any, Any]  # type: ignore[assignment]
 
-    def open(self) -> Any:
-        return self.builder().session(self.key_serde, self.value_serde, retention_ms=self.config["retention"])
+    def spec(self) -> TopologyStore:
+        return store_spec(
+            StoreKind.SESSION, keys=self.key_serde, values=self.value_serde, retention_ms=self.config["retention"]
+        )
 
     def item(self, row: Any) -> Any:
         session, value = row
@@ -38,9 +41,11 @@ class SessionAdapter(WindowAdapter):
 
     def do_put(self, key: Any, start_ms: int, end_ms: int, value: Any) -> None:  # type: ignore[override]
         self.store.put(key, start_ms, end_ms, value)
+        self.wrote()
 
     def do_remove(self, key: Any, start_ms: int, end_ms: int) -> None:
         self.store.remove(key, start_ms, end_ms)
+        self.wrote()
 
     def do_fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         return self.store.fetch_session(key, start_ms, end_ms)
@@ -79,4 +84,4 @@ class SessionAdapter(WindowAdapter):
         return self.store.backward_fetch_range(None, None)
 
     def do_flush_forward(self) -> list[Any]:
-        return self.flushed(list)
+        return self.flushed(lambda row_key: self.logged(row_key, None)[0])

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.timestamped import ValueAndTimestamp
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.key_value import KeyValueStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.topology.change import Change
 from storekeeper.topology.operators.derived_table import FilteredTable, MappedTable
@@ -18,6 +15,7 @@ from storekeeper.topology.table import Table
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.aggregators import named_aggregator
 from tests.conformance.backend import Backend
+from tests.stores.task_store import TaskStore, store_spec
 from tests.topology.operators.built import grouped, source_table
 from tests.topology.operators.observed import Observed
 
@@ -66,7 +64,7 @@ class TableAdapter(Adapter):
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
-        self.stores: list[KeyValueStore[Any, Any]] = []
+        self.tasks: list[TaskStore] = []
         self.releases: list[Callable[[], None]] = []
         derives = {"filter", "filter_not", "map", "map_values"} & config.keys()
         aggregates = "agg" in config or "group_by" in config
@@ -83,12 +81,11 @@ class TableAdapter(Adapter):
             self.table.enable_sending_old_values(force=True)
         self.observed = Observed(self.table)
 
-    def _store(self) -> KeyValueStore[Any, ValueAndTimestamp[Any]]:
-        builder = StoreBuilder(f"table-{len(self.stores)}", supplier=self.backend.supplier)
-        key_serde = SERDES[self.config.get("key_type", "utf8")]
-        store = builder.timestamped_key_value(key_serde, JsonSerde())
-        self.stores.append(store)
-        return store
+    def _store(self) -> Any:
+        keys = SERDES[self.config.get("key_type", "utf8")]
+        spec = store_spec(name=f"table-{len(self.tasks)}", keys=keys, values=JsonSerde(), timestamped=True)
+        self.tasks.append(TaskStore(spec, self.backend))
+        return self.tasks[-1].store
 
     def _cached(self, table: Table[Any, Any]) -> Table[Any, Any]:
         if self.config.get("cache"):
@@ -109,8 +106,8 @@ class TableAdapter(Adapter):
         return table
 
     def close(self) -> None:
-        for store in self.stores:
-            store.close()
+        for task in self.tasks:
+            task.close()
 
     def do_upsert(self, key: Any, value: Any, timestamp_ms: int) -> None:
         self.source.upsert(key, value, timestamp_ms)
@@ -129,6 +126,8 @@ class TableAdapter(Adapter):
     def do_flush(self) -> None:
         for release in self.releases:
             release()
+        for task in self.tasks:
+            task.end_batch()
 
     def do_flush_forward(self) -> list[Any]:
         self.do_flush()

@@ -7,57 +7,87 @@ from typing import Any, ClassVar
 from storekeeper.errors import InvalidWindowError
 from storekeeper.serdes.json import JsonSerde
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
-from storekeeper.stores.builder import StoreBuilder
-from storekeeper.stores.caching import CacheBudget
-from tests.conformance.adapter import SERDES, Adapter
+from storekeeper.serdes.serde import Serde
+from storekeeper.topology.store import StoreKind
+from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.backend import Backend
+from tests.stores.task_store import TaskStore, store_spec
 
 
 class TtlAdapter(Adapter):
-    """Three stores, cached: what waits in the cache is the pending transaction, a flush commits it."""
+    """Rows with a TTL, a store for each TTL; and stores of windows and sessions. `commit` ends their batch."""
 
     kinds: ClassVar[tuple[str, ...]] = ("ttl",)
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.keys = SERDES[config.get("key_type", "utf8")]
-        values = SERDES[config.get("value_type", "utf8")]
-        self.rows = self.builder("rows").ttl_key_value(self.keys, values, ttl_ms=None)
-        self.times = self.builder("times").window(self.keys, values, window_size_ms=1, retention_ms=MAX_TIMESTAMP_MS)
-        self.windows = self.builder("windows").session(self.keys, JsonSerde(), retention_ms=MAX_TIMESTAMP_MS)
+        self.values = SERDES[config.get("value_type", "utf8")]
+        self.by_ttl: dict[int, TaskStore] = {}
+        self.late: set[Any] = set()
+        self.of_times = self.opened(StoreKind.WINDOW, "times", MAX_TIMESTAMP_MS)
+        self.of_windows = self.opened(StoreKind.SESSION, "windows", MAX_TIMESTAMP_MS, JsonSerde())
 
-    def builder(self, name: str) -> StoreBuilder:
-        """How each store is built."""
-        return StoreBuilder(name, self.backend.supplier).with_caching(CacheBudget(max_bytes=None))
+    @property
+    def times(self) -> Any:
+        """The store of values by time."""
+        return self.of_times.store
+
+    @property
+    def windows(self) -> Any:
+        """The store of windows."""
+        return self.of_windows.store
+
+    def opened(self, kind: StoreKind, name: str, retention_ms: int, values: Serde[Any] | None = None) -> TaskStore:
+        """A store of a task."""
+        spec = store_spec(kind, name=name, keys=self.keys, values=values or self.values, retention_ms=retention_ms)
+        return TaskStore(spec, self.backend)
+
+    @property
+    def tasks(self) -> list[TaskStore]:
+        """All stores."""
+        return [*self.by_ttl.values(), self.of_times, self.of_windows]
 
     def close(self) -> None:
-        for store in (self.rows, self.times, self.windows):
-            store.close()
+        for task in self.tasks:
+            task.close()
 
     def do_put_ttl(self, key: Any, value: Any, timestamp_ms: int, ttl_ms: int) -> None:
-        self.rows.put(key, value, timestamp_ms, ttl_ms)
+        """Puts the row into the store with that TTL. A task's records move the time of all its stores."""
+        if ttl_ms not in self.by_ttl:
+            self.by_ttl[ttl_ms] = self.opened(StoreKind.TTL, f"rows-{ttl_ms}", ttl_ms)
+        for ttl, task in self.by_ttl.items():
+            task.store.stream_time.observe(timestamp_ms)
+            if ttl != ttl_ms:
+                task.store.delete(key)
+        store = self.by_ttl[ttl_ms].store
+        store.put(key, value, timestamp_ms)
+        if value is not None and store.get(key) is None:
+            self.late.add(key)
 
     def do_get(self, key: Any) -> Any:
-        return self.rows.get(key)
+        found = (task.store.get(key) for task in self.by_ttl.values())
+        return next((value for value in found if value is not None), None)
 
     def do_delete(self, key: Any) -> Any:
-        return self.rows.delete(key)
+        found = [task.store.delete(key) for task in self.by_ttl.values()]
+        return next((value for value in found if value is not None), None)
 
     def do_commit(self) -> None:
-        for store in (self.rows, self.times, self.windows):
-            store.flush()
+        for task in self.tasks:
+            task.end_batch()
 
     def do_commit_and_sweep(self) -> None:
-        self.rows.sweep()
         self.do_commit()
 
     def do_physically_present(self, key: Any) -> bool:
-        return self.rows.layers.restore_target.get(self.keys.serialize(key)) is not None
+        if key in self.late:
+            raise UnsupportedCaseError("choice: a row that has expired when it is put goes with its batch")
+        data = self.keys.serialize(key)
+        return any(task.below.get(data) is not None for task in self.by_ttl.values())
 
     def do_expiry_index_size(self) -> int:
-        index = self.rows.layers.expiry_index
-        assert index is not None
-        return index.index_size()
+        return sum(task.store.layers.expiry_index.index_size() for task in self.by_ttl.values())
 
     def do_put_at(self, key: Any, value: Any, timestamp_ms: int) -> None:
         self.times.put(key, value, timestamp_ms)

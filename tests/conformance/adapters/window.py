@@ -6,21 +6,23 @@ from typing import Any, ClassVar
 
 from storekeeper.errors import IteratorClosedError
 from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
-from storekeeper.stores.window import WindowStore
 from storekeeper.stores.windowed import Windowed
+from storekeeper.topology.store import StoreKind
+from storekeeper.topology.topology_store import TopologyStore
 from tests.conformance.adapters.key_value import KeyValueAdapter
+from tests.stores.task_store import store_spec
 
 
 class WindowAdapter(KeyValueAdapter):
     """A logged window store."""
 
     kinds: ClassVar[tuple[str, ...]] = ("window",)
-    store: WindowStore[Any, Any]  # type: ignore[assignment]
 
-    def open(self) -> Any:
-        return self.builder().window(
-            self.key_serde,
-            self.value_serde,
+    def spec(self) -> TopologyStore:
+        return store_spec(
+            StoreKind.WINDOW,
+            keys=self.key_serde,
+            values=self.value_serde,
             window_size_ms=self.config.get("window_size", 1),
             retention_ms=self.config["retention"],
             retain_duplicates=self.config.get("retain_duplicates", False),
@@ -46,6 +48,7 @@ class WindowAdapter(KeyValueAdapter):
 
     def do_put(self, key: Any, value: Any, start_ms: int) -> None:  # type: ignore[override]
         self.store.put(key, value, start_ms)
+        self.wrote()
 
     def do_fetch_one(self, key: Any, start_ms: int) -> Any:
         return self.store.fetch_one(key, start_ms)
@@ -75,13 +78,13 @@ class WindowAdapter(KeyValueAdapter):
         return self.store.backward_all()
 
     def do_dropped_total(self) -> int:
-        return self.store.stream_time.dropped_total
+        return int(self.store.stream_time.dropped_total)
 
     def do_retention_expire(self) -> None:
-        self.store.expire()
+        self.task.end_batch()
 
     def do_flush_forward(self) -> list[Any]:
-        return self.flushed(lambda key: [key.key, key.start_ms])
+        return self.flushed(lambda row_key: [self.logged(row_key, None)[0][0], self.logged(row_key, None)[0][1]])
 
     def do_iter_has_next(self, name: str) -> bool:
         # Our iterators raise once their store is closed; the peers' window and session iterators say that they ended.
@@ -91,8 +94,14 @@ class WindowAdapter(KeyValueAdapter):
             return False
 
     def flushed(self, shown: Any) -> list[Any]:
-        """(key, new, old) of what a flush forwards."""
-        changes: list[Any] = []
-        self.store.on_flush(changes.extend)
-        self.store.flush()
-        return [[shown(key), new, old] for key, new, old in changes]
+        """(key, new, old) of what the batch changes: a row that it has put and deleted gives no change."""
+        decode, sends_old = self.value_serde.deserialize, bool(self.config.get("send_old"))
+        return [
+            [
+                shown(change.key),
+                None if change.value is None else decode(change.value),
+                None if old is None or not sends_old else decode(old),
+            ]
+            for change, old in self.task.end_batch()
+            if change.value is not None or old is not None
+        ]

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.timestamped import TimestampedSerde
-from storekeeper.stores.builder import StoreBuilder
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.session import SessionStore
-from storekeeper.stores.window import WindowStore
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from storekeeper.topology.operators.suppress import until_window_closes
 from storekeeper.topology.operators.windowed_aggregation import WindowedAggregation
+from storekeeper.topology.store import StoreKind
 from storekeeper.topology.table import Table
+from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, WindowedSerde
 from tests.conformance.adapter import SERDES, Adapter
 from tests.conformance.aggregators import named_aggregator
@@ -27,6 +26,7 @@ from tests.conformance.window_definitions import (
     retention_ms,
     window_definition,
 )
+from tests.stores.task_store import TaskStore, store_spec
 from tests.topology.operators.built import over, suppressed_table
 from tests.topology.operators.observed import Observed
 
@@ -42,7 +42,7 @@ class WindowedAggregationAdapter(Adapter):
         super().__init__(config, backend)
         self.definition = window_definition({**WINDOW_NAMES, **config}["window"])
         self.key_serde = SERDES[config.get("key_type", "utf8")]
-        self.store = self.opened_store(StoreBuilder("windows", supplier=backend.supplier))
+        self.task = TaskStore(self.spec(), backend)
         self.table = self.aggregation()
         self.release: Callable[[], None] | None = None
         if config.get("send_old") or config.get("cache"):
@@ -51,19 +51,28 @@ class WindowedAggregationAdapter(Adapter):
             self.release = self.table.hold_back(RecordContext())
         self.observed = Observed(self.output())
 
-    def opened_store(self, builder: StoreBuilder) -> WindowStore[Any, Any] | SessionStore[Any, Any]:
-        definition, kept_ms = self.definition, retention_ms(self.config, self.definition)
+    def spec(self) -> TopologyStore:
+        """The store of the windows."""
+        definition, keys, values = self.definition, self.key_serde, JsonSerde()
+        kept_ms = retention_ms(self.config, definition)
         if isinstance(definition, SessionWindows):
-            return builder.session(self.key_serde, JsonSerde(), retention_ms=kept_ms)
+            return store_spec(StoreKind.SESSION, keys=keys, values=values, retention_ms=kept_ms)
         size_ms = 1 if isinstance(definition, UnlimitedWindows) else _size_ms(definition)
-        values = TimestampedSerde(JsonSerde())
-        return builder.window(self.key_serde, values, window_size_ms=size_ms, retention_ms=kept_ms)
+        return store_spec(
+            StoreKind.WINDOW, keys=keys, values=values, retention_ms=kept_ms, window_size_ms=size_ms, timestamped=True
+        )
+
+    @property
+    def store(self) -> Any:
+        """What the aggregation gets."""
+        return self.task.store
 
     def aggregation(self) -> Any:
         kinds = {SessionWindows: SessionAggregation, SlidingWindows: SlidingWindowAggregation}
         kind: Any = kinds.get(type(self.definition), WindowedAggregation)
         emit = EmitStrategy(self.config.get("emit", "update"))
-        return over(kind, self.definition, named_aggregator(self.config), self.store, emit=emit)
+        store = self.store if kind is SlidingWindowAggregation else self.task.cells()
+        return over(kind, self.definition, named_aggregator(self.config), store, emit=emit)
 
     def output(self) -> Table[Any, Any]:
         if self.config.get("suppress") is None:
@@ -75,7 +84,7 @@ class WindowedAggregationAdapter(Adapter):
         return table
 
     def close(self) -> None:
-        self.store.close()
+        self.task.close()
 
     def do_record(self, key: Any, value: Any, timestamp_ms: int) -> None:
         self.table.process(key, value, timestamp_ms)
@@ -86,6 +95,7 @@ class WindowedAggregationAdapter(Adapter):
     def do_flush(self) -> None:
         if self.release is not None:
             self.release()
+        self.task.end_batch()
 
     def do_flush_forward(self) -> list[Any]:
         self.do_flush()

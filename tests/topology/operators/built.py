@@ -10,6 +10,7 @@ from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
+from storekeeper.topology.cells import SessionCells, WindowCells
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.operators.grouped_table import Selector, TableAggregation, regrouping
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
@@ -81,7 +82,7 @@ def over(
     table: Any = kind(
         windows,
         aggregator,
-        CELLS.get(kind, lambda rows: rows)(store),
+        store if isinstance(store, WindowCells | SessionCells) else CELLS.get(kind, lambda rows: rows)(store),
         DroppedRecords(),
         time,
         context=RecordContext(),
