@@ -46,7 +46,9 @@ class AirflowBrowser:
         for param, text in texts.items():
             form.locator(f"[id='element_{param}']").fill(text)
         for param in switches:
-            form.locator(f"[name='element_{param}']").check(force=True)
+            switch = form.locator(f"[name='element_{param}']")
+            switch.locator("xpath=ancestor::label[1]").click()  # the box itself is hidden
+            expect(switch).to_be_checked()
         self.shoot(f"airflow-{dag_id}")
         form.get_by_role("button", name="Trigger").click()
         expect(form).to_have_count(0, timeout=_WAIT_MS)

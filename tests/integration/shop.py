@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +24,7 @@ APP, SPENT_CHANGELOG = "spending", "spending-spent-changelog"
 SECONDS = 180
 """How long an app or a node may take on a busy machine."""
 
+CODE = Path(spending_app.__file__).read_text()
 Records = list[tuple[bytes, bytes]]
 
 KEYS = 10_000
@@ -36,10 +36,11 @@ LATER: Records = [(b"c%d" % (number * 7907 % KEYS), b'{"amount": %d}' % (number 
 
 
 class Shop:
-    """The platform in the folder `run` of a project folder."""
+    """The platform in the folder `run` of a project folder. `stores` are those that are compared with the oracle."""
 
-    def __init__(self, process: PlatformProcess) -> None:
+    def __init__(self, process: PlatformProcess, stores: Sequence[str] = ("spent", "regions")) -> None:
         self.process = process
+        self.stores = stores
         self.run_dir = process.run_dir
         self.layout = RunLayout(process.run_dir)
 
@@ -112,7 +113,9 @@ class Shop:
         """The rows that aren't as the oracle has them, `store/key`."""
         found = []
         with self.client() as client:
-            for store, wanted in oracle(BOUGHT_BY, orders).items():
+            wanted_rows = oracle(BOUGHT_BY, orders)
+            for store in self.stores:
+                wanted = wanted_rows[store]
                 rows = {_text(row.key): row.value for row in client.key_value(store).all(page_rows=1000)}
                 found += [f"{store}/{key}" for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
         return found
@@ -165,12 +168,13 @@ def _text(key: str | bytes) -> str:
 
 
 @contextmanager
-def shop_in(folder: Path, **settings: str) -> Iterator[Shop]:
+def shop_in(folder: Path, code: str = CODE, **settings: str) -> Iterator[Shop]:
     """A platform that is up, and whose app has taken the first orders. It is stopped at the end."""
-    shutil.copy(spending_app.__file__, folder / "spending_app.py")
+    (folder / "spending_app.py").write_text(code)
     (folder / "storekeeper.toml").write_text("")
     own = {"apps": "spending_app:SPENDING", "project_dir": str(folder)}
-    shop = Shop(PlatformProcess.in_folder(folder / "run", **own | settings))
+    stores = [store for store in ("spent", "regions") if f'store=Store("{store}"' in code]
+    shop = Shop(PlatformProcess.in_folder(folder / "run", **own | settings), stores)
     try:
         shop.up()
         shop.fill()

@@ -33,5 +33,13 @@ def fill(disk: Path, but_for: int = 0) -> Path:
     """Takes all room of a disk but for some bytes, by a file to be removed."""
     filler = disk / "filler"
     with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - but_for)
+        taken, size = 0, shutil.disk_usage(disk).free - but_for
+        while size >= 4096:
+            try:
+                os.posix_fallocate(file.fileno(), taken, size)
+            except OSError:  # the file system needs some of it for itself
+                size //= 2
+            else:
+                taken += size
+                size = min(size, shutil.disk_usage(disk).free - but_for)
     return filler
