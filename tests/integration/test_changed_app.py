@@ -134,8 +134,9 @@ def _put_right(shop: Shop) -> None:
     install(shop, with_migration("row['total'] // 10"))
     shop.told(*change)
     begin_beside(shop)
-    assert "differ" in shop.told("generation", "handover", APP, code=5)
     shop.write(ORDERS, LATER)
+    assert shop.equals(FIRST + LATER)
+    assert "differ" in shop.told("generation", "handover", APP, code=5)
     assert shop.equals(FIRST + LATER), "the live generation goes on"
     shop.told("generation", "retire", APP)
 
