@@ -19,7 +19,7 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102 (our own documentation)
-    assert capsys.readouterr().out == "[('alice', Points(total=159))]\n"
+    assert capsys.readouterr().out == "[('alice', 159)]\n"
 
 
 def test_the_workers_of_an_app_stay_below_what_is_stated() -> None:

@@ -117,6 +117,14 @@ def test_the_bare_package_has_topologies_and_clients(install: Install, tmp_path:
     assert done.stdout == "[('alice', 139.46), ('bob', 51.99)]\n", done.stderr
 
 
+def test_the_app_of_the_readme_needs_the_bare_package_alone(install: Install, tmp_path: Path) -> None:
+    code = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in code.splitlines() if line]) <= 10
+    (tmp_path / "points.py").write_text(code)
+    done = call("python points.py", tmp_path, environment(install("none"), tmp_path))
+    assert done.stdout == "[('alice', 159)]\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "extra"),
     [
