@@ -213,8 +213,8 @@ def test_jars_are_fetched_and_an_app_runs_against_them(install: Install, broker:
         STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap,
         MAVEN_OPTS=f"-Dmaven.repo.local={Path.home() / '.m2' / 'repository'}",
     )
-    jars, topics, app = TRIES["spark"]
-    for command in (jars, topics):
+    project, jars, topics, app = TRIES["spark"]
+    for command in (project, jars, topics):
         done = call(command, tmp_path, variables)
         assert done.returncode == 0, done.stderr
     assert any((tmp_path / ".local" / "share" / "storekeeper" / "jars" / "spark").glob("*.jar"))
@@ -223,7 +223,7 @@ def test_jars_are_fetched_and_an_app_runs_against_them(install: Install, broker:
 
         def started() -> bool:
             assert process.poll() is None, "the app ended"
-            beat = read_heartbeat(settings.heartbeat_file("ticks"))
+            beat = read_heartbeat(settings.heartbeat_file("page_views"))
             return beat is not None and beat.state is AppState.RUNNING
 
         eventually(started, _START_S, "the app runs")

@@ -27,8 +27,9 @@ def test_a_project_imports_its_own(install: Install, project: Path) -> None:
     modules = [name.removesuffix(".py").replace("/", ".") for name in FILES]
     code = f"import storekeeper.topology, storekeeper.client, {', '.join(modules)}\n"
     code += f"print([{', '.join(f'{module}.NAME' for module in modules)}])"
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # noqa: TID251 (handed on)
     done = subprocess.run(
-        [install("none").python, "-c", code], cwd=project, capture_output=True, text=True, check=False
+        [install("none").python, "-c", code], cwd=project, env=without, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == (f"{list(FILES)}\n", "")
 
