@@ -61,7 +61,7 @@ class AppSettings(KafkaSettings):
     max_offsets_per_trigger: int = Field(
         default=100_000,
         ge=1,
-        description="Most input records in one micro-batch.",
+        description="Most input records in one micro-batch; repartition topics are read to their ends.",
         json_schema_extra={"unit": "records"},
     )
 

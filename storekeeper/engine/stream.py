@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +22,7 @@ from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.rows import DDL, RECORD_COLUMNS
+from storekeeper.engine.runtime.checkpoint_sources import add_sources
 from storekeeper.engine.runtime.partitions import check_partitions, counts_in
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
@@ -64,11 +65,27 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     check_partitions(app, between, topics.partition_counts(between.keys() - topics.missing(between)))
     for own in own_topics_of(app, layout, settings.generation, context.slots):
         topics.ensure_internal(own.name, own.partitions, own.config)
-    frame = read_stream(context.spark, settings, *layout.topics, headers=True)
+    frame = _records(context, layout)
     # As text: to measure a batch, Spark goes through all rows of a list column once per row.
     headers = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
     frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": headers}).select(*RECORD_COLUMNS)
     return Stream(frame, Batches(context, describe, layout))
+
+
+def _records(context: StreamContext, layout: Layout) -> DataFrame:
+    """The records that the app reads, one source of Spark for its inputs and one for its repartition topics.
+
+    A batch takes a repartition topic to its end, whatever the limit of records is. So one batch reads all that an
+    earlier one wrote there, in the order of time. If that were cut, records of one task would come later than younger
+    ones of another, and windows would drop them.
+    """
+    spark, settings, between = context.spark, context.settings, layout.topics_to_create
+    inputs = [topic for topic in layout.topics if topic not in between]
+    most = settings.max_offsets_per_trigger
+    frames = [read_stream(spark, settings, *topics, headers=True, most=limit)
+              for topics, limit in ((inputs, most), (sorted(between), None)) if topics]  # fmt: skip
+    add_sources(context.checkpoint, len(frames))
+    return reduce(type(frames[0]).unionAll, frames)
 
 
 def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:

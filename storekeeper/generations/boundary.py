@@ -7,17 +7,16 @@ planned and never begun. This brings two generations to exactly the same input p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import orjson
 
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint_sources import plan_of, with_end
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.locations import delete_tree, write_in_one_step
-
-_NO_OFFSETS = "-"
-"""What Spark writes for a source that has no offsets yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +40,20 @@ class BatchFiles:
         return cls((folder / "offsets" / name).read_bytes(), (folder / "commits" / name).read_bytes())
 
 
-def begin_behind(checkpoint: SparkCheckpoint, like: BatchFiles, start: Position, query_id: str) -> None:
-    """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
+def begin_behind(checkpoint: SparkCheckpoint, like: BatchFiles, starts: Iterable[Position], query_id: str) -> None:
+    """Makes the checkpoint of a query whose first batch is 1 and begins at `starts`. Replaces what was there.
 
     Batch 0 stands for the seed of the query's state.
 
     Args:
         checkpoint: of the query, which has never been started.
-        like: a finished batch of another query, whose source is the same.
-        start: where the query's input begins.
+        like: a finished batch of another query, whose settings are the same.
+        starts: where the query's input begins, for each of its sources.
         query_id: the query's id.
     """
     delete_tree(checkpoint.path)
     write_in_one_step(checkpoint.path / "metadata", orjson.dumps({"id": query_id}))
-    write_in_one_step(checkpoint.path / "offsets" / "0", _with_end(like.plan.decode(), start).encode())
+    write_in_one_step(checkpoint.path / "offsets" / "0", plan_of(like.plan.decode(), starts).encode())
     write_in_one_step(checkpoint.path / "commits" / "0", like.commit)
 
 
@@ -91,17 +90,5 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
         msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
         raise GenerationRefusedError(msg)
     folder = checkpoint.path / "offsets"
-    plan = _with_end((folder / str(before)).read_bytes().decode(), end)
+    plan = with_end((folder / str(before)).read_bytes().decode(), end)
     write_in_one_step(folder / str(batch_id), plan.encode())
-
-
-def _with_end(text: str, end: Position) -> str:
-    """A plan's text with the offsets of its Kafka sources replaced; those of other sources stay."""
-    version, settings, *sources = text.splitlines()
-    replaced = [end.to_json().decode() if _is_of(source, end) else source for source in sources]
-    return "\n".join([version, settings, *replaced])
-
-
-def _is_of(source: str, end: Position) -> bool:
-    offsets = None if source == _NO_OFFSETS else orjson.loads(source)
-    return isinstance(offsets, dict) and not end.offsets.keys().isdisjoint(offsets)

@@ -381,7 +381,7 @@ class Seeding:
         checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
         # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
         empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.topics_to_create.items()}
-        begin_behind(checkpoint, live_batch, start.merged(Position(empty)), query_id)
+        begin_behind(checkpoint, live_batch, [start, *([Position(empty)] if empty else [])], query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
         claim = CheckpointOwner(self.spec.name, number, query_id, ids, partitions, slots=self._new_slots)

@@ -42,6 +42,7 @@ class SparkRun:
         folder: Path,
         *,
         kafka: Kafka | None = None,
+        **settings: Any,
     ) -> None:
         self._describe = describe
         self._broker = broker
@@ -51,6 +52,7 @@ class SparkRun:
             kafka_properties=kafka.properties,
             cluster=kafka.cluster,
             run_dir=folder,
+            **settings,
         )
         spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))

@@ -127,6 +127,38 @@ def test_a_batch_loses_no_window_without_grace_behind_a_topic(make_run: MakeRun)
     assert found == expected
 
 
+def test_a_backlog_of_many_batches_loses_no_window_behind_a_topic(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun(
+        "late", topologies.late_regions, broker, spark_session, tmp_path / "late", max_offsets_per_trigger=200
+    )
+    run.make_topics({"late-users": 4, "late-views": 4})
+    users = {b"u%d" % n: [b"north", b"south", b"west"][n % 3] for n in range(20)}
+    run.produce("late-users", [(user, region, NOW_MS) for user, region in users.items()])
+    run.run()
+    views = [(b"u%d" % (n * n % 20), NOW_MS + 1 + 50 * n) for n in range(1600)]
+    for n, (user, time_ms) in enumerate(views):
+        run.produce("late-views", [(b"page", user, time_ms)], partition=n % 4)
+    run.run()
+    assert (run.checkpoint.last_committed_batch() or 0) > 8, "there were many batches"
+    expected = Counter((users[user], time_ms // 1000 * 1000) for user, time_ms in views)
+    found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("late-regions-changelog").items()}
+    assert found == expected
+
+
+def test_an_app_goes_on_with_its_first_repartition_topic(make_run: MakeRun) -> None:
+    before, run = make_run("growing", topologies.growing), make_run("growing", topologies.grown)
+    before.make_topics({"growing-numbers": 2, "growing-out": 1})
+    before.produce("growing-numbers", [(b"a", b"1", NOW_MS), (b"b", b"2", NOW_MS)])
+    before.run()
+    assert before.rows("growing-sums-changelog") == {b"a": b"1", b"b": b"2"}
+    run.produce("growing-numbers", [(b"a", b"3", NOW_MS), (b"b", b"5", NOW_MS)])
+    run.run()
+    assert run.rows("growing-sums-changelog") == {b"a": b"4", b"b": b"7"}
+    assert sorted(value or b"" for _, _, value, _ in run.records("growing-out")) == [b"4", b"7"]
+
+
 def test_keys_that_nodes_would_not_find_are_refused(make_run: MakeRun) -> None:
     run = make_run("counted", topologies.counted)
     run.make_topics({"counted-events": 2, "counted-out": 1})

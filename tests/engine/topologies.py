@@ -30,6 +30,17 @@ def counted(streams: StreamsBuilder, _: AppSettings) -> None:
     events.group_by_key().aggregate(Totals, Totals.plus, store=Store("totals", Totals)).to_stream().to("counted-out")
 
 
+def growing(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sums by the record's own key."""
+    streams.stream("growing-numbers", int).group_by_key().reduce(operator.add, store=Store("sums", int))
+
+
+def grown(streams: StreamsBuilder, _: AppSettings) -> None:
+    """The same sums, and behind them a repartition topic."""
+    sums = streams.stream("growing-numbers", int).group_by_key().reduce(operator.add, store=Store("sums", int))
+    sums.to_stream().repartition(named="by-key", partitions=1).to("growing-out")
+
+
 def of_a_team(streams: StreamsBuilder, _: AppSettings) -> None:
     """Totals of another team's records, with a topic between two stores."""
     purchases = streams.stream("purchases", int)
@@ -125,6 +136,15 @@ def regions(streams: StreamsBuilder, _: AppSettings) -> None:
     by_region = views.left_join(users, _or_nowhere, values=str).group_by(lambda _, region: region)
     options = Store("regions", int, retention=timedelta(hours=1))
     by_region.windowed_by(tumbling(timedelta(seconds=1))).count(store=options)
+
+
+def late_regions(streams: StreamsBuilder, _: AppSettings) -> None:
+    """As `regions`, with windows that wait a little for records that are late."""
+    users = streams.table("late-users", str)
+    views = streams.stream("late-views", str).select_key(lambda _, user: user)
+    by_region = views.left_join(users, _or_nowhere, values=str).group_by(lambda _, region: region)
+    windows = tumbling(timedelta(seconds=1), grace=timedelta(seconds=2))
+    by_region.windowed_by(windows).count(store=Store("regions", int, retention=timedelta(hours=1)))
 
 
 def _or_nowhere(_: str, region: str | None) -> str:

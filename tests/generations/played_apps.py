@@ -75,7 +75,7 @@ class World:
         batch, start = of_live.last_committed_batch(), at(of_live.committed_position().offset(TOPIC, 0) or 0)
         assert batch is not None
         empty = Position({OWN.format(new.number): {0: 0}})
-        begin_behind(self.checkpoint(new), BatchFiles.of(of_live, batch), start.merged(empty), "f7a3")
+        begin_behind(self.checkpoint(new), BatchFiles.of(of_live, batch), [start, empty], "f7a3")
         return start
 
     def written_twice(self) -> list[int]:

@@ -90,9 +90,11 @@ def test_a_query_begins_behind_what_it_was_seeded_with(place: Location) -> None:
     live, path = stopped(place / "gen-1"), place / "gen-2"
     write_in_one_step(path / "offsets" / "7", b"of an earlier attempt")
     checkpoint = SparkCheckpoint(path)
-    begin_behind(checkpoint, BatchFiles.of(live, 1), at(20, 5), "f7a3")
+    begin_behind(checkpoint, BatchFiles.of(live, 1), [at(20, 5), Position({"own": {0: 0}})], "f7a3")
     assert checkpoint.query_id() == "f7a3"
     assert is_settled(checkpoint)
-    assert checkpoint.committed_position() == at(20, 5)
-    plan_batch(checkpoint, 1, at(23, 8))
-    assert checkpoint.source_ranges(1) == {"pos": {0: (20, 23), 1: (5, 8)}}
+    assert checkpoint.committed_position() == at(20, 5).merged(Position({"own": {0: 0}}))
+    plan_batch(checkpoint, 1, at(23, 8).merged(Position({"own": {0: 4}})))
+    assert checkpoint.source_ranges(1) == {"pos": {0: (20, 23), 1: (5, 8)}, "own": {0: (0, 4)}}
+    _, _, *sources = (path / "offsets" / "1").read_bytes().decode().splitlines()
+    assert sources == ['{"pos":{"0":23,"1":8}}', '{"own":{"0":4}}'], "each source has its own topics"

@@ -65,13 +65,16 @@ class Stream:
     trigger_interval_ms: int | None = None
 
 
-def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False) -> DataFrame:
+def read_stream(
+    spark: SparkSession, settings: AppSettings, *topics: str, most: int | None, headers: bool = False
+) -> DataFrame:
     """The records of topics as a stream, at the first start from their beginning.
 
     Rows are Spark's Kafka rows: key, value, topic, partition, offset, timestamp and, if wanted, headers. A batch holds
-    at most `max_offsets_per_trigger` of them. One task reads one partition, in the order of offsets. Uncommitted
-    records are not read.
+    at most `most` of them; None is no limit. One task reads one partition, in the order of offsets. Uncommitted records
+    are not read.
     """
+    limit = {} if most is None else {"maxOffsetsPerTrigger": most}
     return (
         spark.readStream.format("kafka")
         .options(**spark_options(settings.kafka))
@@ -81,6 +84,6 @@ def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, header
         .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(headers).lower())
-        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .options(**limit)
         .load()
     )

@@ -48,7 +48,7 @@ def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
     settings = context.settings
     path = settings.delta_table(sink.table.staged_name)
     check_table_is_there(path, context.checkpoint)
-    records = read_stream(context.spark, settings, sink.topic)
+    records = read_stream(context.spark, settings, sink.topic, most=settings.max_offsets_per_trigger)
     source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
     table = StagedTable(context.spark, context.spec.name, sink.table, path)
     return Stream(source, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
