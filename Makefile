@@ -116,7 +116,7 @@ $(JARS)/schema-registry/.ready: harness/schema_registry/pom.xml | $(JARS)/broker
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/schema-registry
 	@touch $@
 
-$(FEAST)/.ready: harness/feast/requirements.lock
+$(FEAST)/.ready: contrib/feast/requirements.lock
 	@test -x $(FEAST)/bin/python || $(PYTHON) -m venv $(FEAST)
 	@echo "setup: installing the Feast that tests run, in an environment of its own"
 	@$(FEAST)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
@@ -180,7 +180,7 @@ clients: ## generate the clients for Java and TypeScript into .clients/
 
 lock: ## write the lock files again from pyproject.toml and the requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
-	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/feast/requirements.lock harness/feast/requirements.in
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o contrib/feast/requirements.lock contrib/feast/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o harness/storage/moto/requirements.lock harness/storage/moto/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header --no-emit-package airflow-provider-storekeeper -o requirements.lock pyproject.toml
 

@@ -14,9 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = {"storekeeper": ".", "storekeeper-client": "client", "airflow-provider-storekeeper": "storekeeper_provider"}
+FOLDERS = {
+    "storekeeper": ".",
+    "storekeeper-client": "client",
+    "airflow-provider-storekeeper": "storekeeper_provider",
+    "storekeeper-feast": "contrib/feast",
+}
 """The folder of each distribution's `pyproject.toml`."""
-_SOURCES = ("storekeeper", "storekeeper_provider", "client", "pyproject.toml", "README.md", "LICENSE")
+_SOURCES = ("storekeeper", "storekeeper_provider", "client", "contrib", "pyproject.toml", "README.md", "LICENSE")
 _BUILT = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
 _ARCHIVE = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 _BUILD_S = 300

@@ -1,4 +1,4 @@
-"""Feast reads features from a real node, through the wheel of the client, with the files of the guide."""
+"""Feast reads features from a real node, through the wheels of client and online store, with the files of the guide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = (ROOT / "docs" / "how-to" / "use-feast.md").read_text()
 LIMIT_S = 500
 PRESENT, NOT_FOUND = 1, 3  # of FieldStatus
 
-pytestmark = [pytest.mark.broker, pytest.mark.long("tests/client/feast/test_view.py")]
+pytestmark = [pytest.mark.broker, pytest.mark.long("contrib/feast/tests/test_view.py")]
 
 ROWS: list[tuple[bytes, bytes | None]] = [
     (b"4836051607", b'{"TotalLoyaltyPoints":139.46}'),
@@ -72,7 +72,7 @@ def node(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 
 class Repository:
-    """A Feast repository with the files of the guide, in an environment that has the client's wheel."""
+    """A Feast repository with the files of the guide, in an environment that has both wheels."""
 
     def __init__(self, folder: Path, site: Path, address: str) -> None:
         self.folder = folder
@@ -112,7 +112,8 @@ class Repository:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("client")
-    zipfile.ZipFile(build("storekeeper-client", folder).wheel).extractall(folder / "site")
+    for name in ("storekeeper-client", "storekeeper-feast"):
+        zipfile.ZipFile(build(name, folder).wheel).extractall(folder / "site")
     return folder / "site"
 
 

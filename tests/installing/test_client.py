@@ -43,8 +43,7 @@ def test_its_version_and_requirements_are_those_of_the_library(wheel: Path) -> N
     library = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]
     assert metadata(wheel)["Version"] == library["version"]
-    tried = (ROOT / "harness" / "feast" / "requirements.in").read_text().splitlines()
-    allowed = {*library["dependencies"], *library["optional-dependencies"]["spark"], *tried}
+    allowed = {*library["dependencies"], *library["optional-dependencies"]["spark"]}
     asked = {*client["dependencies"], *(each for extra in client["optional-dependencies"].values() for each in extra)}
     assert asked - allowed == set()
 
@@ -71,13 +70,6 @@ def test_its_readme_runs(wheels: Wheels, tmp_path: Path) -> None:
 def test_both_clients_import_without_an_extra(alone: Environment, tmp_path: Path) -> None:
     ran = python(alone, "from storekeeper import AsyncStateClient, StateClient", tmp_path)
     assert ran.returncode == 0, ran.stderr
-
-
-def test_only_the_online_store_needs_feast(alone: Environment, tmp_path: Path) -> None:
-    ran = python(alone, "import storekeeper.client.feast.view", tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    ran = python(alone, "import storekeeper.client.feast.online_store", tmp_path)
-    assert "No module named 'feast'" in ran.stderr
 
 
 def test_a_table_names_the_package_that_it_lacks(alone: Environment, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from storekeeper_feast.view import ServedView, check_entities, content, is_served, moment, row_key, served_kinds
 
-from storekeeper.client.feast.view import ServedView, check_entities, content, is_served, moment, row_key, served_kinds
 from storekeeper.errors import InvalidArgumentError, SerializationError
 
 VIEW = ServedView(

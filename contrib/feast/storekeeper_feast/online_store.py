@@ -1,6 +1,6 @@
 """The online store of Feast whose rows are in Storekeeper's stores. Streams write them; Feast only reads.
 
-In `feature_store.yaml`, `online_store.type` is `storekeeper.client.feast.online_store.StorekeeperOnlineStore`.
+In `feature_store.yaml`, `online_store.type` is `storekeeper_feast.online_store.StorekeeperOnlineStore`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from feast.repo_config import FeastConfigBaseModel
 from storekeeper.client.client import StateClient
 from storekeeper.client.credentials import Credentials
 from storekeeper.client.exchange import ClientLimits
-from storekeeper.client.feast.view import ServedView, check_entities, row_key
 from storekeeper.client.queries import Key, ReadOptions
 from storekeeper.errors import InvalidArgumentError, UnknownStoreError
+from storekeeper_feast.view import ServedView, check_entities, row_key
 
 _KEYS_AT_ONCE = 1000
 _BY_KEY = {"keyvalue", "ranked", "global"}
@@ -40,8 +40,8 @@ class StorekeeperOnlineStoreConfig(FeastConfigBaseModel):
         token_file, ca_file, certificate_file, key_file: as `Credentials` has them.
     """
 
-    type: Literal["storekeeper.client.feast.online_store.StorekeeperOnlineStore"] = (
-        "storekeeper.client.feast.online_store.StorekeeperOnlineStore"
+    type: Literal["storekeeper_feast.online_store.StorekeeperOnlineStore"] = (
+        "storekeeper_feast.online_store.StorekeeperOnlineStore"
     )
     addresses: list[str]
     stores: dict[str, str] = {}  # noqa: RUF012 (pydantic copies it)

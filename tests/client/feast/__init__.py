@@ -1,1 +1,0 @@
-"""The mapping of features to stores, without Feast."""
