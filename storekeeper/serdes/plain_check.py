@@ -76,15 +76,21 @@ def is_text(value: str) -> bool:
 def plain_check(described: inspect.Type) -> Check:
     """The check of a type."""
     compiler = _Compiler()
-    condition = compiler.condition(described, "value")
+    body = compiler.body(described)
     # A value that the check can't deal with, such as a list in a Literal, is not plain. A try costs nothing without it.
     source = [
-        *compiler.source, "def check(value):", "    try:", f"        return {condition}",
+        *compiler.source, "def check(value):", "    try:", *(f"        {line}" for line in body),
         "    except Exception:", "        return False",
     ]  # fmt: skip
     exec("\n".join(source), compiler.names)  # noqa: S102 (made of type names and numbers alone)
     check: Check = compiler.names["check"]
     return check
+
+
+_WITH_PARTS = (
+    inspect.StructType, inspect.DataclassType, inspect.NamedTupleType, inspect.ListType, inspect.VarTupleType,
+    inspect.TupleType, inspect.DictType, inspect.TypedDictType,
+)  # fmt: skip
 
 
 class _Compiler:
@@ -135,10 +141,15 @@ class _Compiler:
             return known[1]
         name = self._fresh("part")
         self._functions[id(kind)] = (kind, name)
-        self.source += [f"def {name}(value):", *(f"    {line}" for line in self._body(kind))]
+        self.source += [f"def {name}(value):", *(f"    {line}" for line in self._parts(kind))]
         return name
 
-    def _body(self, kind: inspect.Type) -> list[str]:
+    def body(self, kind: inspect.Type) -> list[str]:
+        """The body of a function that checks values of a type."""
+        kind = _bare(kind)
+        return self._parts(kind) if isinstance(kind, _WITH_PARTS) else [f"return {self.condition(kind, 'value')}"]
+
+    def _parts(self, kind: inspect.Type) -> list[str]:
         match kind:
             case inspect.StructType() | inspect.DataclassType() | inspect.NamedTupleType():
                 return self._object(kind)

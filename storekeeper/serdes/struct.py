@@ -58,7 +58,7 @@ class StructSerde(Generic[T]):
 
     def __init__(self, type_: type[T]) -> None:
         form = _form(type_)
-        self.write, self._decode = form.encode, form.decode
+        self.write, self.read = form.encode, form.decode
         self._likeness = form.likeness
         self.is_plain: Check = form.is_plain
         """Whether a value surely reads as it is. No says nothing: `as_read` tells."""
@@ -81,7 +81,7 @@ class StructSerde(Generic[T]):
         """
         try:
             data = self.write(value)
-            back = self._decode(data)
+            back = self.read(data)
             difference = self._likeness.difference(value, back)
         except Exception as error:  # a type may have code of its own
             msg = f"a {type(value).__name__} doesn't read back as {_name(self.type)}: {_why(error)}"
@@ -98,7 +98,7 @@ class StructSerde(Generic[T]):
             SerializationError: the bytes are not JSON of this type.
         """
         try:
-            return self._decode(data)
+            return self.read(data)
         except Exception as error:  # a type may have code of its own
             msg = f"{len(data)} bytes are not a {_name(self.type)}: {_why(error)}"
             raise SerializationError(msg) from error
@@ -113,9 +113,9 @@ class KeySerde(StructSerde[T]):
     def __init__(self, type_: type[T]) -> None:
         super().__init__(type_)
         self._likeness = Likeness(subclasses=self._likeness.subclasses, digits=True)
-        self._plain_decode = self._decode
+        self._plain_decode = self.read
         self.write = _canonical_key
-        self._decode = self._canonical
+        self.read = self._canonical
         self.is_plain = _never
 
     def as_read(self, value: T) -> tuple[T, bytes]:

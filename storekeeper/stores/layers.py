@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -65,11 +64,6 @@ class StateStore(Generic[K, V]):
                 "before 9. Make them with keys=Int64Serde(), or as text or bytes; get and all work"
             )
             raise InvalidArgumentError(msg)
-
-    @property
-    def codec(self) -> tuple[Callable[[K], bytes], Callable[[V], bytes], Callable[[bytes], V]]:
-        """What encodes a key, encodes a value, decodes a value."""
-        return self._encode_key, self._encode, self._decode
 
     @property
     def layers(self) -> StoreLayers:

@@ -158,16 +158,16 @@ class VersionedKeyValueStore(TimedStore[K, V]):
                 latest = VersionedRecord(self._decode(stored[1:]), timestamp_ms, VALID_TO_UNDEFINED_MS)
                 yield self._decode_key(key), latest
 
-    def delete_unreachable(self) -> list[bytes]:
+    def delete_unreachable(self, written: int = 0) -> list[bytes]:
         """Deletes versions that no query can reach any more.
 
         It looks at the keys of 1000 versions that left the history, and of two more for each put since the last call.
-        So the number that waits does not grow.
+        So the number that waits does not grow. `written` is how many versions were written, if not all by `put`.
 
         Returns:
             What to `settle` once the deletions are on disk.
         """
-        limit, self._puts = _LEAST_DUE + 2 * self._puts, 0
+        limit, self._puts = _LEAST_DUE + 2 * max(self._puts, written), 0
         due = self._index.expired_keys(self._horizon_ms, limit)
         keys = dict.fromkeys(decode_version_row_key(row_key)[0] for row_key in due)
         if unreachable := [row_key for key in keys for row_key in self._unreachable(key)]:

@@ -81,7 +81,7 @@ class CarefulRows(TableRows):  # type: ignore[type-arg]
 
     def settle(self) -> None:
         """Checks and encodes what was written since the last call."""
-        if not self._rows:
+        if not self._cells:
             return
         for change in super().changes():
             self._check(change)

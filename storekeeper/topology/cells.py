@@ -14,9 +14,12 @@ from typing import Any
 
 import msgspec
 
+from storekeeper.serdes.bare import bare_deserialize, bare_serialize
 from storekeeper.serdes.keys.sessions import decode_session_row_key, session_bounds, session_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, window_row_key, window_start_ms
-from storekeeper.serdes.timestamped import ValueAndTimestamp
+from storekeeper.serdes.round_trip import Trusted
+from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.timestamped import STAMP_BYTES, ValueAndTimestamp, stamp_of, stamped
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.session import SessionStore
@@ -78,12 +81,16 @@ class CellsAbove(WrappedStore):
         self.forget()
 
 
-class _Cells(ABC):
+class Cells(ABC):
     """The rows of a store whose rows live by time, for the operator that alone writes them."""
 
-    def __init__(self, store: TimedStore[Any, Any], top: CellsAbove, transaction: Any, context: RecordContext) -> None:
-        self._transaction, self._context = transaction, context
-        self._encode_key, self._encode, self._decode = store.codec
+    def __init__(self, store: TimedStore[Any, Any], keys: Serde[Any], values: Serde[Any], top: CellsAbove) -> None:
+        transaction: Any = top.inner
+        self._transaction = transaction
+        self._context: RecordContext = transaction.context
+        # What an operator writes has been checked.
+        self._encode_key, self._encode = bare_serialize(keys), Trusted(values).serialize
+        self._decode = bare_deserialize(values)
         self._time = store.stream_time
         self._stored_until_ms = self._time.observed_ms
         """The store below has no row of a later time: its stream time is that of its latest row."""
@@ -102,16 +109,16 @@ class _Cells(ABC):
         """Drops all cells. What has not been written is lost."""
         self._stored_until_ms = self._time.observed_ms
 
-    def _write(self, rows: Sequence[Entry], cells: Iterable[Cell | SessionCell]) -> None:
+    def _write(self, rows: Sequence[Entry], cells: Iterable[Any]) -> None:
         stamps = [(cell.timestamp_ms, cell.trace) for cell in cells]
         self._transaction.write_stamped(rows, stamps, self._time.encoded())
 
 
-class WindowCells(_Cells):
+class WindowCells(Cells):
     """The rows of a window store."""
 
-    def __init__(self, store: WindowStore[Any, ValueAndTimestamp[Any]], *below: Any) -> None:
-        super().__init__(store, *below)
+    def __init__(self, store: WindowStore[Any, ValueAndTimestamp[Any]], *more: Any) -> None:
+        super().__init__(store, *more)
         self.fetch_all = store.fetch_all
         self._by_start: dict[int, dict[bytes, Cell]] = {}
         self._changed: list[Cell] = []
@@ -149,7 +156,7 @@ class WindowCells(_Cells):
         if not changed:
             return
         rows = [
-            (cell.key, None if cell.value is None else encode(ValueAndTimestamp(cell.value, cell.timestamp_ms)))
+            (cell.key, None if cell.value is None else stamped(encode(cell.value), cell.timestamp_ms))
             for cell in changed
         ]
         self._write(rows, changed)
@@ -171,8 +178,7 @@ class WindowCells(_Cells):
         # Most windows of a batch are new.
         stored = self._transaction.get(cell.key) if start_ms <= self._stored_until_ms else None
         if stored is not None:
-            row = self._decode(stored)
-            cell.value, cell.timestamp_ms = row.value, row.timestamp_ms
+            cell.value, cell.timestamp_ms = self._decode(stored[STAMP_BYTES:]), stamp_of(stored)
         return cell
 
 
@@ -200,11 +206,11 @@ class _Sessions(msgspec.Struct, eq=False):
     cells: list[SessionCell]
 
 
-class SessionCells(_Cells):
+class SessionCells(Cells):
     """The rows of a session store."""
 
-    def __init__(self, store: SessionStore[Any, Any], *below: Any) -> None:
-        super().__init__(store, *below)
+    def __init__(self, store: SessionStore[Any, Any], *more: Any) -> None:
+        super().__init__(store, *more)
         self.find_sessions_ended = store.find_sessions_ended
         self._by_key: dict[bytes, _Sessions] = {}
         self._changed: dict[SessionCell, None] = {}

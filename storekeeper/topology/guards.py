@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from storekeeper.errors import RejectedRecordError, SerializationError, StorageError
+from storekeeper.serdes.bare import bare_serialize
 from storekeeper.serdes.round_trip import round_trip
 from storekeeper.serdes.serde import Serde
 from storekeeper.stores.record_context import RecordContext
@@ -85,6 +86,10 @@ class Guards:
     def serde(self, operator: str, serde: Serde[T], place: str | None = None) -> Serde[T]:
         """A serde of rows or messages that the topology makes itself, and where they go."""
         return serde
+
+    def serialize(self, serde: Serde[T]) -> Callable[[T], bytes]:
+        """What a serde of the user's writes by. It may raise any error where the serde says what is wrong."""
+        return bare_serialize(serde)
 
     def callback(self, operator: str, callback: F) -> F:
         """A function that is called by a timer. No record is to blame if it fails."""
@@ -215,6 +220,10 @@ class CarefulGuards(Guards):
     def serde(self, operator: str, serde: Serde[T], place: str | None = None) -> Serde[T]:
         """The serde; blames the operator for what can't be written, and nobody for what can't be read."""
         return _GuardedSerde(self, operator, serde, place)
+
+    def serialize(self, serde: Serde[T]) -> Callable[[T], bytes]:
+        """The serde's own, whose error goes to the dead letters."""
+        return serde.serialize
 
     def callback(self, operator: str, callback: F) -> F:
         """The callback; names the operator if it fails."""

@@ -97,7 +97,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, R]:
         """A new value for each record: `mapper(value)`."""
         self._check("map-values", "mapper(value)", mapper, named, key=True)
-        node = Stateless(self.node, stateless.MAP_VALUES, keyed(mapper), named=named)
+        node = Stateless(self.node, stateless.MAP_VALUES, mapper, named=named)
         return KStream(node, Serdes(self.serdes.keys, made_by(mapper, values)), rekeyed=self.rekeyed)
 
     def flat_map_values(
@@ -106,7 +106,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, R]:  # fmt: skip
         """Any number of values for each record: `mapper(value)`."""
         self._check("flat-map-values", "mapper(value)", mapper, named, key=True, many=True)
-        node = Stateless(self.node, stateless.FLAT_MAP_VALUES, keyed(mapper), named=named)
+        node = Stateless(self.node, stateless.FLAT_MAP_VALUES, mapper, named=named)
         serde = made_by(None, values if values is not None else element_type(mapper))
         return KStream(node, Serdes(self.serdes.keys, serde), rekeyed=self.rekeyed)
 
@@ -317,7 +317,7 @@ class KStream(Generic[K, V]):
             # A join without a buffer needs no serdes.
             serdes: Any = left.serdes if grace_ms is None else left.serdes.required(f"{left.node.name}.{kind}")
             table_join = StreamTableJoin(
-                left.node, other.node, kind, join, serdes, keeps_unmatched=alone[0], grace_ms=grace_ms, named=named
+                left.node, other.node, kind, joiner, serdes, keeps_unmatched=alone[0], grace_ms=grace_ms, named=named
             )  # fmt: skip
             return KStream(table_join, result)
         assert windows is not None  # noqa: S101 (`_check_options` has seen to it)

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import Origin, RecordContext
-from storekeeper.topology.change import Change, Forward
+from storekeeper.topology.change import Change, Forward, value_of
 from storekeeper.topology.undo import LastWrites, Undo
 
 K = TypeVar("K")
@@ -28,6 +28,10 @@ class TableStore(Protocol[K_contra, V]):
 
     def get(self, key: K_contra, /) -> ValueAndTimestamp[V] | None:
         """The row at `key`, or None."""
+        ...
+
+    def value(self, key: K_contra, /) -> V | None:
+        """The value of the row at `key`, or None."""
         ...
 
     def put(self, key: K_contra, row: ValueAndTimestamp[V] | None, /) -> ValueAndTimestamp[V] | None:
@@ -52,6 +56,10 @@ class Table(ABC, Generic[K, V]):
         Raises:
             ConfigurationError: neither this table nor one above it has a store to read.
         """
+
+    def looking_up(self) -> Callable[[K], V | None]:
+        """What gives the value of a key's row as of now, in one call where the table has a store of its own."""
+        return lambda key: value_of(self.get(key))
 
     def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
         """The row that was valid at a time, where the table is versioned; else the row as of now."""

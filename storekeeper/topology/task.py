@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from storekeeper.errors import InvalidTimestampError, NullValueError, SerializationError
+from storekeeper.serdes.bare import bare_deserialize
 from storekeeper.stores.bytes_store import NO_METADATA
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.dropped_records import DroppedRecords
@@ -143,7 +144,7 @@ class Task:
 
     def _reader(self, source: Source) -> Callable[[Iterable[RecordFields]], None]:  # noqa: C901 (as `read`)
         push: Push = self._wiring.entry(source)
-        decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
+        decode_key, decode = bare_deserialize(source.key_serde), bare_deserialize(source.value_serde)
         context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
         refuse, refuses_nulls = self._refuse, source.refuses_nulls
         check, time_of, latest_ms = source.check, source.timestamps, self._latest_ms
@@ -189,6 +190,7 @@ class Task:
 
     def _refuse(self, record: RecordFields, source: Source, error: Exception) -> None:
         """Makes a record a dead letter that a serde, `check=`, `timestamps=` or the source itself has refused."""
+        error = _unreadable(record, source) or error
         refused = isinstance(error, SerializationError | InvalidTimestampError)
         policy = OnError.DEAD_LETTER if refused else source.on_error or self._on_error
         failure = Failure(error, source.name, policy)
@@ -202,3 +204,15 @@ class Task:
         topic, partition, offset = self._origin_of(record[:3])
         behind = "" if topic == record[0] else f" behind {record[0]}"
         return f"while {topic}[{partition}]@{offset} was processed{behind}"
+
+
+def _unreadable(record: RecordFields, source: Source) -> SerializationError | None:
+    """Why a record can't be read, if that is what is wrong with it."""
+    *_, key, value, _ = record
+    try:
+        for serde, data in ((source.key_serde, key), (source.value_serde, value)):
+            if data is not None:
+                serde.deserialize(data)
+    except SerializationError as error:
+        return error
+    return None

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
 from storekeeper.errors import SerializationError
+from storekeeper.serdes.bare import bare_deserialize, bare_serialize
 from storekeeper.serdes.keys.versions import version_timestamp_ms
 from storekeeper.serdes.round_trip import RoundTrip, Trusted, name_row, round_trip
 from storekeeper.serdes.serde import Serde
@@ -28,17 +29,18 @@ from storekeeper.stores.transaction import TransactionStore
 from storekeeper.stores.ttl import TtlKeyValueStore, keep_ttl, with_ttl
 from storekeeper.stores.versioned import VersionedKeyValueStore, version_index
 from storekeeper.stores.window import WindowStore
-from storekeeper.topology.cells import CellsAbove, SessionCells, WindowCells
+from storekeeper.topology.cells import Cell, CellsAbove, SessionCells, WindowCells
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.topology_store import TopologyStore
+from storekeeper.topology.version_cells import VersionCells
 
 V = TypeVar("V")
 Guarded = Callable[..., Serde[Any]]
 """`guarded(serde, place=None)`: the serde, whose errors tell what is to blame, and where the value was to go."""
+_WITH_CELLS = {StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED}
 Stamp = tuple[int, bytes | None]
 """Time, and `traceparent`, of the record that wrote a row."""
-_UNREAD: Any = object()
 
 
 class TableRows(Generic[V]):
@@ -60,41 +62,61 @@ class TableRows(Generic[V]):
         self._inner = inner
         self._read = inner.get
         self._context = context
-        self._encode_key = keys.serialize
-        self._decode_key = keys.deserialize
+        self._encode_key, self._decode_key = bare_serialize(keys), keys.deserialize
         # What is put has been checked.
-        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(Trusted(values))
-        self._encode, self._decode = serde.serialize, serde.deserialize
-        self._rows: dict[bytes, ValueAndTimestamp[V] | None] = {}
-        self._encoded: dict[bytes, tuple[ValueAndTimestamp[V], bytes]] = {}
-        self._last_key: Any = None
-        self._last_data = b""
-        self._changed: dict[bytes, int] = {}
-        self._traces: dict[bytes, bytes] = {}
+        self._encode = Trusted(values).serialize
+        self._decode = bare_deserialize(values)
+        self._cells: dict[bytes, Cell] = {}
+        self._changed: list[Cell] = []
+        self._encoded: dict[bytes, tuple[V, bytes]] = {}
         self._pending: list[Entry] = []
         self._bounded = inner if isinstance(inner, LruStore) else None
 
+    def cell(self, key: Any) -> Cell:
+        """The cell of a row. Only `write` may change it."""
+        data = self._encode_key(key)
+        return self._cells.get(data) or self._load(data)
+
+    def value(self, key: Any) -> V | None:
+        """The value of a row, or None."""
+        data = self._encode_key(key)
+        value: V | None = (self._cells.get(data) or self._load(data)).value
+        return value
+
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
         """The row, or None."""
-        data = self._last_data = self._encode_key(key)
-        self._last_key = key
-        row = self._rows.get(data, _UNREAD)
-        if row is _UNREAD:
-            stored = self._read(data)
-            row = self._rows[data] = None if stored is None else self._decode(stored)
-        return row
+        cell = self.cell(key)
+        return None if cell.value is None else ValueAndTimestamp(cell.value, cell.timestamp_ms)
 
     def key_bytes(self, key: Any) -> bytes:
         """The bytes of a key."""
-        # Most writes follow a read of the same key.
-        return self._last_data if key is self._last_key else self._encode_key(key)
+        return self._encode_key(key)
 
     def as_read(self, value: V | None) -> V | None:
         """A value that was put, as it is read. None stays None."""
         return value if value is None or self._is_plain(value) else self._as_read(value)[0]
 
+    def write(self, cell: Cell, value: V | None, timestamp_ms: int) -> V | None:
+        """Sets or, with None, deletes a row.
+
+        Returns:
+            The value as it will be read.
+
+        Raises:
+            SerializationError: the value would not read back equal. Nothing is written.
+        """
+        if value is None:
+            timestamp_ms = self._context.timestamp_ms
+        elif not self._is_plain(value):
+            value = self._value_as_read(cell.key, value)
+        cell.value, cell.timestamp_ms, cell.trace = value, timestamp_ms, self._context.trace
+        if not cell.changed:
+            cell.changed = True
+            self._changed.append(cell)
+        return value
+
     def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[V] | None:
-        """Writes the row; None deletes it.
+        """Writes the row, whatever is there; None deletes it.
 
         Returns:
             The row as it will be read.
@@ -102,67 +124,71 @@ class TableRows(Generic[V]):
         Raises:
             SerializationError: the value would not read back equal. Nothing is written.
         """
-        data = self._last_data if key is self._last_key else self._encode_key(key)
-        if row is not None and not self._is_plain(row.value):
-            row = self._row_as_read(data, row)
-        self._rows[data] = row
-        self._changed[data] = self._context.timestamp_ms if row is None else row.timestamp_ms
-        trace = self._context.trace
-        if trace is not None:
-            self._traces[data] = trace
-        return row
+        data = self._encode_key(key)
+        cell = self._cells.get(data)
+        if cell is None:
+            cell = self._cells[data] = Cell(data)
+        if row is None:
+            self.write(cell, None, 0)
+            return None
+        value = self.write(cell, row.value, row.timestamp_ms)
+        return row if value is row.value or value is None else ValueAndTimestamp(value, row.timestamp_ms)
 
-    def _row_as_read(self, key: bytes, row: ValueAndTimestamp[V]) -> ValueAndTimestamp[V]:
+    def _load(self, key: bytes) -> Cell:
+        stored = self._read(key)
+        cell = self._cells[key] = (
+            Cell(key) if stored is None else Cell(key, self._decode(stored[STAMP_BYTES:]), stamp_of(stored))
+        )
+        return cell
+
+    def _value_as_read(self, key: bytes, value: V) -> V:
         try:
-            value, data = self._as_read(row.value)
+            value, data = self._as_read(value)
         except SerializationError as error:
             name_row(error, f"store {self.spec.name}", self._decode_key(key))
             raise
-        row = ValueAndTimestamp(value, row.timestamp_ms)
-        self._encoded[key] = (row, data)
-        return row
+        self._encoded[key] = (value, data)
+        return value
 
     def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""
         with self._inner.scan(None, None) as stored:
-            rows: dict[bytes, Any] = {key: self._decode(data) for key, data in stored}
-        rows |= {key: self._rows[key] for key in self._changed}
-        return ((self._decode_key(key), rows[key]) for key in sorted(rows) if rows[key] is not None)
+            rows = {key: (self._decode(data[STAMP_BYTES:]), stamp_of(data)) for key, data in stored}
+        rows |= {cell.key: (cell.value, cell.timestamp_ms) for cell in self._changed}
+        return (
+            (self._decode_key(key), ValueAndTimestamp(*rows[key])) for key in sorted(rows) if rows[key][0] is not None
+        )
 
     def evict(self) -> None:
         """Deletes the rows of a bounded store that are too many when the batch ends."""
         if self._bounded is not None:
-            self._delete(
-                self._bounded.excess([(key, None if self._rows[key] is None else b"") for key in self._changed])
-            )
+            changed = [(cell.key, None if cell.value is None else b"") for cell in self._changed]
+            self._delete(self._bounded.excess(changed))
 
     def _delete(self, keys: Iterable[bytes]) -> None:
         for key in keys:
-            self._rows[key] = None
-            self._changed[key] = self._context.timestamp_ms
+            self.write(self._cells.setdefault(key, Cell(key)), None, 0)
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
-        encode, rows, name, traces = self._encode, self._rows, self.spec.name, self._traces
-        for key, timestamp_ms in self._changed.items():
-            row = rows[key]
-            if row is None:
-                self._pending.append((key, None))
-                yield StoreChange(name, key, None, timestamp_ms, traces.get(key) or None)
-            else:
+        encode, name, pending = self._encode, self.spec.name, self._pending.append
+        for cell in self._changed:
+            key, value = cell.key, cell.value
+            data = None
+            if value is not None:
                 known = self._encoded.get(key)
-                if known is not None and known[0] is row:
-                    data = stamped(known[1], row.timestamp_ms) or b""
-                else:
-                    data = encode(row)
-                self._pending.append((key, data))
-                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms, traces.get(key) or None)
+                data = known[1] if known is not None and known[0] is value else encode(value)
+            pending((key, stamped(data, cell.timestamp_ms)))
+            yield StoreChange(name, key, data, cell.timestamp_ms, cell.trace or None)
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below."""
         if self._pending or metadata:
             self._inner.write(self._pending, metadata)
-        self._rows, self._encoded, self._changed, self._traces, self._pending = {}, {}, {}, {}, []
+        self._pending = []
+        self._cells.clear()
+        self._changed.clear()
+        self._encoded.clear()
 
     def metadata(self, key: bytes) -> bytes | None:
         """What was applied with the rows."""
@@ -178,25 +204,30 @@ class StampedTransaction(TransactionStore):
 
     def __init__(self, inner: BytesStore, context: RecordContext) -> None:
         super().__init__(inner)
-        self._context = context
+        self.context = context
         self._stamps: dict[bytes, Stamp] = {}
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Adds writes of the record under way."""
         rows = entries if isinstance(entries, tuple) else list(entries)
-        self.write_stamped(rows, [(self._context.timestamp_ms, self._context.trace)] * len(rows), metadata)
+        self.write_stamped(rows, [(self.context.timestamp_ms, self.context.trace)] * len(rows), metadata)
 
     def write_stamped(
         self, rows: Sequence[Entry], stamps: Iterable[Stamp], metadata: Mapping[bytes, bytes | None]
     ) -> None:
         """Adds writes of other records."""
         super().write(rows, metadata)
-        for (key, _), stamp in zip(rows, stamps, strict=True):
-            self._stamps[key] = stamp
+        self._stamps.update(zip((key for key, _ in rows), stamps, strict=True))
 
     def changes(self) -> Iterable[tuple[bytes, bytes | None, Stamp]]:
         """The last change of each row, and the stamp of its record."""
         return [(key, value, self._stamps[key]) for key, value in self.pending]
+
+    def settle(self) -> None:
+        """Nothing waits above."""
+
+    def forget(self) -> None:
+        """Nothing waits above."""
 
     def stamp(self, key: bytes) -> Stamp:
         """The stamp of a row that was written."""
@@ -220,12 +251,14 @@ class TypedStore:
         if isinstance(arranged, ExpiryIndexStore) and spec.kind is StoreKind.TTL:
             keep_ttl(arranged, spec.retention_ms)
         self._transaction = begin(arranged, context)
-        self._context = context
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
-        self._top = CellsAbove(self._transaction)
+        may_have_cells = spec.kind in _WITH_CELLS and not spec.retain_duplicates
+        self._top = CellsAbove(self._transaction) if may_have_cells else self._transaction
         index = arranged if isinstance(arranged, ExpiryIndexStore) else None
         layers = StoreLayers(top=self._top, restore_target=arranged, expiry_index=index)
-        self.store: StateStore[Any, Any] = _typed(spec, layers, guarded)
+        self._keys = guarded(spec.key_serde)
+        self._values = guarded(spec.value_serde if spec.internal else round_trip(spec.value_serde))
+        self.store: StateStore[Any, Any] = _typed(spec, layers, self._keys, self._values)
         self._due: Sequence[bytes] = ()
         self._bounded = inner if isinstance(inner, LruStore) else None
 
@@ -234,12 +267,14 @@ class TypedStore:
         if self._bounded is not None:
             self._transaction.write([(key, None) for key in self._bounded.excess(self._transaction.pending)])
 
-    def cells(self) -> WindowCells | SessionCells:
-        """The rows of a window or session store as cells, for the operator that alone writes them."""
+    def cells(self) -> WindowCells | SessionCells | VersionCells:
+        """The rows of a window, session or versioned store as cells, for the operator that alone writes them."""
         if isinstance(self.store, SessionStore):
-            return SessionCells(self.store, self._top, self._transaction, self._context)
+            return SessionCells(self.store, self._keys, self._values, self._top)
+        if isinstance(self.store, VersionedKeyValueStore):
+            return VersionCells(self.store, self._keys, self._values, self._top)
         assert isinstance(self.store, WindowStore)  # noqa: S101 (no other kind is asked)
-        return WindowCells(self.store, self._top, self._transaction, self._context)
+        return WindowCells(self.store, self._keys, self._values, self._top)
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row; then tombstones of the rows that expire with this batch.
@@ -250,7 +285,7 @@ class TypedStore:
         """
         self._top.settle()
         if isinstance(self.store, VersionedKeyValueStore):
-            self._due = self.store.delete_unreachable()
+            self._due = self.store.delete_unreachable(len(self._transaction.pending))
         elif isinstance(self.store, TtlKeyValueStore):
             self.store.expire_rows(self._transaction)
         name, logged = self.spec.name, _logged_of(self.spec)
@@ -378,9 +413,7 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
     return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 
-def _typed(spec: TopologyStore, layers: StoreLayers, guarded: Guarded) -> StateStore[Any, Any]:
-    keys = guarded(spec.key_serde)
-    values = guarded(spec.value_serde if spec.internal else round_trip(spec.value_serde))
+def _typed(spec: TopologyStore, layers: StoreLayers, keys: Serde[Any], values: Serde[Any]) -> StateStore[Any, Any]:
     values = TimestampedSerde(values) if spec.timestamped else values
     match spec.kind:
         case StoreKind.WINDOW:

@@ -14,7 +14,6 @@ from storekeeper.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, Tim
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.stores.ttl import TtlKeyValueStore
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.cells import SessionCells, WindowCells
 from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.forks import Meeting, around, is_cached, meetings_of
 from storekeeper.topology.functions import Push
@@ -192,8 +191,8 @@ class Wiring:
         assert isinstance(store, TableRows)  # noqa: S101 (for the type checker)
         return store
 
-    def cells(self, spec: TopologyStore) -> WindowCells | SessionCells:
-        """The rows of a window or session store, for the operator that alone writes them."""
+    def cells(self, spec: TopologyStore) -> Any:
+        """The rows of a window, session or versioned store, for the operator that alone writes them."""
         store = self.stores[spec.name]
         assert isinstance(store, TypedStore)  # noqa: S101 (for the type checker)
         return store.cells()

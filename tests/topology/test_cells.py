@@ -276,3 +276,81 @@ def test_a_record_that_fails_below_leaves_sessions_as_they_were(bad: int) -> Non
     assert [letter.record.offset for letter in driver.dead_letters] == [bad]
     assert [value for _, value, *_ in driver.read("out")] == [json.loads(value) for _, value, *_ in outputs]
     assert [value for _, value in driver.rows("rows")] == [int(value or 0) for value, _ in rows_of(changes).values()]
+
+
+def versioned() -> SubTopology:
+    streams = StreamsBuilder("app")
+    rows = streams.stream("rows", int).to_table(store=Store("rows", int, history=20 * MS))
+    streams.stream("in", int).left_join(rows, lambda one, row: [one, row], values=list).to("out")
+    (sub,) = streams.build().sub_topologies
+    return sub
+
+
+Step = tuple[str, str, int, int]
+"""What to do, with a key, a value, and a time."""
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "as of", "as of", "get", "settle", "commit"]), st.sampled_from("aab"),
+        st.integers(0, 3), st.sampled_from([-1, 0, 1, 2, 10, 20, 21, 22, 30, 40]),
+    ),
+    min_size=12, max_size=30,
+)  # fmt: skip
+
+
+def steps_taken(task: Task, rows: Any, steps: Sequence[Step]) -> list[Any]:
+    answers: list[Any] = []
+    for what, key, value, time in steps:
+        if what == "put":
+            answers.append(rows.put(key, value or None, max(time, 0)))
+        elif what in {"get", "as of"}:
+            answers.append(rows.get(key, time if what == "as of" else None))
+        elif what == "settle":
+            answers.append(list(task.store("rows").all()))
+        else:
+            answers.append(
+                sorted((change.key, change.value, change.timestamp_ms) for change in task.end_batch().changes)
+            )
+            task.apply()
+    return answers
+
+
+@settings(max_examples=300)
+@given(steps=STEPS)
+def test_versions_as_cells_are_those_of_the_store(steps: list[Step]) -> None:
+    one, other = (Task(versioned(), 0, Kept()) for _ in range(2))
+    stored = one.store("rows")
+    cells = other._wiring.cells(other._wiring.stores["rows"].spec)
+    assert steps_taken(other, cells, steps) == steps_taken(one, stored, steps)
+    assert cells.stream_time.dropped_total == stored.stream_time.dropped_total
+
+
+def test_a_version_is_looked_up_once_and_a_later_one_not_at_all() -> None:
+    supplier = Kept()
+    task = Task(versioned(), 0, supplier)
+    store = supplier.stores["rows"]
+    store.reads = 0
+    keys = [f"k{at % 5}" for at in range(100)]
+    task.process(
+        record._replace(topic="rows") for record in given_records([(key, 1, at) for at, key in enumerate(keys)])
+    )
+    assert store.reads == 0
+    task.end_batch()
+    task.apply()
+    store.reads = 0
+    task.process(given_records([(key, 1, 100) for key in [*keys, "none", "none"]]))
+    assert store.reads == 6
+
+
+def test_all_that_a_batch_makes_unreachable_is_looked_at() -> None:
+    task = Task(versioned(), 0, Kept())
+    keys = [f"k{at}" for at in range(2000)]
+
+    def tombstones(*times: int) -> int:
+        rows = given_records([(key, 1, time) for time in times for key in keys])
+        task.process(record._replace(topic="rows") for record in rows)
+        changes = task.end_batch().changes
+        task.apply()
+        return sum(change.value is None for change in changes)
+
+    assert tombstones(0, 1) == 0
+    assert tombstones(100) == 2000

@@ -161,3 +161,21 @@ def test_a_policy_that_is_none_is_refused_with_those_that_there_are() -> None:
         StreamsBuilder("app").on_error("skip"),
     ):
         pass
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_key_of_another_type_is_refused_with_the_way_on(store: bool) -> None:
+    def wrong(_: str, value: Any) -> Any:
+        return value
+
+    def describe(streams: StreamsBuilder) -> None:
+        numbers = streams.stream("in", int).select_key(wrong, keys=str)
+        if store:
+            numbers.group_by_key().count(store="counts")
+        else:
+            numbers.to("out")
+
+    driver = driver_of(describe)
+    driver.pipe("in", "a", 1)
+    [letter] = driver.dead_letters
+    assert letter.reason == "expected text, not int: pass keys=int, or values=int, where it is made"

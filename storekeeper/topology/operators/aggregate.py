@@ -21,7 +21,8 @@ from storekeeper.topology.operators.session_aggregation import SessionAggregatio
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation, WindowedAggregation
 from storekeeper.topology.store import Store, StoreKind, milliseconds
-from storekeeper.topology.table import Table, TableStore
+from storekeeper.topology.table import Table
+from storekeeper.topology.task_stores import TableRows
 from storekeeper.topology.topology_store import TopologyStore, check_store, rows_spec
 from storekeeper.topology.windows import (
     FOREVER_MS,
@@ -136,7 +137,7 @@ class KeyAggregation(Table[K, A]):
     A row is stamped with the greatest timestamp of the records in it.
     """
 
-    def __init__(self, initialize: Callable[[], A], store: TableStore[K, A], dropped: DroppedRecords) -> None:
+    def __init__(self, initialize: Callable[[], A], store: TableRows[A], dropped: DroppedRecords) -> None:
         super().__init__()
         self._initialize = initialize
         self._store = store
@@ -146,26 +147,28 @@ class KeyAggregation(Table[K, A]):
         """The key's row as of now, or None."""
         return self._store.get(key)
 
+    def looking_up(self) -> Callable[[K], A | None]:
+        """What gives the value of a key's row as of now."""
+        return self._store.value
+
     def adding(self, add: Callable[..., A | None], *, takes_key: bool) -> Push:
         """A function that takes the records of one stream. Streams with adders of their own share the table."""
-        get, put, initialize, drop = self._store.get, self._store.put, self._initialize, self._dropped.drop
+        cell_of, write, initialize, drop = self._store.cell, self._store.write, self._initialize, self._dropped.drop
         downstream = self._downstream
 
         def process(key: K | None, value: Any, timestamp_ms: int) -> None:
             if value is None or key is None:
                 drop(DropReason.NULL_VALUE if key is not None else DropReason.NULL_KEY)
                 return
-            row = get(key)
-            if row is None:
-                old, base = None, initialize()
-            else:
-                old = base = row.value
-                if row.timestamp_ms > timestamp_ms:  # noqa: PLR1730 (a call costs four times as much)
-                    timestamp_ms = row.timestamp_ms
+            cell = cell_of(key)
+            old = cell.value
+            base = initialize() if old is None else old
             new = add(key, base, value) if takes_key else add(base, value)
-            row = put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
+            if old is not None and cell.timestamp_ms > timestamp_ms:
+                timestamp_ms = cell.timestamp_ms
+            new = write(cell, new, timestamp_ms)
             if downstream:
-                change = Change(None if row is None else row.value, old if self._sends_old_values else None)
+                change = Change(new, old if self._sends_old_values else None)
                 for forward in downstream:
                     forward(key, change, timestamp_ms)
 

@@ -19,6 +19,7 @@ from storekeeper.topology.node import Graph, GraphNode, TableNode, ancestors
 from storekeeper.topology.store import Store, StoreBackend, StoreKind, milliseconds
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.topology_store import TopologyStore, rows_spec
+from storekeeper.topology.version_cells import VersionCells
 from storekeeper.topology.wiring import Wiring
 
 K = TypeVar("K")
@@ -108,7 +109,7 @@ class TableSource(TableNode):
             return SourceTable(None, wiring.dropped)
         if self._spec.kind is StoreKind.VERSIONED:
             as_read = wiring.guarded(self, as_read_from(f"store {self._spec.name}", self._spec.value_serde))
-            return VersionedTable(wiring.typed(self._spec.name), wiring.dropped, as_read)
+            return VersionedTable(wiring.cells(self._spec), wiring.dropped, as_read)
         return SourceTable(wiring.rows(self._spec), wiring.dropped)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
@@ -157,6 +158,10 @@ class SourceTable(Table[K, V]):
         """The key's row as of now, or None."""
         return self._required_store().get(key)
 
+    def looking_up(self) -> Callable[[K], V | None]:
+        """What gives the value of a key's row as of now."""
+        return self._required_store().value
+
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values if there is a store."""
         if force:
@@ -181,7 +186,7 @@ class VersionedTable(Table[K, V]):
 
     def __init__(
         self,
-        store: VersionedKeyValueStore[K, V],
+        store: VersionedKeyValueStore[K, V] | VersionCells,
         dropped: DroppedRecords,
         as_read: Callable[[Any, V | None], V | None] = lambda _, value: value,
     ) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from storekeeper.serdes.serde import BytesSerde, Serde
 from storekeeper.serdes.struct import key_serde
-from storekeeper.topology.functions import Push
+from storekeeper.topology.functions import Push, WithKey, unmarked
 from storekeeper.topology.guards import UNGUARDED, Shape
 from storekeeper.topology.node import GraphNode
 from storekeeper.topology.wiring import Wiring
@@ -23,25 +23,29 @@ class Kind(NamedTuple):
         name: what it is called.
         compile: makes its closure.
         shape: what the user's function must return.
+        of_values: makes the closure of a function that doesn't take the key; None if all take it.
     """
 
     name: str
     compile: Compile
     shape: Shape | None = None
+    of_values: Compile | None = None
 
 
 class Stateless(GraphNode):
     """An operator that is one closure."""
 
-    def __init__(self, parent: GraphNode, kind: Kind, function: Callable[..., Any], *, named: str | None) -> None:
+    def __init__(self, parent: GraphNode, kind: Kind, function: Any, *, named: str | None) -> None:
         super().__init__(parent.graph, kind.name, (parent,), named=named, replayable=True)
         self._kind = kind
         self._function = function
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The closure over what hangs below."""
-        function = wiring.guarded(self, self._function, self._kind.shape)
-        return (self._kind.compile(function, wiring.forward(self)),)
+        function = wiring.guarded(self, unmarked(self._function), self._kind.shape)
+        kind, takes_key = self._kind, isinstance(self._function, WithKey)
+        make = kind.compile if kind.of_values is None or takes_key else kind.of_values
+        return (make(function, wiring.forward(self)),)
 
 
 def _filtering(predicate: Callable[..., Any], forward: Push) -> Push:
@@ -76,6 +80,10 @@ def _mapping_values(mapper: Callable[..., Any], forward: Push) -> Push:
     return lambda key, value, timestamp_ms: forward(key, mapper(key, value), timestamp_ms)
 
 
+def _mapping_values_alone(mapper: Callable[..., Any], forward: Push) -> Push:
+    return lambda key, value, timestamp_ms: forward(key, mapper(value), timestamp_ms)
+
+
 def _flat_mapping(mapper: Callable[..., Any], forward: Push) -> Push:
     def push(key: Any, value: Any, timestamp_ms: int) -> None:
         for new_key, new_value in mapper(key, value):
@@ -87,6 +95,14 @@ def _flat_mapping(mapper: Callable[..., Any], forward: Push) -> Push:
 def _flat_mapping_values(mapper: Callable[..., Any], forward: Push) -> Push:
     def push(key: Any, value: Any, timestamp_ms: int) -> None:
         for new_value in mapper(key, value):
+            forward(key, new_value, timestamp_ms)
+
+    return push
+
+
+def _flat_mapping_values_alone(mapper: Callable[..., Any], forward: Push) -> Push:
+    def push(key: Any, value: Any, timestamp_ms: int) -> None:
+        for new_value in mapper(value):
             forward(key, new_value, timestamp_ms)
 
     return push
@@ -109,9 +125,9 @@ FILTER = Kind("filter", _filtering, bool)
 FILTER_NOT = Kind("filter-not", _filtering_not, bool)
 MAP = Kind("map", _mapping, _pair)
 SELECT_KEY = Kind("select-key", _selecting_key)
-MAP_VALUES = Kind("map-values", _mapping_values)
+MAP_VALUES = Kind("map-values", _mapping_values, of_values=_mapping_values_alone)
 FLAT_MAP = Kind("flat-map", _flat_mapping, lambda found: [_pair(each) for each in found])
-FLAT_MAP_VALUES = Kind("flat-map-values", _flat_mapping_values, list)
+FLAT_MAP_VALUES = Kind("flat-map-values", _flat_mapping_values, list, _flat_mapping_values_alone)
 PEEK = Kind("peek", _peeking)
 
 
@@ -175,7 +191,7 @@ class Sink(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Encodes each record and adds it to the outputs."""
-        encode_key = wiring.guarded(self, self.key_serde.serialize)
+        encode_key = wiring.guarded(self, wiring.guards.serialize(self.key_serde))
         encode = wiring.guarded(self, self.value_serde.serialize)
         append, context = wiring.outputs_to(self.topic).append, wiring.context
         are_bytes = isinstance(self.key_serde, BytesSerde) and isinstance(self.value_serde, BytesSerde)

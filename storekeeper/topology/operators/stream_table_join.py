@@ -15,24 +15,20 @@ from typing import Any
 from storekeeper.serdes.serde import BytesSerde, Serde
 from storekeeper.serdes.struct import key_serde
 from storekeeper.stores.record_context import Header, Origin, RecordContext
-from storekeeper.topology.dropped_records import DroppedRecords, DropReason
+from storekeeper.topology.change import value_of
+from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.forks import Meeting
-from storekeeper.topology.functions import Push
+from storekeeper.topology.functions import Push, WithKey, keyed, unmarked
 from storekeeper.topology.node import GraphNode, TableNode, ancestors, check_one_builder
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
 from storekeeper.topology.operators.joined_windows import keep_for_each_other
 from storekeeper.topology.operators.source import GlobalSource, Source
 from storekeeper.topology.store import StoreKind
-from storekeeper.topology.table import Table
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.wiring import Wiring, encoder
 
 Joiner = Callable[[Any, Any, Any], Any]
-Join = Callable[[Any, Any, Any, int], None]
-"""Joins a record with the table's row: the row's key, then key, value and time of the record."""
-Look = Callable[[Any, int], Any]
-"""The table's row of a key, now or as of a time, or None."""
 
 
 class StreamTableJoin(GraphNode):
@@ -45,7 +41,7 @@ class StreamTableJoin(GraphNode):
     meets = True
 
     def __init__(
-        self, stream: GraphNode, table: TableNode, kind: str, joiner: Joiner, serdes: tuple[Serde[Any], Serde[Any]],
+        self, stream: GraphNode, table: TableNode, kind: str, joiner: Any, serdes: tuple[Serde[Any], Serde[Any]],
         *, keeps_unmatched: bool, grace_ms: int | None, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream, table), named=named, copartitioned=True)
@@ -66,35 +62,22 @@ class StreamTableJoin(GraphNode):
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Looks the key up at once, or when the record's grace is over."""
-        table, forward, dropped = wiring.table(self.parents[1]), wiring.forward(self), wiring.dropped
-        look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
-        joiner = wiring.guarded(self, self._joiner)
-        join = _joining(look, joiner, forward, keeps_unmatched=self._keeps_unmatched)
-        if self._in_windows:
-            join = _unless_expired(join, table, dropped)
-        keeps_unmatched, context = self._keeps_unmatched, wiring.context
-        buffer, time = None, None
-
-        def join_due(key: Any, value: Any, timestamp_ms: int) -> None:
-            join(key, key, value, timestamp_ms)
-
-        let_go: Push = join_due
+        join, alone = self._joining(wiring), self._without_partner(wiring)
+        let_go, context, push = join, wiring.context, join
         if self._grace_ms is not None:
             time = wiring.stream_time(self.name)
             keys, values = (wiring.serde(self, serde) for serde in self._serdes)
             buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, (keys, values), wiring.undo)
-            let_go = wiring.guards.releasing(self.name, join_due, encoder(*self._serdes))
+            let_go = wiring.guards.releasing(self.name, join, encoder(*self._serdes))
 
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            now_ms = timestamp_ms if time is None else time.observe(timestamp_ms)
-            if value is None or (key is None and not keeps_unmatched):
-                dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
-            elif key is None:
-                forward(None, joiner(None, value, None), timestamp_ms)
-            elif buffer is None or not buffer.add(key, value, timestamp_ms, now_ms, context.headers):
-                join(key, key, value, timestamp_ms)
-            else:
-                release(buffer.take_due(now_ms))
+            def push(key: Any, value: Any, timestamp_ms: int) -> None:
+                now_ms = time.observe(timestamp_ms)
+                if value is None or key is None:
+                    alone(key, value, timestamp_ms)
+                elif buffer.add(key, value, timestamp_ms, now_ms, context.headers):
+                    release(buffer.take_due(now_ms))
+                else:
+                    join(key, value, timestamp_ms)
 
         def release(due: Sequence[tuple[Any, Any, int, Sequence[Header]]]) -> None:
             under_way = context.origin
@@ -105,6 +88,43 @@ class StreamTableJoin(GraphNode):
 
         meeting = wiring.meeting(self)
         return (push if meeting is None else collecting(push, meeting, wiring.context, wiring.undo),)
+
+    def _joining(self, wiring: Wiring) -> Push:
+        """What joins a record. One function, as each call costs."""
+        table_node = self.parents[1]
+        table, forward, drop = wiring.table(table_node), wiring.forward(self), wiring.dropped.drop
+        as_of = table.get_as_of if table_node.versioned is not None else None  # type: ignore[attr-defined]
+        look_up, alone = table.looking_up(), self._without_partner(wiring)
+        joiner, takes_key = wiring.guarded(self, unmarked(self._joiner)), isinstance(self._joiner, WithKey)
+        in_windows = self._in_windows
+
+        def join(key: Any, value: Any, timestamp_ms: int) -> None:
+            if value is None or key is None:
+                alone(key, value, timestamp_ms)
+                return
+            found = look_up(key) if as_of is None else value_of(as_of(key, timestamp_ms))
+            if found is not None:
+                forward(key, joiner(key, value, found) if takes_key else joiner(value, found), timestamp_ms)
+            elif in_windows and table.is_expired(key):
+                drop(DropReason.EXPIRED_WINDOW)
+            else:
+                alone(key, value, timestamp_ms)
+
+        return join
+
+    def _without_partner(self, wiring: Wiring) -> Push:
+        """What takes a record without a row of its key, or without key or value."""
+        forward, drop, joiner = wiring.forward(self), wiring.dropped.drop, wiring.guarded(self, keyed(self._joiner))
+
+        def alone(key: Any, value: Any, timestamp_ms: int) -> None:
+            if value is None:
+                drop(DropReason.NULL_VALUE)
+            elif self._keeps_unmatched:
+                forward(key, joiner(key, value, None), timestamp_ms)
+            elif key is None:
+                drop(DropReason.NULL_KEY)
+
+        return alone
 
 
 def collecting(push: Push, meeting: Meeting, context: RecordContext, undo: Undo | None) -> Push:
@@ -153,20 +173,17 @@ class GlobalJoin(GraphNode):
         forward, dropped = wiring.forward(self), wiring.dropped
         selector, joiner = wiring.guarded(self, self._selector), wiring.guarded(self, self._joiner)
         keeps_unmatched = self._keeps_unmatched
-        join = _joining(
-            _now(wiring.global_tables[self.table.spec.name]), joiner, forward, keeps_unmatched=keeps_unmatched
-        )
+        look_up = wiring.global_tables[self.table.spec.name]
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
             if value is None:
                 dropped.drop(DropReason.NULL_VALUE)
                 return
             table_key = selector(key, value)
-            if table_key is not None:
-                join(table_key, key, value, timestamp_ms)
-            elif keeps_unmatched:
-                forward(key, joiner(key, value, None), timestamp_ms)
-            else:
+            row = None if table_key is None else look_up(table_key)
+            if row is not None or keeps_unmatched:
+                forward(key, joiner(key, value, value_of(row)), timestamp_ms)
+            elif table_key is None:
                 dropped.drop(DropReason.NULL_KEY)
 
         return (push,)
@@ -222,28 +239,3 @@ class GraceBuffer:
         end = 4 + int.from_bytes(data[:4], "big")
         headers, at = decode_headers(data, end)
         return self._keys.deserialize(data[4:end]), self._values.deserialize(data[at:]), headers
-
-
-def _now(get: Callable[[Any], Any]) -> Look:
-    return lambda key, _timestamp_ms: get(key)
-
-
-def _unless_expired(join: Join, table: Table[Any, Any], dropped: DroppedRecords) -> Join:
-    def checked(table_key: Any, key: Any, value: Any, timestamp_ms: int) -> None:
-        if table.get(table_key) is None and table.is_expired(table_key):
-            dropped.drop(DropReason.EXPIRED_WINDOW)
-        else:
-            join(table_key, key, value, timestamp_ms)
-
-    return checked
-
-
-def _joining(look: Look, joiner: Joiner, forward: Push, *, keeps_unmatched: bool) -> Join:
-    def join(table_key: Any, key: Any, value: Any, timestamp_ms: int) -> None:
-        row = look(table_key, timestamp_ms)
-        if row is not None:
-            forward(key, joiner(key, value, row.value), timestamp_ms)
-        elif keeps_unmatched:
-            forward(key, joiner(key, value, None), timestamp_ms)
-
-    return join

@@ -20,6 +20,9 @@ class DictTable(Generic[K, V]):
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         return self.rows.get(key)
 
+    def value(self, key: K) -> V | None:
+        return self.rows[key].value if key in self.rows else None
+
     def put(self, key: K, row: ValueAndTimestamp[V] | None) -> None:
         if row is None:
             self.rows.pop(key, None)
