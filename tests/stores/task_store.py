@@ -16,7 +16,6 @@ from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.topology.cells import SessionCells, WindowCells
 from storekeeper.topology.records import StoreChange
 from storekeeper.topology.store import Store, StoreKind
 from storekeeper.topology.task_stores import TypedStore, memory_store, opened, restore
@@ -66,7 +65,7 @@ class TaskStore:
         below: BytesStore = self.store.layers.restore_target if isinstance(self._opened, TypedStore) else self.backend
         return below
 
-    def cells(self) -> WindowCells | SessionCells:
+    def cells(self) -> Any:
         """The rows as an aggregation of windows has them."""
         assert isinstance(self._opened, TypedStore)
         return self._opened.cells()
