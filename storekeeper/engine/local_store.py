@@ -75,7 +75,7 @@ class LocalStore:
         """
         log, now_ms = self._changelog, self._clock.now_ms()
         if end < reached:
-            raise self._lost("ends", end, f"the task's last batch began at {reached}")
+            raise self._lost("ends", end, f"the task's marker has it at {reached}")
         checkpoint, own_end = self._held()
         if checkpoint is not None and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition):
             if own_end > end:

@@ -141,7 +141,9 @@ class TaskRun:
         self._write_dead_letters(batch.dead_letters, transaction)
         check_input_complete()
         forwarded = self._rows_of(collected)
-        transaction.commit(batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters), stores.ends)
+        transaction.commit(
+            batch.progress, _passed(forwarded), self._not_repeated(batch.dead_letters), stores.ends(changes)
+        )
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
         written = Written(
             dead_letters=len(batch.dead_letters),
@@ -354,11 +356,10 @@ class _LocalStores:
             self.close()
             raise
 
-    @property
-    def ends(self) -> Mapping[str, int]:
-        """The ends of the changelogs with which the stores caught up."""
+    def ends(self, changes: Mapping[str, int]) -> Mapping[str, int]:
+        """The least offsets at which the changelogs end after a batch with so many changes, by store."""
         logs = self._run.work.app.changelogs
-        return {logs[name].topic: store.position for name, store in self._logged.items()}
+        return {logs[name].topic: store.position + changes.get(name, 0) for name, store in self._logged.items()}
 
     def catch_up(self, committed: Marker | None) -> None:
         """Restores all stores to the ends of what is committed in their changelogs.

@@ -132,7 +132,7 @@ def test_a_new_store_takes_nothing_from_a_changelog_that_is_behind_its_tasks_mar
     tmp_path: Path, asked: list[tuple[int, int]]
 ) -> None:
     store = opened(tmp_path / "totals")
-    with pytest.raises(LostChangelogError, match="ends at 3 in partition 0, and the task's last batch began at 7"):
+    with pytest.raises(LostChangelogError, match="ends at 3 in partition 0, and the task's marker has it at 7"):
         store.catch_up(Kafka(""), 3, report, 7)
     assert asked == []
     store.catch_up(Kafka(""), 7, report, 7)

@@ -50,7 +50,7 @@ def test_a_task_that_has_lost_all_knows_from_its_marker_that_its_changelog_has_t
     shutil.rmtree(app.folder)
     broker.delete_topic(app.changelog)
     anew = TaskRuns("emptied", lambda streams, _: sums_of(streams, topic), topic, broker, tmp_path)
-    with pytest.raises(LostChangelogError, match=f"{app.changelog} ends at 0 .* the task's last batch began at 2"):
+    with pytest.raises(LostChangelogError, match=f"{app.changelog} ends at 0 .* the task's marker has it at 3"):
         anew.run(2, [(b"a", b"100", NOW_MS)])
     assert anew.rows() == {}
 
