@@ -73,7 +73,7 @@ def restore_ours(kafka: Kafka, root: Path, workers: int) -> float:
     began = time.perf_counter()
     for replica, log in zip(replicas, logs, strict=True):
         replica.open(log)
-        replica.restore_elsewhere()
+        replica.restore_in_worker()
     cold.restore(replicas, lambda _: back.release())
     for _ in replicas:
         back.acquire()

@@ -6,11 +6,11 @@ from storekeeper.apps.checked_table import WithTable as WithTable
 from storekeeper.apps.checked_table import WithTopic as WithTopic
 from storekeeper.apps.leaks import CODE_DIGITS as CODE_DIGITS
 from storekeeper.apps.leaks import MASK as MASK
+from storekeeper.apps.leaks import cached_decodings as cached_decodings
 from storekeeper.apps.leaks import code_leaks as code_leaks
 from storekeeper.apps.leaks import is_harmless as is_harmless
 from storekeeper.apps.leaks import masked_code as masked_code
 from storekeeper.apps.leaks import masked_text as masked_text
-from storekeeper.apps.leaks import said_in_disguise as said_in_disguise
 from storekeeper.apps.records import MAX_RECORD_BYTES as MAX_RECORD_BYTES
 from storekeeper.apps.records import MAX_TEXT_CHARS as MAX_TEXT_CHARS
 from storekeeper.apps.records import Code as Code

@@ -28,7 +28,7 @@ _FINAL = {
     78: "a setting, a name, an installation or a table must be corrected first",
 }
 """Exit codes after which a retry would end the same way, and what they mean."""
-_SAYS = "storekeeper: "
+_LOG_PREFIX = "storekeeper: "
 """How the lines of the program begin that say why it failed."""
 _DEFAULT_LIMIT = timedelta(hours=1)
 _OF_THE_LIMIT = 0.95
@@ -141,8 +141,8 @@ class StorekeeperJobOperator(BaseOperator):
             return AirflowException(f"the job was ended after {job['timeout_s']:.0f} s" + end)
         code = job["exit_code"]
         if code not in _FINAL:
-            said = "; ".join(reasons_in(log)) or "it logged nothing"
-            return AirflowException(f"it failed with exit code {code}: {said}{end}")
+            logged = "; ".join(reasons_in(log)) or "it logged nothing"
+            return AirflowException(f"it failed with exit code {code}: {logged}{end}")
         meaning = self.finding if code == _FINDING else _FINAL[code]
         reasons = (job["result"] or {}).get("reasons") or reasons_in(log)
         return AirflowFailException(f"{meaning}: " + "\n".join(map(str, reasons)))
@@ -158,4 +158,4 @@ def job_id(context: Context) -> str:
 
 def reasons_in(log: Sequence[str]) -> list[str]:
     """What the program says in its log about why it failed; the last line if it says nothing."""
-    return [line.removeprefix(_SAYS) for line in log if line.startswith(_SAYS)] or list(log[-1:])
+    return [line.removeprefix(_LOG_PREFIX) for line in log if line.startswith(_LOG_PREFIX)] or list(log[-1:])

@@ -70,12 +70,12 @@ class StagedRowsTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Asks for ever."""
         while True:
-            found = await self._look()
+            found = await self._poll()
             if found is not None:
                 yield TriggerEvent({"table": self.table, **found})
             await asyncio.sleep(self.ask_every_s)  # it happens in other processes: nothing could set an event
 
-    async def _look(self) -> dict[str, Any] | None:
+    async def _poll(self) -> dict[str, Any] | None:
         """What waits and has had no event. Raises nothing: Airflow would restart a failed watcher each second."""
         try:
             found = await self._due()

@@ -83,12 +83,12 @@ class CaughtUpTrigger(BaseTrigger):
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
         seen: dict[str, Any] = {}
 
-        def looked() -> bool:
+        def is_seen() -> bool:
             seen.clear()
             seen.update(progress_of(hook.generations(self.app)))
             return "error" in seen or (seen["behind"] is not None and seen["behind"] <= self.max_behind)
 
-        event = await _event({}, looked)
+        event = await _event({}, is_seen)
         yield TriggerEvent({**seen, **event.payload})
 
 

@@ -123,6 +123,6 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured
 @pytest.fixture
 def called_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the priority and the log of this process when a test calls a command that has a process of its own."""
-    monkeypatch.setattr("storekeeper.apps.priority.stand_back", lambda _: None)
+    monkeypatch.setattr("storekeeper.apps.priority.lower_priority", lambda _: None)
     monkeypatch.setattr("storekeeper.apps.priority.configure_logging", lambda *_: None)
     monkeypatch.setattr("storekeeper.cli.entry.configure_logging", lambda *_: None)

@@ -25,12 +25,12 @@ from storekeeper import (
     StrictDecoder,
     Text,
     TimeMs,
+    cached_decodings,
     code_leaks,
     is_harmless,
     json_name,
     masked_code,
     masked_text,
-    said_in_disguise,
 )
 
 _MIN_SECRET_CHARS = 4
@@ -190,7 +190,7 @@ _ANY_TEXT = re.compile(r".+", re.DOTALL)
 def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
     """Patterns of the secrets that this invoice's free texts repeat, as they are or in disguise."""
     texts = _texts(invoice)
-    joined = "\n".join([*texts, *chain.from_iterable(map(said_in_disguise, texts))])
+    joined = "\n".join([*texts, *chain.from_iterable(map(cached_decodings, texts))])
     card = invoice.customer_card_no
     words = [] if _digits(card) else [card]
     if invoice.delivery_address is not None:
@@ -253,7 +253,7 @@ def _number_pattern(digits: str) -> re.Pattern[str]:
 
 def _masked(text: str, masks: list[re.Pattern[str]]) -> str:
     if masks:
-        if any(mask.search(said) for said in said_in_disguise(text) for mask in masks):
+        if any(mask.search(decoding) for decoding in cached_decodings(text) for mask in masks):
             return MASK
         for mask in masks:
             text = mask.sub(MASK, text)

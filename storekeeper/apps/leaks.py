@@ -119,15 +119,15 @@ _FEWEST_CHARS = 6  # a@b.io
 
 
 @lru_cache(maxsize=20_000)
-def said_in_disguise(text: str) -> tuple[str, ...]:
+def cached_decodings(text: str) -> tuple[str, ...]:
     """The text's `decodings`, cached."""
     return tuple(decodings(text))
 
 
 def disguised_leak(texts: list[str | None]) -> bool:
     """Whether one of the texts decodes to a card or phone number, an email or a postal address. None is not text."""
-    decoded = (said for text in texts if text for said in said_in_disguise(text))
-    return any(leak.search(said) for said in decoded for leak in _LEAKS)
+    decoded = (decoding for text in texts if text for decoding in cached_decodings(text))
+    return any(leak.search(decoding) for decoding in decoded for leak in _LEAKS)
 
 
 @lru_cache(maxsize=20_000)
@@ -152,7 +152,7 @@ def masked_code(code: str, code_digits: int) -> str:
 @lru_cache(maxsize=20_000)
 def is_harmless(text: str) -> bool:
     """Whether a free text holds no leak and has no decodings. Cached, like `masked_text`."""
-    return not said_in_disguise(text) and masked_text(text) == text
+    return not cached_decodings(text) and masked_text(text) == text
 
 
 @lru_cache(maxsize=20_000)

@@ -16,7 +16,7 @@ JOB_NICENESS = 10
 
 def begin_stream() -> None:
     """Makes this process one of a stream: it logs its events and gives way to nodes."""
-    stand_back(STREAM_NICENESS)
+    lower_priority(STREAM_NICENESS)
     configure_logging()
 
 
@@ -26,11 +26,11 @@ def begin_job(*, streams_wait: bool = False) -> None:
     Args:
         streams_wait: whether a stream waits for the job, so that it gets a stream's niceness.
     """
-    stand_back(STREAM_NICENESS if streams_wait else JOB_NICENESS)
+    lower_priority(STREAM_NICENESS if streams_wait else JOB_NICENESS)
     configure_logging(logging.WARNING if sys.stderr.isatty() else logging.INFO)
 
 
-def stand_back(by: int) -> None:
+def lower_priority(by: int) -> None:
     """Gives this process, and all that it starts, a niceness of at least `by`, for good.
 
     Call it before the process starts threads: on Linux each thread has its own priority, inherited at its start.

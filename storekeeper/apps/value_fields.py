@@ -135,19 +135,19 @@ def _with_struct(fields: tuple[ValueField, ...], rows: Any) -> tuple[ValueField,
     if not _is_object(rows):
         return fields
     shape: Any = inspect.type_info(rows)
-    said = {field.encode_name: _unwrapped(field.type) for field in shape.fields}
-    return tuple(_with_more(field, said[field.name]) if field.name in said else field for field in fields)
+    declared = {field.encode_name: _unwrapped(field.type) for field in shape.fields}
+    return tuple(_with_more(field, declared[field.name]) if field.name in declared else field for field in fields)
 
 
-def _with_more(field: ValueField, said: _Unwrapped) -> ValueField:
-    sql_type = said.extra.get("sql", field.sql_type)
+def _with_more(field: ValueField, declared: _Unwrapped) -> ValueField:
+    sql_type = declared.extra.get("sql", field.sql_type)
     decimal_size(sql_type)  # refuses an invalid type
     return replace(
         field,
         sql_type=sql_type,
-        never_negative=field.never_negative or _is_never_negative(said),
-        only_grows=_only_grows(said),
-        meaning=said.meaning or field.meaning,
+        never_negative=field.never_negative or _is_never_negative(declared),
+        only_grows=_only_grows(declared),
+        meaning=declared.meaning or field.meaning,
     )
 
 

@@ -22,8 +22,8 @@ from storekeeper.errors import ConfigurationError, RetriableError
 from storekeeper.generations.aliases import publish_lost_aliases
 from storekeeper.ops.control.app_changes import AppChanges
 from storekeeper.ops.control.app_control import AppControl, app_control
-from storekeeper.ops.control.keeper import keeper_of, watched_programs
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
+from storekeeper.ops.control.process_supervisor import supervisor_of, watched_programs
 from storekeeper.ops.control.watch import AppWatcher, forget_history
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.program import ExitCode
@@ -113,9 +113,9 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     """
     begin_job()
     settings = OperationsSettings.load()
-    keeper = keeper_of(settings)
-    programs = watched_programs(keeper.names(), settings)
-    found = AppWatcher(keeper, settings, SystemClock()).look(programs)
+    supervisor = supervisor_of(settings)
+    programs = watched_programs(supervisor.names(), settings)
+    found = AppWatcher(supervisor, settings, SystemClock()).check(programs)
     with suppress(RetriableError):  # without Kafka the next look does it
         publish_lost_aliases(APPS.values(), settings)
     write_answer({"programs": found.actions, "reasons": found.alerts}, output)
@@ -140,7 +140,7 @@ def upgrade_nodes(
     addresses = settings.node_addresses
     with node_client(settings) as http:
         views = NodeViews(addresses, http)
-        roll = NodeRoll(tuple(addresses), keeper_of(settings), views, int(time.time() if since is None else since))
+        roll = NodeRoll(tuple(addresses), supervisor_of(settings), views, int(time.time() if since is None else since))
         before = None
         while (waits := roll.step()) is not None:
             if waits != before:
@@ -153,12 +153,12 @@ def upgrade_nodes(
 def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
     begin_job(streams_wait=True)
     settings = OperationsSettings.load()
-    keeper = keeper_of(settings)
-    known = keeper.names()
+    supervisor = supervisor_of(settings)
+    known = supervisor.names()
     if name not in known:
         msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
         raise ConfigurationError(msg)
-    control = app_control(name, settings, keeper)
+    control = app_control(name, settings, supervisor)
     changed = act(control)
     beat = control.heartbeat()
     answer = {

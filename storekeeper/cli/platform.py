@@ -79,10 +79,10 @@ def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] =
         report("stopping the platform")
         stopped = stop(RunLayout(settings.run_dir))
     if not quiet:
-        said = (
+        message = (
             f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
         )
-        Console(highlight=False, soft_wrap=True).print(said, markup=False)
+        Console(highlight=False, soft_wrap=True).print(message, markup=False)
 
 
 @contextmanager

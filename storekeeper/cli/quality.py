@@ -87,8 +87,8 @@ def list_batches(output: ListOption = ListOutput.TABLE) -> None:
     Example: storekeeper quarantine list
     """
     settings = QualitySettings.of_platform()
-    judged = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
-    found = [each for name in judged for each in _looking(name, settings).batches()]
+    checked = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
+    found = [each for name in checked for each in _quarantine_of(name, settings).batches()]
     rows = (_summary(verdict, resolution) for verdict, resolution in found)
     write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
 
@@ -108,7 +108,7 @@ def show_batch(
     """
     begin_job()
     settings = QualitySettings.of_platform()
-    summary = _summary(*_looking(table, settings).find(batch))
+    summary = _summary(*_quarantine_of(table, settings).find(batch))
     if check_again:
         with _gating(table, settings) as (_, quarantine):
             outcomes = quarantine.check_again(batch)
@@ -188,7 +188,7 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
         yield gate, _quarantine(table, gate, settings)
 
 
-def _looking(table: str, settings: QualitySettings) -> Quarantine:
+def _quarantine_of(table: str, settings: QualitySettings) -> Quarantine:
     """The quarantined batches of a table, for one who only reads."""
     return _quarantine(table, _gate(_known(table), settings, no_session), settings)
 

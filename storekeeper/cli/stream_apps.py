@@ -174,9 +174,9 @@ def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper verify rewards
     """
     begin_job()
-    from storekeeper.verification.verify import verified  # noqa: PLC0415 (loads Delta)
+    from storekeeper.verification.verify import verify_store  # noqa: PLC0415 (loads Delta)
 
-    _checked(stores, verified, output)
+    _checked(stores, verify_store, output)
 
 
 def _checked(

@@ -142,16 +142,16 @@ class Exchange:
 
     def _replied(self, attempt: int, reply: Reply, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
-        judged = verdict(reply)
+        reply_verdict = verdict(reply)
         if found is not None:
             self._nodes.answered(found.address, now_s - found.began_s, keyed=self._query.key is not None)
-        if judged is ReplyVerdict.FINAL:
+        if reply_verdict is ReplyVerdict.FINAL:
             self._answer = self._answer or reply
             for other in self._attempts.values():
                 if found is not None and other.began_s < found.began_s:
                     self._nodes.failed(other.address, now_s)
         elif found is not None:
-            self._refused(found.address, reply, judged, now_s)
+            self._refused(found.address, reply, reply_verdict, now_s)
 
     def _failed(self, attempt: int, failure: Failure, now_s: float) -> None:
         found = self._attempts.pop(attempt, None)
@@ -164,15 +164,15 @@ class Exchange:
             if failure.hopeless is not None:
                 self._hopeless[found.address] = failure.hopeless
 
-    def _refused(self, address: str, reply: Reply, judged: ReplyVerdict, now_s: float) -> None:
+    def _refused(self, address: str, reply: Reply, reply_verdict: ReplyVerdict, now_s: float) -> None:
         self._reasons[address] = reply.detail
         self._kinds.add(reply.kind)
         self._next_s = now_s
-        if judged is ReplyVerdict.MISDIRECTED:
+        if reply_verdict is ReplyVerdict.MISDIRECTED:
             self._nodes.misdirected()
-        elif judged is ReplyVerdict.TOO_STALE:
+        elif reply_verdict is ReplyVerdict.TOO_STALE:
             self._too_stale = reply
-        elif judged is ReplyVerdict.DEFECT:
+        elif reply_verdict is ReplyVerdict.DEFECT:
             self._hopeless[address] = error_of(reply)
         else:
             self._not_before_s[address] = now_s + min(reply.retry_after_s, self._limits.max_pause_s)

@@ -108,12 +108,12 @@ class Generation:
         """Whether this generation writes that batch's outputs."""
         return any(first <= batch_id and (last is None or batch_id <= last) for first, last in self.outputs)
 
-    def silenced_after(self, batch_id: int) -> Self:
+    def mute_after(self, batch_id: int) -> Self:
         """The generation whose outputs end with that batch."""
         kept = tuple((first, batch_id if last is None else last) for first, last in self.outputs)
         return replace(self, outputs=tuple(span for span in kept if span[0] <= span[1]))
 
-    def heard_after(self, batch_id: int) -> Self:
+    def unmute_after(self, batch_id: int) -> Self:
         """The generation whose outputs go on after that batch."""
         return replace(self, outputs=(*self.outputs, (batch_id + 1, None)))
 

@@ -108,7 +108,7 @@ def aligned(journal: Journal) -> Journal:
     if transfer.compares:
         target = replace(target, state=GenerationState.VERIFIED)
     return journal.updated(
-        source.silenced_after(transfer.source_batch), target.heard_after(transfer.target_batch), transfer=transfer
+        source.mute_after(transfer.source_batch), target.unmute_after(transfer.target_batch), transfer=transfer
     )
 
 
@@ -133,8 +133,8 @@ def called_off(journal: Journal) -> Journal:
         assert transfer.source_batch is not None  # noqa: S101 (for the type checker)
         assert transfer.target_batch is not None  # noqa: S101
         # Neither has run a batch since, so the source writes outputs again from its next batch.
-        source = source.heard_after(transfer.source_batch)
-        target = target.silenced_after(transfer.target_batch)
+        source = source.unmute_after(transfer.source_batch)
+        target = target.mute_after(transfer.target_batch)
     if target.state is GenerationState.VERIFIED:
         target = replace(target, state=GenerationState.STARTED)
     return journal.updated(source, target, transfer=None)

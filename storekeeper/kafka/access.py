@@ -16,7 +16,7 @@ from storekeeper.kafka.clients import CONNECT_AT_ONCE, new_admin
 from storekeeper.kafka.connection import Kafka
 from storekeeper.kafka.properties import principal_of, read_properties
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _AROUND = re.compile(r"^\w+://[^ ]*: |\(after .*$")
 _OWN_CHECK = "certificate verify failed"
 """What OpenSSL says about the other side's certificate. A refusal by the other side arrives as an alert."""
@@ -40,7 +40,7 @@ def check_login(kafka: Kafka, timeout_s: float) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while (left_s := deadline_s - time.monotonic()) > 0:
         with suppress(KafkaException):
-            admin.list_topics(timeout=min(left_s, _LOOK_S))
+            admin.list_topics(timeout=min(left_s, _POLL_S))
             return True
         admin.poll(0)
         reason = refusal(kafka, failures)

@@ -135,7 +135,7 @@ class Node:
             gatherer=gatherer,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            scrapes=Scrapes(metrics, gatherer.turns, self._clock),
+            scrapes=Scrapes(metrics, gatherer.scheduler, self._clock),
             limits=limits,
             backend=settings.backend,
             following=lambda: self._runtime.replicas.following,

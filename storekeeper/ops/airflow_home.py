@@ -199,12 +199,12 @@ async def remove_old_runs(layout: RunLayout, environment: Mapping[str, str], now
     try:
         os.setpriority(os.PRIO_PROCESS, process.pid, JOB_NICENESS)
         async with asyncio.timeout(_CLEAN_TIMEOUT_S):
-            _, said = await process.communicate()
+            _, output = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return None if process.returncode == 0 else _last_line(said.decode("utf-8", "replace"))
+    return None if process.returncode == 0 else _last_line(output.decode("utf-8", "replace"))
 
 
 def _oldest_s(now_ms: int) -> float:

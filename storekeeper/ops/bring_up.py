@@ -15,7 +15,7 @@ from storekeeper.generations.aliases import publish_lost_aliases
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, prepare_database
 from storekeeper.ops.broker import answers
-from storekeeper.ops.control.keeper import watched_programs
+from storekeeper.ops.control.process_supervisor import watched_programs
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import StartError

@@ -40,7 +40,7 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
         pydantic.ValidationError, ConfigurationError: one can't be used.
     """
     named = {name.upper() for name in inherited_environment()}
-    places = _places()
+    sources = _sources()
     found: dict[str, Effective] = {}
     for _, _, role in ROLES:
         loaded = settings if role in {KafkaSettings, PlatformSettings} else role()
@@ -50,7 +50,7 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
             elif setting.variable in named:
                 source = "environment"
             else:
-                source = places.get(setting.name, "command")
+                source = sources.get(setting.name, "command")
             found.setdefault(setting.name, Effective(setting, plain(getattr(loaded, setting.name)), source))
     found["run_dir"] = Effective(found["run_dir"].setting, str(settings.run_dir), found["run_dir"].source)
     for name, value in derived_settings(settings).items():
@@ -88,7 +88,7 @@ def _toml(value: Value) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _places() -> dict[str, str]:
+def _sources() -> dict[str, str]:
     """File and line of each key of the configuration file."""
     path = configuration_file()
     if path is None:

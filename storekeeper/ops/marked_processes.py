@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import psutil
 
-_LOOKS = 50
+_ATTEMPTS = 50
 """Counted, not timed: a busy machine may keep this process waiting for longer than any pause."""
 _PAUSE_S = 0.002
 
@@ -30,7 +30,7 @@ def mark_of(process: psutil.Process, name: str) -> str | None:
 def _environment(process: psutil.Process) -> dict[str, str]:
     # While a process replaces its program, Linux shows no variables of it for a moment. A thread of the kernel never
     # has any, and no file of a program either.
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         environment: dict[str, str] = process.environ()
         if environment or not process.exe():
             return environment

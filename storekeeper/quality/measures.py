@@ -63,9 +63,9 @@ def bucket_sql(column: CheckedColumn, quote: str) -> str:
 
 
 def _known_texts(column: CheckedColumn, name: str) -> str:
-    said = f"lower({name})" if column.any_case else name
+    expression = f"lower({name})" if column.any_case else name
     values = [str(value).lower() if column.any_case else str(value) for value in column.allowed]
-    return " ".join(f"WHEN {said} = '{value}' THEN '{value}'" for value in values)
+    return " ".join(f"WHEN {expression} = '{value}' THEN '{value}'" for value in values)
 
 
 def _magnitude(name: str) -> str:

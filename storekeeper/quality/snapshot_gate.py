@@ -29,7 +29,7 @@ from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, Verdi
 from storekeeper.snapshots.damage import delta_table
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 
 if TYPE_CHECKING:
     from storekeeper.quality.snapshot_rows import SnapshotRows

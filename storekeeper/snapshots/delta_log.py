@@ -60,7 +60,7 @@ def commits(path: Location) -> Iterator[Commit]:
 def newest_manifest(path: Location, *, before: int | None = None) -> SnapshotManifest | None:
     """The manifest of the newest snapshot in the log, whatever was committed since; None if there is none.
 
-    A commit that can't be read is passed over: use `vouched_version` for what SQL shows.
+    A commit that can't be read is passed over: use `verified_version` for what SQL shows.
 
     Args:
         path: the table's folder.

@@ -34,7 +34,7 @@ from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.table import SnapshotTable, content_of
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.vouched import VouchedVersion, vouched_version
+from storekeeper.snapshots.verified_version import VerifiedVersion, verified_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,35 +148,35 @@ class Snapshot:
         """
         # The batch's records lie before ends of what is committed that are asked for after the batch.
         bounds = self._topics.committed_bounds([self._store.changelog_topic])
-        vouched = self._vouched()
+        verified = self._verified()
         whole = range_to_fold(self._store.changelog_topic, None, bounds)
-        if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:
+        if verified is not None and verified.manifest.changelog_topic != self._store.changelog_topic:
             if batch is None:
-                return vouched.manifest, None
-            return self._folded_anew(whole, batch, replace(vouched, manifest=self._first_manifest(whole)))
-        before = None if vouched is None else vouched.manifest
+                return verified.manifest, None
+            return self._folded_anew(whole, batch, replace(verified, manifest=self._first_manifest(whole)))
+        before = None if verified is None else verified.manifest
         changelog = range_to_fold(self._store.changelog_topic, before, bounds)
-        if vouched is None:
-            vouched = VouchedVersion(0, self._first_manifest(whole))
-            self._table.create(vouched.manifest)
-        if batch is None or (changelog.is_empty and not self._evolves(vouched.manifest)):
-            return vouched.manifest, None
+        if verified is None:
+            verified = VerifiedVersion(0, self._first_manifest(whole))
+            self._table.create(verified.manifest)
+        if batch is None or (changelog.is_empty and not self._evolves(verified.manifest)):
+            return verified.manifest, None
         records, changelog = self._committed(changelog, batch)
-        if changelog.is_empty and not self._evolves(vouched.manifest):
-            return vouched.manifest, None
-        if self._lacks_deletions(vouched.manifest):
-            return self._folded_anew(whole, batch, vouched)
-        check_proven(self._path, vouched, self._values)
+        if changelog.is_empty and not self._evolves(verified.manifest):
+            return verified.manifest, None
+        if self._lacks_deletions(verified.manifest):
+            return self._folded_anew(whole, batch, verified)
+        check_proven(self._path, verified, self._values)
         with errors_of_tasks():  # the registry may stop answering the workers
-            return self._written(records, changelog, batch, vouched, anew=False)
+            return self._written(records, changelog, batch, verified, anew=False)
 
     def _evolves(self, before: SnapshotManifest) -> bool:
         """Whether the next snapshot has other columns."""
         return self._values.next_columns(before) != self._values.columns_of(before)
 
-    def _vouched(self) -> VouchedVersion | None:
+    def _verified(self) -> VerifiedVersion | None:
         """The table's newest version; None without a table. Raises if it doesn't show the newest snapshot."""
-        found = vouched_version(self._path)
+        found = verified_version(self._path)
         if found is None and is_table(self._path):
             raise damaged(self._path, f"at {self._path} was not written by a snapshot")
         return found
@@ -190,12 +190,12 @@ class Snapshot:
         return self._now_ms - before.read_at_ms >= kept_ms - _READING_MS
 
     def _folded_anew(
-        self, whole: ChangelogRange, batch: CommittedBatch, vouched: VouchedVersion
+        self, whole: ChangelogRange, batch: CommittedBatch, verified: VerifiedVersion
     ) -> tuple[SnapshotManifest, int]:
         """Replaces all that the table has: after a change of generation, or if tombstones may be gone."""
         _log.info("changelog_folded_from_its_beginning", store=self._store.name, topic=whole.topic)
         with errors_of_tasks():
-            return self._written(*self._committed(whole, batch), batch, vouched, anew=True)
+            return self._written(*self._committed(whole, batch), batch, verified, anew=True)
 
     def _committed(self, changelog: ChangelogRange, batch: CommittedBatch) -> tuple[DataFrame, ChangelogRange]:
         """The records of a range, and the part of it that ends with `batch`."""
@@ -208,7 +208,7 @@ class Snapshot:
         records: DataFrame,
         changelog: ChangelogRange,
         batch: CommittedBatch,
-        vouched: VouchedVersion,
+        verified: VerifiedVersion,
         *,
         anew: bool,
     ) -> tuple[SnapshotManifest, int]:
@@ -218,7 +218,7 @@ class Snapshot:
         """
         if self._values.registry is not None:  # Spark's workers need it, and their errors are hard to read
             self._values.registry.ids(value_subject(self._store.changelog_topic))
-        before = vouched.manifest
+        before = verified.manifest
         columns = self._values.next_columns(before)
         changes = with_columns(newest_by_key(records, changelog), columns, self._values).persist()
         try:
@@ -233,7 +233,7 @@ class Snapshot:
                 source_offsets=batch.source,
                 row_count=content.row_count,
                 digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
-                delta_version=vouched.version + 1,
+                delta_version=verified.version + 1,
                 columns=columns,
                 read_at_ms=self._now_ms,
                 kind=self._store.kind,

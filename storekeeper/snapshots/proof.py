@@ -20,7 +20,7 @@ from storekeeper.snapshots.columns import PLACE_COLUMNS, ReadFields, derived_col
 from storekeeper.snapshots.damage import damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.vouched import VouchedVersion
+from storekeeper.snapshots.verified_version import VerifiedVersion
 from storekeeper.stores.row_digest import entry_hash, moved, row_hash
 
 _BATCH_ROWS = 16_384
@@ -66,39 +66,39 @@ class SnapshotProof:
     flaws: tuple[str, ...]
 
 
-def prove(path: Location, vouched: VouchedVersion, values: StoreValues) -> SnapshotProof:
+def prove(path: Location, verified: VerifiedVersion, values: StoreValues) -> SnapshotProof:
     """Reads a version of a table and compares it with a manifest.
 
     Args:
         path: the table's folder.
-        vouched: the version, and the manifest of what it should hold.
+        verified: the version, and the manifest of what it should hold.
         values: the store's values, in the generation of the manifest.
 
     Raises:
         SnapshotDamagedError: a file of the table is missing or can't be read.
         SchemaRegistryUnavailableError: the values are by schemas, and the registry doesn't answer.
     """
-    manifest = vouched.manifest
+    manifest = verified.manifest
     columns = values.columns_of(manifest)
-    if flaws := _wrong_columns(path, vouched.version, columns):
-        return SnapshotProof(vouched.version, manifest, None, flaws)
+    if flaws := _wrong_columns(path, verified.version, columns):
+        return SnapshotProof(verified.version, manifest, None, flaws)
     reading = _Reading(columns, values.reader())
-    for batch in read_rows(path, vouched.version, snapshot_schema(columns)):
+    for batch in read_rows(path, verified.version, snapshot_schema(columns)):
         reading.take(batch)
     flaws = (*reading.flaws(), *_miscounted(reading, manifest))
-    return SnapshotProof(vouched.version, manifest, reading.partitions, flaws)
+    return SnapshotProof(verified.version, manifest, reading.partitions, flaws)
 
 
-def check_proven(path: Location, vouched: VouchedVersion, values: StoreValues) -> None:
+def check_proven(path: Location, verified: VerifiedVersion, values: StoreValues) -> None:
     """Proves a table.
 
     Raises:
         SchemaRegistryUnavailableError: as `prove`.
         SnapshotDamagedError: it isn't what its manifest vouches for. The message has the first flaws, and the way on.
     """
-    flaws = prove(path, vouched, values).flaws
+    flaws = prove(path, verified, values).flaws
     if flaws:
-        raise damaged(path, f"is damaged at version {vouched.version}: {'; '.join(flaws[:_SHOWN_FLAWS])}")
+        raise damaged(path, f"is damaged at version {verified.version}: {'; '.join(flaws[:_SHOWN_FLAWS])}")
 
 
 def read_rows(path: Location, version: int, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from storekeeper.snapshots.damage import damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.vouched import VouchedVersion, vouched_version
+from storekeeper.snapshots.verified_version import VerifiedVersion, verified_version
 
 
 def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreValues) -> int | None:
@@ -30,7 +30,7 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreVa
     """
     if _is_sound(path, values):
         return None
-    check_proven(path, VouchedVersion(manifest.delta_version, manifest), values)
+    check_proven(path, VerifiedVersion(manifest.delta_version, manifest), values)
     try:
         with reaching(path):
             open_table(path).restore(
@@ -40,7 +40,7 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreVa
             )
     except (DeltaError, OSError) as error:
         raise unreadable(path, error) from error
-    found = vouched_version(path)
+    found = verified_version(path)
     if found is None:
         raise damaged(path, "lost its snapshots while it was restored")
     check_proven(path, found, values)
@@ -49,7 +49,7 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreVa
 
 def _is_sound(path: Location, values: StoreValues) -> bool:
     try:
-        found = vouched_version(path)
+        found = verified_version(path)
         if found is not None:
             check_proven(path, found, values)
     except SnapshotDamagedError:

@@ -19,7 +19,7 @@ from storekeeper.delta_files import is_table
 from storekeeper.errors import SerializationError, StorageError
 from storekeeper.locations import Location, reaching
 from storekeeper.snapshots.damage import open_table
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8

@@ -82,7 +82,7 @@ class SparkDriver(TopologyTestDriver):
             if time.monotonic() > deadline_s:
                 raise StateError("the app doesn't come to the end of its topics: look at Spark's log")
             self._query()
-        self._look()
+        self._read_new_records()
 
     def advance(self, by_ms: int) -> None:
         """Always raises: on Spark the wall clock is that of the machine."""
@@ -160,7 +160,7 @@ class SparkDriver(TopologyTestDriver):
         ends = Topics(self._settings.kafka).end(self._layout.topics)
         return self._context.checkpoint.committed_position().reaches(ends)
 
-    def _look(self) -> None:
+    def _read_new_records(self) -> None:
         """Reads the new committed records of the app's topics into this driver."""
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):

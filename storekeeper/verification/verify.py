@@ -15,7 +15,7 @@ from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.settings import SnapshotSettings
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.snapshots.verified_version import verified_version
 from storekeeper.verification.check_verdict import CheckVerdict
 from storekeeper.verification.copies import Copy, verify_copies
 from storekeeper.verification.local_copies import LocalCopies
@@ -23,7 +23,7 @@ from storekeeper.verification.node_copies import NodeCopies
 from storekeeper.verification.snapshot_copies import SnapshotCopies
 
 
-def verified(store: str, settings: SnapshotSettings) -> CheckVerdict:
+def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
     """The verdict on a store's copies.
 
     Raises:
@@ -76,11 +76,11 @@ def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopi
     """The snapshot in the store's table, None if there is none to compare; and the table's flaws."""
     path = settings.delta_table(spec.table_name)
     try:
-        vouched = vouched_version(path)
-        if vouched is None:
+        verified = verified_version(path)
+        if verified is None:
             return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
-        values = values_of(store_in(vouched.manifest, spec, settings), settings)
-        snapshot = SnapshotCopies(path, prove(path, vouched, values))
+        values = values_of(store_in(verified.manifest, spec, settings), settings)
+        snapshot = SnapshotCopies(path, prove(path, verified, values))
     except SnapshotDamagedError as error:
         return None, (str(error),)
     return snapshot, snapshot.flaws

@@ -37,7 +37,7 @@ def test_a_leaderboard_under_way() -> None:
     assert "all right" in smoke("leaderboard")
 
 
-@pytest.mark.long("storekeeper/node/query/test_turns.py has the pieces of heavy work and their turns")
+@pytest.mark.long("tests/node/query/reads/test_cooperative_scheduler.py has the pieces of heavy work and their turns")
 @pytest.mark.broker
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_point_reads_beside_heavy_work() -> None:

@@ -69,9 +69,9 @@ def test_handing_over_to_and_fro_leaves_every_batch_of_input_to_one_writer(lengt
             batch += 1
             writers[batch] = writer
         if writer == 1:
-            ours, theirs = ours.silenced_after(batch), theirs.heard_after(batch)
+            ours, theirs = ours.mute_after(batch), theirs.unmute_after(batch)
         else:
-            theirs, ours = theirs.silenced_after(batch), ours.heard_after(batch)
+            theirs, ours = theirs.mute_after(batch), ours.unmute_after(batch)
         writer = 3 - writer
     for number, expected in {**writers, batch + 1: writer, batch + 100: writer}.items():
         assert (ours.writes_outputs(number), theirs.writes_outputs(number)) == (expected == 1, expected == 2)

@@ -22,7 +22,7 @@ from storekeeper.snapshots.cut import CommittedBatch
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.snapshots.verified_version import verified_version
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
 from storekeeper.verification.snapshot_copies import SnapshotCopies
@@ -110,8 +110,8 @@ class App:
 def proven(app: App) -> tuple[str, ...]:
     """What is wrong with the table, or how it differs from the changelog."""
     path = local_table(app.settings, app.store.name)
-    vouched = vouched_version(path)
-    assert vouched is not None
-    copies = SnapshotCopies(path, prove(path, vouched, values_of(app.store, app.settings)))
+    verified = verified_version(path)
+    assert verified is not None
+    copies = SnapshotCopies(path, prove(path, verified, values_of(app.store, app.settings)))
     changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
     return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)

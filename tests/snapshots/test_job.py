@@ -25,7 +25,7 @@ from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.table_restore import restore_snapshot
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import DELETED_VERSION, version_of
 from tests.changelog.bad_records import KINDS, ROWS

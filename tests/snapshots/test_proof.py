@@ -16,7 +16,7 @@ from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.store_values import StoreValues
 from storekeeper.snapshots.table_upkeep import keep_up
-from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.snapshots.verified_version import verified_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.attacks import ATTACKS, Attack, data_file, deleted
 
@@ -52,18 +52,18 @@ def rows(count: int) -> list[Row]:
 def flaws(path: Location) -> tuple[str, ...]:
     """What verification says of the table."""
     try:
-        vouched = vouched_version(path)
-        assert vouched is not None
-        return prove(path, vouched, StoreValues(FIELDS)).flaws
+        verified = verified_version(path)
+        assert verified is not None
+        return prove(path, verified, StoreValues(FIELDS)).flaws
     except SnapshotDamagedError as error:
         return (str(error),)
 
 
 def check(path: Path) -> None:
     """What whoever builds on the table does first."""
-    vouched = vouched_version(path)
-    assert vouched is not None
-    check_proven(path, vouched, StoreValues(FIELDS))
+    verified = verified_version(path)
+    assert verified is not None
+    check_proven(path, verified, StoreValues(FIELDS))
 
 
 def shown(path: Path) -> object:
@@ -84,10 +84,10 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_an_untouched_table_is_proven(table: Path) -> None:
-    vouched = vouched_version(table)
-    assert vouched is not None
-    assert (vouched.version, vouched.manifest.delta_version) == (2, 2)
-    found = prove(table, vouched, StoreValues(FIELDS))
+    verified = verified_version(table)
+    assert verified is not None
+    assert (verified.version, verified.manifest.delta_version) == (2, 2)
+    found = prove(table, verified, StoreValues(FIELDS))
     assert found.flaws == ()
     assert found.partitions is not None
     assert {number: content.rows for number, content in found.partitions.items()} == {0: 150, 1: 150}
@@ -106,9 +106,9 @@ def test_maintenance_leaves_a_table_proven(table: Path) -> None:
     DeltaTable(table).create_checkpoint()
     DeltaTable(table).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     DeltaTable(table).alter.set_table_properties({"delta.logRetentionDuration": "interval 90 days"})
-    vouched = vouched_version(table)
-    assert vouched is not None
-    assert vouched.version > vouched.manifest.delta_version == 10
+    verified = verified_version(table)
+    assert verified is not None
+    assert verified.version > verified.manifest.delta_version == 10
     assert flaws(table) == ()
     assert shown(table) != before
 
@@ -144,7 +144,7 @@ def test_an_attack_is_found_and_the_way_on_is_told(table: Path, attack: Attack) 
 def test_what_the_log_tells_is_refused_before_any_row_is_read(table: Path, attack: str) -> None:
     ATTACKS[attack](table)
     with pytest.raises(SnapshotDamagedError):
-        vouched_version(table)
+        verified_version(table)
 
 
 def test_comments_of_columns_leave_a_table_proven_and_other_metadata_does_not(table: Path) -> None:
@@ -209,6 +209,6 @@ def test_no_flipped_bit_passes_that_changes_what_is_read(table: Path) -> None:
 
 
 def test_a_table_without_a_snapshot_is_none(tmp_path: Path) -> None:
-    assert vouched_version(tmp_path / "nothing") is None
+    assert verified_version(tmp_path / "nothing") is None
     write_deltalake(tmp_path / "other", pa.table({"a": [1]}))
-    assert vouched_version(tmp_path / "other") is None
+    assert verified_version(tmp_path / "other") is None

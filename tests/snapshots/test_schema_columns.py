@@ -28,7 +28,7 @@ from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_restore import restore_snapshot
 from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 from tests.local_tables import local_table
 from tests.schemas.samples import MONEY
 from tests.snapshots.attacks import edited

@@ -22,7 +22,7 @@ from storekeeper.snapshots.columns import derived_columns
 from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.snapshots.verified_version import verified_version
 from tests.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, MONEY, Purchase, message
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.attacks import ATTACKS, edited
@@ -84,9 +84,9 @@ def table(tmp_path: Path, registry: SchemaRegistry) -> Path:
 
 def flaws(path: Path, values: StoreValues) -> tuple[str, ...]:
     try:
-        vouched = vouched_version(path)
-        assert vouched is not None
-        return prove(path, vouched, values).flaws
+        verified = verified_version(path)
+        assert verified is not None
+        return prove(path, verified, values).flaws
     except SnapshotDamagedError as error:
         return (str(error),)
 
@@ -124,10 +124,10 @@ def test_a_registry_that_is_away_is_no_damage(table: Path) -> None:
         def schema(self, schema_id: int) -> Any:
             raise SchemaRegistryUnavailableError("away")
 
-    vouched = vouched_version(table)
-    assert vouched is not None
+    verified = verified_version(table)
+    assert verified is not None
     with pytest.raises(SchemaRegistryUnavailableError):
-        check_proven(table, vouched, StoreValues((), Away(None)))
+        check_proven(table, verified, StoreValues((), Away(None)))
 
 
 def test_the_columns_of_a_table_grow_with_the_schema_and_never_go() -> None:

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from storekeeper.errors import SerializationError, SnapshotDamagedError
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 LATER_MS = 10**14

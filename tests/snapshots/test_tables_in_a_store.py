@@ -26,7 +26,7 @@ from storekeeper.snapshots.sql import list_tables, query
 from storekeeper.snapshots.store_values import StoreValues
 from storekeeper.snapshots.table_restore import restore_snapshot
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
-from storekeeper.snapshots.vouched import newest_snapshot, vouched_version
+from storekeeper.snapshots.verified_version import newest_snapshot, verified_version
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.snapshots.test_proof import FIELDS, flaws, rows
 
@@ -85,7 +85,7 @@ def test_a_snapshot_is_vouched_for_proven_and_loaded(table: Location) -> None:
 def test_a_change_by_another_program_is_found_and_undone(table: Location) -> None:
     open_directly(table).update(updates={"_offset": "_offset + 1"})
     with pytest.raises(SnapshotDamagedError, match="was changed by something else"):
-        vouched_version(table)
+        verified_version(table)
     manifest = newest_manifest(table)
     assert manifest is not None
     assert restore_snapshot(table, manifest, StoreValues(FIELDS)) == 2

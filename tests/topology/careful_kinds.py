@@ -153,11 +153,11 @@ def as_of(streams: StreamsBuilder) -> None:
 def expiring(streams: StreamsBuilder) -> None:
     streams.add_store(Store("kept", int, kind=StoreKind.TTL, ttl=20 * MS))
     one = streams.stream("one", int)
-    one.process(Keeper, stores=["kept"], values=int).to("kept")
+    one.process(ProcessSupervisor, stores=["kept"], values=int).to("kept")
     guarded(one)
 
 
-class Keeper:
+class ProcessSupervisor:
     """Writes to a store, and counts by itself."""
 
     def init(self, context: Any) -> None:

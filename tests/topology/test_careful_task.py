@@ -47,7 +47,7 @@ def unlucky(value: int) -> bool:
     return value % 4 == 3
 
 
-class Keeper:
+class ProcessSupervisor:
     """Writes to a store, passes on, and then fails."""
 
     def init(self, context: ProcessorContext[str, int]) -> None:
@@ -85,7 +85,7 @@ def described(*, fails: bool, caching: bool) -> Topology:
     final = one.group_by_key().windowed_by(sessions(5 * MS)).count(store="sessions")
     released(final.suppress(until_window_closes(sessions(5 * MS))).to_stream(), "sessions")
     one.filter(lambda key, value: bool(failing(4)(key, value)) or True).to("fourth")
-    one.process(Keeper, stores=["kept"], values=int).to("kept")
+    one.process(ProcessSupervisor, stores=["kept"], values=int).to("kept")
     newest = one.to_table(store=Store("newest", int, history=50 * MS))
     released(two.left_join(newest, lambda left, right: left + (right or 0), grace=4 * MS, values=int), "as-of")
     released(sums.suppress(until_limit(7 * MS)).to_stream(), "sums")

@@ -141,7 +141,7 @@ def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
     restored.close()
 
 
-class Keeper:
+class ProcessSupervisor:
     """Puts each value, or deletes its key where the value is 0."""
 
     def init(self, context: ProcessorContext[str, int]) -> None:
@@ -157,7 +157,7 @@ def keeping() -> SubTopology:
     streams.add_store(Store("passing", int, kind=StoreKind.TTL, ttl=10 * MS))
     streams.add_store(Store("windows", int, kind=StoreKind.WINDOW, retention=10 * MS))
     streams.add_store(Store("versions", int, kind=StoreKind.VERSIONED, history=10 * MS))
-    streams.stream("in", int).process(Keeper, stores=["passing", "windows", "versions"], values=int)
+    streams.stream("in", int).process(ProcessSupervisor, stores=["passing", "windows", "versions"], values=int)
     (sub_topology,) = streams.build().sub_topologies
     return sub_topology
 

@@ -13,7 +13,7 @@ from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.vouched import VouchedVersion
+from storekeeper.snapshots.verified_version import VerifiedVersion
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, to_hex
 from storekeeper.verification.copies import Copy, Fold, Verification, verify_copies
 from storekeeper.verification.node_copies import NodeCopies
@@ -111,7 +111,7 @@ def test_a_snapshot_is_compared_by_partition_and_its_wrong_rows_are_named(tmp_pa
     rows = [*rows_of(folded(log)), *rows_of({b"elsewhere": b"1"}, partition=1)]
     manifest = manifest_of(rows, changelog_offsets={0: len(log), 1: 1})
     write_snapshot(tmp_path, rows, manifest=manifest)
-    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VerifiedVersion(0, manifest), StoreValues(())))
     assert copies.flaws == ()
     found = verified(log, *copies.of_partition(0))
     assert (found.reasons, found.superseded, found.compared) == ((), 0, {"snapshot 0": 1})
@@ -124,7 +124,7 @@ def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path
     rows = rows_of(folded(log))
     manifest = manifest_of(rows, changelog_offsets={0: len(log)})
     write_snapshot(tmp_path, [*rows[1:], rows[-1]._replace(offset=7)], manifest=manifest)
-    copies = SnapshotCopies(tmp_path, prove(tmp_path, VouchedVersion(0, manifest), StoreValues(())))
+    copies = SnapshotCopies(tmp_path, prove(tmp_path, VerifiedVersion(0, manifest), StoreValues(())))
     table = f"table {tmp_path.name}, version 0"
     assert copies.flaws == (f"{table}: partition 0: its 90 rows are not those of the manifest",)
     assert verified(log, *copies.of_partition(0)).reasons == ("snapshot 0, partition 0: missing ••••••01 (8 bytes)",)

@@ -63,12 +63,12 @@ def load_classes(spark: SparkSession, folder: Path) -> None:
 
 def _load_kafka(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 (PySpark has no public way)
-    said = jvm.java.util.Properties()
+    properties = jvm.java.util.Properties()
     for name in ("key.deserializer", "value.deserializer"):
-        said.put(name, "org.apache.kafka.common.serialization.ByteArrayDeserializer")
-    said.put("bootstrap.servers", _NOBODY)
-    jvm.org.apache.kafka.clients.consumer.KafkaConsumer(said).close()
-    jvm.org.apache.kafka.clients.admin.AdminClient.create(said).close()
+        properties.put(name, "org.apache.kafka.common.serialization.ByteArrayDeserializer")
+    properties.put("bootstrap.servers", _NOBODY)
+    jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties).close()
+    jvm.org.apache.kafka.clients.admin.AdminClient.create(properties).close()
 
 
 def _process(batch: DataFrame, _: int) -> None:

@@ -29,7 +29,7 @@ from storekeeper.locations import Location, entries
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.damage import delta_table
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.vouched import newest_snapshot
+from storekeeper.snapshots.verified_version import newest_snapshot
 
 _log = structlog.get_logger(__name__)
 

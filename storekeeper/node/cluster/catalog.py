@@ -47,7 +47,7 @@ class Catalog:
         definitions: the definition of each store.
         topics: configured changelog topic by store.
         serving: the variant that answers, by store; a store that isn't there answers by its own name.
-        elsewhere: `serving` as bytes, but only the stores whose variant has another name.
+        aliased: `serving` as bytes, but only the stores whose variant has another name.
         wanted: topic by variant, for all variants that nodes should hold.
         was_ready: whether the node was ready before; see `readiness`.
         addresses: base address of each current node by name, including this one.
@@ -68,7 +68,7 @@ class Catalog:
         self.definitions = definitions
         self.topics = {name: definition.topic for name, definition in definitions.items()}
         self.serving: Mapping[str, str] = {}
-        self.elsewhere: Mapping[bytes, bytes] = {}
+        self.aliased: Mapping[bytes, bytes] = {}
         self.wanted: Mapping[str, str] = dict(self.topics)
         self.was_ready = False
         self.addresses = addresses
@@ -123,9 +123,7 @@ class Catalog:
             self.serving = serving
             moved = sorted(variant for store, variant in serving.items() if variant != store)
             self._suffix = f"-{xxhash.xxh32_hexdigest(chr(0).join(moved).encode())}" if moved else ""
-            self.elsewhere = {
-                store.encode(): variant.encode() for store, variant in serving.items() if variant != store
-            }
+            self.aliased = {store.encode(): variant.encode() for store, variant in serving.items() if variant != store}
         self.epoch = table.epoch + self._suffix
 
     def variant(self, store: str) -> str:

@@ -147,15 +147,15 @@ class Membership:
             self._channel.close()
 
     def _converse(self) -> None:
-        next_beat_s = next_look_s = self._clock.monotonic_s()
+        next_beat_s = next_check_s = self._clock.monotonic_s()
         while not self._stop.is_set():
             now_s = self._clock.monotonic_s()
             if self._caught_up and now_s >= next_beat_s and not self._left.is_set():
                 next_beat_s = max(next_beat_s + self._settings.interval_s, now_s + self._settings.interval_s / 2)
                 self._beat()
             heard = self._hear(self._channel.read(min(_POLL_S, max(0.0, next_beat_s - now_s) or _POLL_S)))
-            if self._caught_up and (heard or self._clock.monotonic_s() >= next_look_s):
-                next_look_s = self._clock.monotonic_s() + self._settings.interval_s
+            if self._caught_up and (heard or self._clock.monotonic_s() >= next_check_s):
+                next_check_s = self._clock.monotonic_s() + self._settings.interval_s
                 self._on_members(self._view.members())
 
     def _beat(self) -> None:

@@ -138,7 +138,7 @@ class WorkerColdRestore:
                 return worker.wait()
             for line in worker.stdout:
                 report = ColdReport.decode(line)
-                replicas[ReplicaId(report.store, report.partition)].restored_elsewhere(report.offset, report.records)
+                replicas[ReplicaId(report.store, report.partition)].restored_in_worker(report.offset, report.records)
             return worker.wait()
 
 

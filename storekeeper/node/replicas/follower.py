@@ -159,7 +159,7 @@ class Follower:
                 del self._waiting[id(replica)]
         if cold and self._cold_restore is not None:
             for replica in cold:
-                replica.restore_elsewhere()
+                replica.restore_in_worker()
             self._cold_restore.restore(cold, self._give_back)
 
     def _begin(self, reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:

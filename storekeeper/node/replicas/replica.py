@@ -271,13 +271,13 @@ class Replica(ReplicaRows):
             self.writes += 1
             self.cache.clear()  # it also keeps that there is no row of a key
 
-    def restore_elsewhere(self) -> None:
+    def restore_in_worker(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
         self.state = ReplicaState.RESTORING
         self._whole_at_s = None
 
-    def restored_elsewhere(self, offset: int, records: int) -> None:
+    def restored_in_worker(self, offset: int, records: int) -> None:
         """Takes note of that process's progress."""
         if self._checkpoint is not None:
             self._checkpoint = self._checkpoint.moved(offset)

@@ -92,13 +92,13 @@ def scale_after(before: AppScale, wanted: Mapping[str, int | None]) -> AppScale:
     Raises:
         InvalidArgumentError: a value can't be used, or none is given.
     """
-    said = {name: value or None for name, value in wanted.items() if value is not None}
-    if not said:
+    changes = {name: value or None for name, value in wanted.items() if value is not None}
+    if not changes:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in AppScale.model_fields)
         msg = f"`scale` needs at least one of {names}: nothing was changed"
         raise InvalidArgumentError(msg)
     try:
-        return AppScale.model_validate(before.model_dump() | said)
+        return AppScale.model_validate(before.model_dump() | changes)
     except ValidationError as error:
         first = error.errors()[0]
         msg = f"`{first['loc'][0]}` can't be used ({first['msg']}): nothing was changed"

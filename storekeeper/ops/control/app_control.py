@@ -11,7 +11,7 @@ from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
-from storekeeper.ops.control.keeper import Keeper
+from storekeeper.ops.control.process_supervisor import ProcessSupervisor
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo
 from storekeeper.program import NO_RESTART
@@ -41,7 +41,7 @@ class AppControl:
         self,
         name: str,
         *,
-        supervisor: Keeper,
+        supervisor: ProcessSupervisor,
         heartbeat: Callable[[], Heartbeat | None],
         patience: Patience,
         clock: Clock,
@@ -181,18 +181,18 @@ class AppControl:
 
     def _situation(self, process: ProcessInfo) -> str:
         beat = self.heartbeat()
-        said = (
+        explanation = (
             "It left no heartbeat." if beat is None else f"Its heartbeat says {beat.state}: {beat.error or 'no error'}."
         )
         log = self._supervisor.log_end(self._name)
-        return f"The supervisor says {process.state}. {said} The end of its log:\n{log}"
+        return f"The supervisor says {process.state}. {explanation} The end of its log:\n{log}"
 
 
 def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings, supervisor: Keeper) -> AppControl:
+def app_control(app: str, settings: OperationsSettings, supervisor: ProcessSupervisor) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
     return AppControl(
         app,

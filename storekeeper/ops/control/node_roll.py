@@ -10,7 +10,7 @@ import httpx2
 
 from storekeeper.apps.client_settings import ClientSettings
 from storekeeper.ops.control.app_control import AppFailedError
-from storekeeper.ops.control.keeper import Keeper
+from storekeeper.ops.control.process_supervisor import ProcessSupervisor
 from storekeeper.ops.supervisor_rpc import ENDED_STATES
 from storekeeper.program import NO_RESTART
 
@@ -23,7 +23,7 @@ class NodeRoll:
     """
 
     nodes: tuple[str, ...]
-    supervisor: Keeper
+    supervisor: ProcessSupervisor
     views: NodeViews
     began_s: int
 
@@ -71,14 +71,14 @@ class NodeRoll:
 
 def held_alone(cluster: Mapping[str, Any], node: str) -> list[str]:
     """A node's serving replicas, as store/partition, that no other healthy member of `/state/cluster` serves."""
-    own, elsewhere = set(), set()
+    own, others = set(), set()
     for member in cluster["members"]:
         serving = {(replica["store"], replica["partition"]) for replica in member["replicas"] if replica["serving"]}
         if member["name"] == node:
             own |= serving
         elif member["heard"] and not member["suspect"]:
-            elsewhere |= serving
-    return [f"{store}/{partition}" for store, partition in sorted(own - elsewhere)]
+            others |= serving
+    return [f"{store}/{partition}" for store, partition in sorted(own - others)]
 
 
 _ASK_S = 5.0

@@ -13,7 +13,7 @@ from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations.live import live_topology, topology_text
 from storekeeper.generations.status import generation_status
 from storekeeper.locations import entries
-from storekeeper.ops.control.keeper import keeper_of, watched_programs
+from storekeeper.ops.control.process_supervisor import supervisor_of, watched_programs
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status, platform_overview
 from storekeeper.ops.overview.status import status_json
@@ -57,7 +57,7 @@ class PlatformViews:
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
         settings = OperationsSettings.load()
-        watched = watched_programs(keeper_of(settings).names(), settings)
+        watched = watched_programs(supervisor_of(settings).names(), settings)
         return {program: list(apps) for program, apps in watched.items()}
 
     def stores(self) -> list[dict[str, Any]]:

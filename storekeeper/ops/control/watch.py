@@ -15,7 +15,7 @@ from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.errors import RefusedError, StateError
 from storekeeper.ops.control.app_control import app_control
-from storekeeper.ops.control.keeper import Keeper
+from storekeeper.ops.control.process_supervisor import ProcessSupervisor
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo
 from storekeeper.program import NO_RESTART
@@ -40,48 +40,48 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class AppWatcher:
-    """Looks after apps that `keeper` keeps alive; `settings` have the limits and the places of heartbeats."""
+    """Watches apps that `supervisor` keeps alive; `settings` have the limits and the places of heartbeats."""
 
-    keeper: Keeper
+    supervisor: ProcessSupervisor
     settings: OperationsSettings
     clock: Clock
 
-    def look(self, programs: Mapping[str, Sequence[str]]) -> Watched:
-        """Looks at all of them once. It doesn't wait until a restarted one is healthy: the next look checks that.
+    def check(self, programs: Mapping[str, Sequence[str]]) -> Watched:
+        """Checks all of them once. It doesn't wait until a restarted one is healthy: the next check finds that.
 
         Args:
             programs: the processes that must run, each with the names of the heartbeats that it writes.
         """
         found = Watched()
         for program, apps in programs.items():
-            judgement, alert = self._look_after(program, apps)
-            found.actions[program] = {"action": str(judgement.action), "reason": judgement.reason}
+            decision, alert = self._watch_program(program, apps)
+            found.actions[program] = {"action": str(decision.action), "reason": decision.reason}
             if alert:
                 found.alerts.append(alert)
         return found
 
-    def _look_after(self, program: str, apps: Sequence[str]) -> tuple[Judgement, str | None]:
+    def _watch_program(self, program: str, apps: Sequence[str]) -> tuple[Decision, str | None]:
         history_file = self.settings.watch_history_file(program)
-        process, now_ms = self.keeper.process(program), self.clock.now_ms()
+        process, now_ms = self.supervisor.process(program), self.clock.now_ms()
         beats = [read_heartbeat(self.settings.heartbeat_file(app)) for app in apps]
-        beat = sickest(process, beats, self.settings, now_ms)
-        judgement = judge(process, beat, read_history(history_file), self.settings, now_ms)
-        _log.info("app_watched", app=program, action=str(judgement.action), reason=judgement.reason)
+        beat = worst_health(process, beats, self.settings, now_ms)
+        decision = decide(process, beat, read_history(history_file), self.settings, now_ms)
+        _log.info("app_watched", app=program, action=str(decision.action), reason=decision.reason)
         # Written before the restart, so that the restart counts even if this process dies during it.
-        write_history(history_file, judgement.history)
+        write_history(history_file, decision.history)
         try:
-            if judgement.action is WatchAction.RESTART:
-                app_control(program, self.settings, self.keeper).stop()
-                self.keeper.start(program)
+            if decision.action is WatchAction.RESTART:
+                app_control(program, self.settings, self.supervisor).stop()
+                self.supervisor.start(program)
         except StateError as error:
             if isinstance(error, RefusedError):  # it was not stopped
-                write_history(history_file, replace(judgement.history, restarts_ms=judgement.history.restarts_ms[:-1]))
-            return judgement, f"{program} could not be restarted ({judgement.reason}): {error}"
-        if judgement.action is not WatchAction.ALERT:
-            return judgement, None
-        log = self.keeper.log_end(program)
+                write_history(history_file, replace(decision.history, restarts_ms=decision.history.restarts_ms[:-1]))
+            return decision, f"{program} could not be restarted ({decision.reason}): {error}"
+        if decision.action is not WatchAction.ALERT:
+            return decision, None
+        log = self.supervisor.log_end(program)
         which = f" ({beat.app})" if beat is not None and len(apps) > 1 else ""
-        return judgement, f"{program} needs attention: {judgement.reason}{which}. The end of its log:\n{log}"
+        return decision, f"{program} needs attention: {decision.reason}{which}. The end of its log:\n{log}"
 
 
 def read_history(path: Path) -> WatchHistory:
@@ -120,7 +120,7 @@ class WatchHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Decision:
     """What to do, why, and what to remember."""
 
     action: WatchAction
@@ -138,9 +138,9 @@ class _Health(Enum):
     MISCONFIGURED = auto()  # only people can heal it
 
 
-def judge(
+def decide(
     process: ProcessInfo, beat: Heartbeat | None, history: WatchHistory, limits: OperationsSettings, now_ms: int
-) -> Judgement:
+) -> Decision:
     """Decides about one app at `now_ms`.
 
     A sick app is restarted at once, then again after pauses that double, up to the allowed number of restarts within
@@ -153,14 +153,14 @@ def judge(
         health, reason = _Health.SICK, "stopped by a restart that did not finish"
     restarts = tuple(at for at in history.restarts_ms if now_ms - at < _WINDOW_MS)
     if health is _Health.STOPPED:
-        return Judgement(WatchAction.NONE, reason, WatchHistory())
+        return Decision(WatchAction.NONE, reason, WatchHistory())
     if health is _Health.HEALTHY:
-        return Judgement(WatchAction.NONE, reason, WatchHistory(restarts_ms=restarts))
+        return Decision(WatchAction.NONE, reason, WatchHistory(restarts_ms=restarts))
     since = now_ms if history.unhealthy_since_ms is None else history.unhealthy_since_ms
     kept = WatchHistory(unhealthy_since_ms=since, restarts_ms=restarts)
     exhausted = len(restarts) >= limits.watch_restarts
     if health is _Health.SICK and not exhausted and _backed_off(restarts, now_ms):
-        return Judgement(WatchAction.RESTART, reason, replace(kept, restarts_ms=(*restarts, now_ms)))
+        return Decision(WatchAction.RESTART, reason, replace(kept, restarts_ms=(*restarts, now_ms)))
     why_alert = None
     if health is _Health.MISCONFIGURED:
         why_alert = reason
@@ -168,10 +168,10 @@ def judge(
         why_alert = f"{reason}; {len(restarts)} restarts did not help"
     elif now_ms - since >= _ALERT_MS:
         why_alert = f"{reason}; not healthy for {_seconds(now_ms - since)}"
-    return Judgement(WatchAction.ALERT if why_alert else WatchAction.NONE, why_alert or reason, kept)
+    return Decision(WatchAction.ALERT if why_alert else WatchAction.NONE, why_alert or reason, kept)
 
 
-def sickest(
+def worst_health(
     process: ProcessInfo, beats: Iterable[Heartbeat | None], limits: OperationsSettings, now_ms: int
 ) -> Heartbeat | None:
     """The heartbeat with the worst health, for a process that runs several apps."""
@@ -194,10 +194,10 @@ def _health(
         never = not process.started_at_ms
         return (_Health.SICK, "not started since the supervisor began") if never else (_Health.STOPPED, "stopped")
     if process.state in ENDED_STATES:
-        said = f" ({beat.error})" if beat is not None and beat.error else ""
+        cause = f" ({beat.error})" if beat is not None and beat.error else ""
         if process.exit_status in NO_RESTART:
-            return _Health.MISCONFIGURED, f"ended because of its configuration{said}"
-        return _Health.SICK, f"ended with exit code {process.exit_status}{said}"
+            return _Health.MISCONFIGURED, f"ended because of its configuration{cause}"
+        return _Health.SICK, f"ended with exit code {process.exit_status}{cause}"
     if process.state != "RUNNING":
         return _Health.WAITING, f"the supervisor says {process.state}"
     if beat is None or beat.pid != process.pid:

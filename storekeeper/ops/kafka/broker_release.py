@@ -42,10 +42,10 @@ def check_release(kafka: Kafka, timeout_s: float) -> str:
     admin = new_admin(kafka, {"debug": "feature", "log_level": _DEBUG, "logger": log})
     admin.list_topics(timeout=timeout_s)
     admin.poll(0)
-    return judge(kafka, lines.kept)
+    return decide(kafka, lines.kept)
 
 
-def judge(kafka: Kafka, lines: list[str]) -> str:
+def decide(kafka: Kafka, lines: list[str]) -> str:
     """What the lines of a client's debug log say about the release. Result and errors are those of `check_release`."""
     found = [int(match[1]) for line in lines if (match := _ANSWERED.search(line))]
     if not found:

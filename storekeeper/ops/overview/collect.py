@@ -59,7 +59,7 @@ def collect(
     found = Overview(
         now_ms,
         apps=apps,
-        snapshots=run_files.snapshots(_places(layout, settings).tables),
+        snapshots=run_files.snapshots(_locations(layout, settings).tables),
         verdicts=run_files.last_verdicts(layout),
         checks=run_files.checks(layout),
     )
@@ -70,7 +70,7 @@ def collect(
     return found if nodes is None else _with_nodes(found, nodes)
 
 
-def _places(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSettings:
+def _locations(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSettings:
     return RunDirSettings(run_dir=layout.root) if settings is None else settings
 
 
@@ -112,7 +112,7 @@ def _apps(
     layout: RunLayout, infos: Sequence[ProcessInfo], settings: PlatformSettings | None, now_ms: int
 ) -> Sequence[App]:
     """The apps that have left a heartbeat, and those that should run."""
-    beats = run_files.heartbeats(layout, _places(layout, settings).durable)
+    beats = run_files.heartbeats(layout, _locations(layout, settings).durable)
     by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
     expected = () if settings is None or infos else APPS
     order = {name: index for index, name in enumerate(APPS)}

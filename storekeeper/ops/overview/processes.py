@@ -104,8 +104,8 @@ def node_problem(url: str) -> str | None:
     if answer.status_code == httpx2.codes.OK:
         return None
     try:
-        said = answer.json()
-        return f"{LOST if said['status'] == 'lost' else 'not ready'}: {said['reason']}"
+        body = answer.json()
+        return f"{LOST if body['status'] == 'lost' else 'not ready'}: {body['reason']}"
     except (ValueError, KeyError, TypeError):
         return "not ready"
 

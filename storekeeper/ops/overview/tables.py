@@ -16,7 +16,7 @@ _ON_THE_WAY = frozenset({AppState.STOPPED, AppState.STARTING, AppState.STOPPING,
 """States that are neither good nor bad: somebody wanted them, or they pass."""
 
 
-class Mood(StrEnum):
+class Severity(StrEnum):
     """Whether what a cell says is good, bad or neither."""
 
     GOOD = "good"
@@ -29,7 +29,7 @@ class Cell:
     """One cell. `link` is where it leads, relative to the page or an address; empty if nowhere."""
 
     words: str
-    mood: Mood = Mood.NEITHER
+    severity: Severity = Severity.NEITHER
     link: str = ""
 
 
@@ -70,7 +70,7 @@ def tables(view: Overview) -> tuple[Table, ...]:
 
 def summary(view: Overview) -> str:
     """How much there is, and how much of it is unhealthy."""
-    unhealthy = sum(1 for app in view.apps if mood(app) is Mood.BAD)
+    unhealthy = sum(1 for app in view.apps if severity(app) is Severity.BAD)
     silent = sum(1 for node in view.nodes if node.error is not None)
     parts = [_counted(len(view.stores), "store"), _counted(len(view.apps), "app"), _counted(len(view.nodes), "node")]
     if unhealthy:
@@ -84,11 +84,11 @@ def _counted(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def mood(app: App) -> Mood:
+def severity(app: App) -> Severity:
     """Whether an app is well; neither while it starts, stops, pauses or is stopped."""
     if app.problem is None:
-        return Mood.GOOD
-    return Mood.NEITHER if app.state in _ON_THE_WAY else Mood.BAD
+        return Severity.GOOD
+    return Severity.NEITHER if app.state in _ON_THE_WAY else Severity.BAD
 
 
 def age(milliseconds: int | None) -> str:
@@ -115,13 +115,13 @@ def _apps(view: Overview) -> Table:
 
 
 def _app(app: App) -> Sequence[str | Cell]:
-    name, state, beat = Cell(app.name, link=_topology(app.name)), Cell(app.state, mood(app)), app.beat
+    name, state, beat = Cell(app.name, link=_topology(app.name)), Cell(app.state, severity(app)), app.beat
     if beat is None:
-        return (name, state, *["-"] * 8, _says(app))
+        return (name, state, *["-"] * 8, _notes_of(app))
     return (
         name, state, count(beat.generation), count(beat.batch_id), count(app.rows_per_second),
         count(beat.batch_duration_ms), count(app.lag_records), _last_batch(app), count(beat.dead_letters_total),
-        count(beat.dropped_total), _says(app),
+        count(beat.dropped_total), _notes_of(app),
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def _last_batch(app: App) -> str:
     return age(app.last_batch_age_ms)
 
 
-def _says(app: App) -> str:
+def _notes_of(app: App) -> str:
     error = app.beat.error if app.beat is not None else None
     return error or app.restoring or ""
 
@@ -198,7 +198,7 @@ def _verdicts(view: Overview) -> Table:
 
 
 def _outcome(one: LastVerdict) -> Cell:
-    how = Mood.NEITHER if one.outcome == Action.DISCARDED else _good(not one.is_open)
+    how = Severity.NEITHER if one.outcome == Action.DISCARDED else _good(not one.is_open)
     return Cell(one.outcome, how, link=f"data_docs/{one.verdict.table}/index.html")
 
 
@@ -219,12 +219,12 @@ def _processes(view: Overview) -> Table:
     )  # fmt: skip
 
 
-def _of_process(process: Process) -> Mood:
-    return Mood.NEITHER if process.state == AppState.STOPPED else _good(process.healthy)
+def _of_process(process: Process) -> Severity:
+    return Severity.NEITHER if process.state == AppState.STOPPED else _good(process.healthy)
 
 
-def _good(good: bool) -> Mood:
-    return Mood.GOOD if good else Mood.BAD
+def _good(good: bool) -> Severity:
+    return Severity.GOOD if good else Severity.BAD
 
 
 def _table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> Table:

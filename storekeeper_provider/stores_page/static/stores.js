@@ -2,11 +2,11 @@
 
 const PAUSE_MS = 3000;
 
-function cell(tag, { words, mood, link }, { number, prose } = {}) {
+function cell(tag, { words, severity, link }, { number, prose } = {}) {
   const made = document.createElement(tag);
   if (number) made.classList.add("number");
   if (prose) made.classList.add("words");
-  if (mood) made.classList.add(mood);
+  if (severity) made.classList.add(severity);
   const apart = /^(https?:\/\/|data_docs\/[\w-]+\/index\.html$)/.test(link);
   if (apart || /^topology\/\w[\w.-]*$/.test(link)) {
     const anchor = document.createElement("a");

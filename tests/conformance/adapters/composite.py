@@ -10,8 +10,8 @@ from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.listener import logging_listener
 from storekeeper.clock import ManualClock
 from storekeeper.errors import StoreUnavailableError
+from storekeeper.node.query.reads.cooperative_scheduler import finished
 from storekeeper.node.query.reads.pages import KeyRange, PageLimits, Scan, read_page
-from storekeeper.node.query.reads.turns import finished
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry

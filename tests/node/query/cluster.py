@@ -102,7 +102,7 @@ class Node:
             gatherer=gatherer,
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),
-            scrapes=Scrapes(CollectorRegistry(), gatherer.turns, cluster.clock),
+            scrapes=Scrapes(CollectorRegistry(), gatherer.scheduler, cluster.clock),
             limits=cluster.limits,
             backend="memory",
             following=lambda: True,

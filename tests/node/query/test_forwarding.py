@@ -145,15 +145,15 @@ def test_nodes_that_all_hang_cost_no_more_than_the_deadline() -> None:
 
 def test_a_node_that_knows_better_who_holds_it_is_believed_once() -> None:
     asker = HOLDERS[0]
-    elsewhere = outsider()
+    aliased = outsider()
 
     async def misdirected(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(421, content=orjson.dumps({"holders": [elsewhere, "unknown", 7], "epoch": "e"}))
+        return httpx2.Response(421, content=orjson.dumps({"holders": [aliased, "unknown", 7], "epoch": "e"}))
 
     router, network, _ = made(asker, **{HOLDERS[1]: misdirected, HOLDERS[2]: misdirected})
     answer = asyncio.run(router.forward("s", 0, QUESTION, deadline_s=soon()))
-    assert (answer.body, network.asked[-1]) == (b"good", elsewhere)
-    assert set(network.asked) == {HOLDERS[1], HOLDERS[2], elsewhere}
+    assert (answer.body, network.asked[-1]) == (b"good", aliased)
+    assert set(network.asked) == {HOLDERS[1], HOLDERS[2], aliased}
 
 
 def test_a_scatter_asks_every_partition_at_one_holder_and_tells_what_is_missing() -> None:

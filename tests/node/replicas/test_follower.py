@@ -382,7 +382,7 @@ def test_restores_are_given_back_by_whoever_took_them(
     (replica,) = make(storage, clock)
     taken: list[int] = []
 
-    class Elsewhere(WorkerColdRestore):
+    class ExternalSupervisor(WorkerColdRestore):
         def takes(self, replica: Replica, remaining: int) -> bool:
             del replica
             return remaining == 10 and not taken
@@ -395,7 +395,7 @@ def test_restores_are_given_back_by_whoever_took_them(
             give_back(replicas[0])
 
     script = Script(log, lambda: None)
-    script.follower = Follower([replica], lambda: log, clock, cold_restore=Elsewhere(tmp_path, Kafka("b:1")))
+    script.follower = Follower([replica], lambda: log, clock, cold_restore=ExternalSupervisor(tmp_path, Kafka("b:1")))
     script.follower.run()
     assert taken == [1]
     assert log.added[-1] == (0, 10), "nothing was read twice"

@@ -9,14 +9,14 @@ import pytest
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from storekeeper.ops.control.app_control import AppControl, AppFailedError, AppTimeoutError, Patience
-from storekeeper.ops.control.keeper import Elsewhere
+from storekeeper.ops.control.process_supervisor import ExternalSupervisor
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 
 PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)
 STARTED_MS = 1_000_000
 
 
-class FakeSupervisor(Elsewhere):
+class FakeSupervisor(ExternalSupervisor):
     """One process whose state the test sets; counts what was asked."""
 
     def __init__(self, state: str, pid: int = 1) -> None:

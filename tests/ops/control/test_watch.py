@@ -18,15 +18,15 @@ from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import JournalFile
 from storekeeper.generations.steps import planned, retired, started
 from storekeeper.locations import RemoteFolder, unreachable
-from storekeeper.ops.control.keeper import keeper_of, watched_programs
+from storekeeper.ops.control.process_supervisor import supervisor_of, watched_programs
 from storekeeper.ops.control.watch import (
     AppWatcher,
     WatchAction,
     Watched,
     WatchHistory,
-    judge,
+    decide,
     read_history,
-    sickest,
+    worst_health,
     write_history,
 )
 from storekeeper.ops.errors import SupervisorUnreachableError
@@ -38,12 +38,12 @@ SILENT_MS = 3_000
 QUICK = {"watch_stale_s": 2, "start_timeout_s": 10}
 
 
-def look(supervised: Supervised, **settings: object) -> Watched:
+def check(supervised: Supervised, **settings: object) -> Watched:
     """What `storekeeper app watch` does."""
     made = OperationsSettings(run_dir=supervised.run_dir, **settings)  # type: ignore[arg-type]
-    keeper = keeper_of(made)
-    programs = watched_programs(keeper.names(), made)
-    return AppWatcher(keeper, made, SystemClock()).look(programs)
+    supervisor = supervisor_of(made)
+    programs = watched_programs(supervisor.names(), made)
+    return AppWatcher(supervisor, made, SystemClock()).check(programs)
 
 
 def await_silence(supervised: Supervised, app: str) -> None:
@@ -67,7 +67,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     supervised.await_state("hadoop_export", "STOPPED")
     before = {app: supervised.rpc.process(app).pid for app in TILL_APPS}
     await_silence(supervised, "pos")
-    found = look(supervised, **QUICK)
+    found = check(supervised, **QUICK)
     assert found.alerts == []
     looked = found.actions
     assert [looked[app]["action"] for app in TILL_APPS] == ["restart", "none"]
@@ -77,7 +77,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     assert after["pos"] not in {0, before["pos"]}
     assert after == {**before, "pos": after["pos"]}
     await_silence(supervised, "pos")
-    (alert,) = look(supervised, watch_restarts=1, **QUICK).alerts
+    (alert,) = check(supervised, watch_restarts=1, **QUICK).alerts
     assert "pos needs attention: the last heartbeat is" in alert
     assert "1 restarts did not help" in alert
     assert "toy pos is in the mood to silent" in alert
@@ -93,7 +93,7 @@ def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported
         supervised.rpc.start(app)
         supervised.await_state(app, "EXITED")
     supervised.behave("hadoop_export", "run")
-    (alert,) = look(supervised).alerts
+    (alert,) = check(supervised).alerts
     assert "pos needs attention: ended because of its configuration (topic pos is missing: create it)" in alert
     assert supervised.rpc.process("hadoop_export").state == "RUNNING"
     assert supervised.rpc.process("pos").state == "EXITED"
@@ -108,7 +108,7 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
     supervised.rpc.start("shared_driver")
     supervised.await_state("shared_driver", "EXITED")
     supervised.behave("shared_driver", "run")
-    found = look(supervised)
+    found = check(supervised)
     assert found.alerts == []
     looked = found.actions
     assert looked["shared_driver"]["reason"].startswith("ended with exit code 3")
@@ -204,29 +204,29 @@ BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
     ],
 )
 def test_first_sight(process: dict[str, Any], beat: dict[str, Any], action: WatchAction, reason: str) -> None:
-    found = judge(replace(PROCESS, **process), replace(BEAT, **beat), WatchHistory(), LIMITS, NOW)
+    found = decide(replace(PROCESS, **process), replace(BEAT, **beat), WatchHistory(), LIMITS, NOW)
     assert (found.action, found.reason) == (action, reason)
 
 
 def test_of_several_apps_in_one_process_the_worst_one_counts() -> None:
     stale = replace(BEAT, app="ticks", updated_at_ms=NOW - 60_000)
     stopping = replace(BEAT, app="leaderboard", state=AppState.STOPPING)
-    assert sickest(PROCESS, [BEAT, stopping], LIMITS, NOW) is stopping
-    assert sickest(PROCESS, [stopping, stale, BEAT], LIMITS, NOW) is stale
-    assert sickest(PROCESS, [BEAT, None], LIMITS, NOW) is None
+    assert worst_health(PROCESS, [BEAT, stopping], LIMITS, NOW) is stopping
+    assert worst_health(PROCESS, [stopping, stale, BEAT], LIMITS, NOW) is stale
+    assert worst_health(PROCESS, [BEAT, None], LIMITS, NOW) is None
 
 
 def test_no_heartbeat_at_all_is_waited_for_and_then_a_reason_to_restart() -> None:
     young = replace(PROCESS, started_at_ms=NOW - 1_000)
-    assert judge(young, None, WatchHistory(), LIMITS, NOW).action is WatchAction.NONE
-    assert judge(PROCESS, None, WatchHistory(), LIMITS, NOW).action is WatchAction.RESTART
+    assert decide(young, None, WatchHistory(), LIMITS, NOW).action is WatchAction.NONE
+    assert decide(PROCESS, None, WatchHistory(), LIMITS, NOW).action is WatchAction.RESTART
 
 
 def test_restarts_back_off_and_end_in_an_alert() -> None:
     sick = replace(PROCESS, state="EXITED", exit_status=1)
     history, actions = WatchHistory(), []
     for minute in range(9):
-        found = judge(sick, BEAT, history, LIMITS, NOW + minute * 60_000)
+        found = decide(sick, BEAT, history, LIMITS, NOW + minute * 60_000)
         history = found.history
         actions.append(found.action.value)
     # At once, after one more minute, after two more; then there were as many as allowed.
@@ -237,23 +237,23 @@ def test_restarts_back_off_and_end_in_an_alert() -> None:
 def test_after_the_window_it_is_tried_again() -> None:
     sick = replace(PROCESS, state="EXITED", exit_status=1)
     history = WatchHistory(unhealthy_since_ms=NOW - 10, restarts_ms=(NOW - 1_800_000,) * 3)
-    found = judge(sick, BEAT, history, LIMITS, NOW)
+    found = decide(sick, BEAT, history, LIMITS, NOW)
     assert found.action is WatchAction.RESTART
     assert found.history.restarts_ms == (NOW,)
 
 
 def test_an_app_that_starts_over_and_over_is_reported_although_each_start_is_young() -> None:
     young = replace(PROCESS, pid=8, started_at_ms=NOW - 1_000)
-    found = judge(young, BEAT, WatchHistory(unhealthy_since_ms=NOW - 300_000), LIMITS, NOW)
+    found = decide(young, BEAT, WatchHistory(unhealthy_since_ms=NOW - 300_000), LIMITS, NOW)
     assert found.action is WatchAction.ALERT
     assert found.reason.endswith("not healthy for 300 s")
 
 
 def test_health_ends_the_illness_but_not_the_count_of_restarts_and_a_stop_ends_both() -> None:
     history = WatchHistory(unhealthy_since_ms=NOW - 300_000, restarts_ms=(NOW - 1_000,))
-    assert judge(PROCESS, BEAT, history, LIMITS, NOW).history == WatchHistory(restarts_ms=(NOW - 1_000,))
+    assert decide(PROCESS, BEAT, history, LIMITS, NOW).history == WatchHistory(restarts_ms=(NOW - 1_000,))
     stopped = replace(PROCESS, state="STOPPED", started_at_ms=NOW)
-    assert judge(stopped, BEAT, history, LIMITS, NOW).history == WatchHistory()
+    assert decide(stopped, BEAT, history, LIMITS, NOW).history == WatchHistory()
 
 
 STOPPED = replace(PROCESS, state="STOPPED", started_at_ms=NOW - 600_000)
@@ -262,7 +262,7 @@ STOPPED = replace(PROCESS, state="STOPPED", started_at_ms=NOW - 600_000)
 def test_an_app_that_a_restart_has_stopped_and_not_started_is_sick() -> None:
     history, actions = WatchHistory(restarts_ms=(NOW - 60_000,)), []
     for minute in range(5):
-        found = judge(STOPPED, BEAT, history, LIMITS, NOW + minute * 60_000)
+        found = decide(STOPPED, BEAT, history, LIMITS, NOW + minute * 60_000)
         history = found.history
         actions.append(found.action.value)
     assert actions == ["restart", "none", "restart", "alert", "alert"]
@@ -273,7 +273,7 @@ def test_an_app_that_a_restart_has_stopped_and_not_started_is_sick() -> None:
 def test_an_app_that_was_started_since_its_last_restart_was_stopped_on_purpose(after_s: int) -> None:
     second_ms = NOW // 1000 * 1000
     history = WatchHistory(restarts_ms=(second_ms + 999,))
-    found = judge(replace(STOPPED, started_at_ms=second_ms + after_s * 1000), BEAT, history, LIMITS, NOW)
+    found = decide(replace(STOPPED, started_at_ms=second_ms + after_s * 1000), BEAT, history, LIMITS, NOW)
     assert (found.action, found.reason) == (WatchAction.NONE, "stopped")
 
 
@@ -308,11 +308,11 @@ class Busy(SupervisorRpc):
 def test_a_restart_that_only_stopped_the_app_is_finished_by_the_next_look(tmp_path: Path) -> None:
     supervisor, clock = Busy(), ManualClock(NOW)
     watcher = AppWatcher(supervisor, OperationsSettings.load(run_dir=tmp_path), clock)
-    (alert,) = watcher.look({"pos": ["pos"]}).alerts
+    (alert,) = watcher.check({"pos": ["pos"]}).alerts
     assert "pos could not be restarted (no heartbeat of process 7" in alert
     supervisor.is_busy = False
     clock.advance(60_000)
-    found = watcher.look({"pos": ["pos"]})
+    found = watcher.check({"pos": ["pos"]})
     assert found.actions["pos"] == {"action": "restart", "reason": "stopped by a restart that did not finish"}
     assert (found.alerts, supervisor.info.state) == ([], "RUNNING")
 
@@ -322,13 +322,13 @@ def test_an_app_that_somebody_stops_after_a_restart_that_failed_stays_stopped(
 ) -> None:
     supervisor, clock = Busy(), ManualClock(NOW)
     watcher = AppWatcher(supervisor, OperationsSettings.load(run_dir=tmp_path), clock)
-    assert watcher.look({"pos": ["pos"]}).alerts
+    assert watcher.check({"pos": ["pos"]}).alerts
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr(app_commands, "keeper_of", lambda _: supervisor)
+    monkeypatch.setattr(app_commands, "supervisor_of", lambda _: supervisor)
     monkeypatch.setattr(app_commands, "begin_job", lambda **_: None)
     app_commands.stop("pos")
     clock.advance(60_000)
-    assert watcher.look({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}
+    assert watcher.check({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}
 
 
 def test_what_was_written_is_remembered(tmp_path: Path) -> None:

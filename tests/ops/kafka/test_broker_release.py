@@ -8,7 +8,7 @@ from harness.secured_broker import SecuredBroker
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.ops.kafka import broker_release
-from storekeeper.ops.kafka.broker_release import check_release, judge
+from storekeeper.ops.kafka.broker_release import check_release, decide
 
 KAFKA = Kafka("broker:1")
 PREFIX = "APIVERSION [rdkafka#producer-1] [thrd:broker:1/bootstrap]: broker:1/bootstrap:   ApiKey "
@@ -24,8 +24,8 @@ def lines(*versions: int) -> list[str]:
 
 
 def test_brokers_of_kafka_2_5_and_later_are_recent_enough() -> None:
-    assert judge(KAFKA, lines(3)).startswith("the brokers answer the requests of Kafka 2.5")
-    assert judge(KAFKA, lines(5, 12)).startswith("the brokers answer the requests of Kafka 2.5")
+    assert decide(KAFKA, lines(3)).startswith("the brokers answer the requests of Kafka 2.5")
+    assert decide(KAFKA, lines(5, 12)).startswith("the brokers answer the requests of Kafka 2.5")
 
 
 @pytest.mark.parametrize("versions", [(2,), (0,), (5, 2)])
@@ -33,11 +33,11 @@ def test_an_older_broker_is_refused(versions: tuple[int, ...]) -> None:
     with pytest.raises(
         ConfigurationError, match=r"^Kafka at broker:1 is older than 2\.5: its brokers must be upgraded"
     ):
-        judge(KAFKA, lines(*versions))
+        decide(KAFKA, lines(*versions))
 
 
 def test_a_library_that_shows_no_versions_is_said_to_be_the_reason() -> None:
-    assert judge(KAFKA, ["INIT librdkafka v9.0.0"]).startswith("the release of the brokers isn't known: ")
+    assert decide(KAFKA, ["INIT librdkafka v9.0.0"]).startswith("the release of the brokers isn't known: ")
 
 
 @pytest.mark.broker

@@ -9,7 +9,7 @@ import pytest
 from storekeeper.client.readings import NodeLag
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.ops.overview.model import App, LastVerdict, Overview, Placement, Process, Snapshot, nodes_of, stores_of
-from storekeeper.ops.overview.tables import Mood, tables
+from storekeeper.ops.overview.tables import Severity, tables
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 from storekeeper.quality.resolution import Action
 from storekeeper.quality.verdict import Status
@@ -169,4 +169,4 @@ def test_a_node_that_does_not_answer_has_lost_nothing_as_far_as_anybody_knows() 
     ):
         stores = stores_of(listed, lags, snapshots={}, placement=Placement(standbys=1), now_ms=NOW_MS)
         (row,) = next(table for table in tables(Overview(NOW_MS, stores=stores)) if table.name == "stores").rows
-        assert (row[2].words, row[2].mood is Mood.BAD) == (words, False)
+        assert (row[2].words, row[2].severity is Severity.BAD) == (words, False)

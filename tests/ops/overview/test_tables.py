@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from storekeeper.ops.overview.model import FROZEN, Overview, Process
-from storekeeper.ops.overview.tables import Cell, Mood, age, count, tables
+from storekeeper.ops.overview.tables import Cell, Severity, age, count, tables
 from tests.ops.overview.made_up import NOW_MS, SEEN, quarantined
 
 
@@ -48,10 +48,14 @@ def test_counts_and_times_are_told_apart() -> None:
 
 
 def test_what_is_stopped_or_discarded_is_neither_good_nor_bad() -> None:
-    moods = {cell.words: cell.mood for table in tables(SEEN) for row in table.rows for cell in row}
-    assert (moods["RUNNING"], moods["STOPPED"], moods["discarded"]) == (Mood.GOOD, Mood.NEITHER, Mood.NEITHER)
+    severities = {cell.words: cell.severity for table in tables(SEEN) for row in table.rows for cell in row}
+    assert (severities["RUNNING"], severities["STOPPED"], severities["discarded"]) == (
+        Severity.GOOD,
+        Severity.NEITHER,
+        Severity.NEITHER,
+    )
     (batch,) = rows_of("verdicts", Overview(NOW_MS, verdicts=[quarantined()]))
-    assert batch[1].mood is Mood.BAD
+    assert batch[1].severity is Severity.BAD
 
 
 def test_a_process_that_died_or_is_frozen_leaves_a_trace() -> None:

@@ -29,7 +29,7 @@ from storekeeper.snapshots.catalogue.registration import register
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.vouched import vouched_version
+from storekeeper.snapshots.verified_version import verified_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql
 
@@ -102,12 +102,12 @@ def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: Ap
     assert register(spark, rewards) is True
     assert spark.sql("SELECT sum(InvoiceCount) FROM rewards").collect()[0][0] == 10
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
-    vouched = vouched_version(rewards.path)
-    assert vouched is not None
-    check_proven(rewards.path, vouched, StoreValues(REWARDS.value_fields))
+    verified = verified_version(rewards.path)
+    assert verified is not None
+    check_proven(rewards.path, verified, StoreValues(REWARDS.value_fields))
 
     assert register(spark, rewards) is False
-    assert vouched_version(rewards.path) == vouched
+    assert verified_version(rewards.path) == verified
     changed = replace(rewards, columns={**rewards.columns, "InvoiceCount": "It's how many \\ there are."})
     assert register(spark, changed) is True
     assert comments(spark, "rewards")["InvoiceCount"] == "It's how many \\ there are."

@@ -118,7 +118,7 @@ def read_with_origins(body: bytes) -> tuple[dict[str, Any], list[Origin]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ObservedFreshness:
     """A replica's freshness just before a row is read from it: the row is at least as fresh."""
 
     offset: int
@@ -144,60 +144,66 @@ class LocalOrigin:
         self._epoch = epoch
         self._ready: dict[ReplicaId, _Ready] = {}
 
-    def look(self, replica: Replica, at_s: float) -> Look:
+    def observe(self, replica: Replica, at_s: float) -> ObservedFreshness:
         """To be called before the row is read; `at_s` is when the request arrived."""
         fresh_at_s = replica.tracker.fresh_at_s
         staleness_ms = None if fresh_at_s is None else max(0, math.ceil((at_s - fresh_at_s) * 1000))
-        return Look(replica.offset or 0, replica.offset_lag, staleness_ms)
+        return ObservedFreshness(replica.offset or 0, replica.offset_lag, staleness_ms)
 
-    def headers(self, replica: Replica, look: Look) -> HeaderList:
+    def headers(self, replica: Replica, observed: ObservedFreshness) -> HeaderList:
         """To be called after the row was read, so that the position covers everything that the row may contain."""
-        ready = self._of(replica, look)
-        return ready.headers if look.staleness_ms is None else [*ready.headers, (STALENESS, b"%d" % look.staleness_ms)]
-
-    def block(self, replica: Replica, look: Look) -> bytes:
-        """The same as lines of an HTTP response, with the headers of every answer."""
-        block = self._of(replica, look).block
+        ready = self._of(replica, observed)
         return (
-            block if look.staleness_ms is None else b"%bstorekeeper-staleness-ms: %d\r\n" % (block, look.staleness_ms)
+            ready.headers
+            if observed.staleness_ms is None
+            else [*ready.headers, (STALENESS, b"%d" % observed.staleness_ms)]
         )
 
-    def _of(self, replica: Replica, look: Look) -> _Ready:
-        shown = max(replica.shown_offset, look.offset)
-        state = (replica.role.value, look.offset, shown, look.offset_lag, self._epoch())
+    def block(self, replica: Replica, observed: ObservedFreshness) -> bytes:
+        """The same as lines of an HTTP response, with the headers of every answer."""
+        block = self._of(replica, observed).block
+        return (
+            block
+            if observed.staleness_ms is None
+            else b"%bstorekeeper-staleness-ms: %d\r\n" % (block, observed.staleness_ms)
+        )
+
+    def _of(self, replica: Replica, observed: ObservedFreshness) -> _Ready:
+        shown = max(replica.shown_offset, observed.offset)
+        state = (replica.role.value, observed.offset, shown, observed.offset_lag, self._epoch())
         ready = self._ready.get(replica.replica_id)
         if ready is None or ready.state != state or ready.replica is not replica:
-            headers = self._written(replica, look, shown)
+            headers = self._written(replica, observed, shown)
             lines = b"".join(b"%b: %b\r\n" % header for header in headers)
             ready = self._ready[replica.replica_id] = _Ready(replica, state, headers, _SAFE + lines)
         return ready
 
-    def _written(self, replica: Replica, look: Look, shown: int) -> HeaderList:
+    def _written(self, replica: Replica, observed: ObservedFreshness, shown: int) -> HeaderList:
         partition = replica.replica_id.partition
         headers = [
             (SERVED_BY, self._node),
             (ROLE, replica.role.value.encode()),
             (PARTITION, b"%d" % partition),
-            (OFFSET, b"%d" % look.offset),
+            (OFFSET, b"%d" % observed.offset),
             (POSITION, PositionToken.of_changelog(replica.topic, partition, shown).encode().encode()),
             (COMPLETE, b"true"),
         ]
         if epoch := self._epoch():
             headers.append((EPOCH, epoch.encode()))
-        if look.offset_lag is not None:
-            headers.append((OFFSET_LAG, b"%d" % look.offset_lag))
+        if observed.offset_lag is not None:
+            headers.append((OFFSET_LAG, b"%d" % observed.offset_lag))
         return headers
 
-    def block_of_many(self, looks: Sequence[tuple[Replica, Look]]) -> bytes:
+    def block_of_many(self, all_observed: Sequence[tuple[Replica, ObservedFreshness]]) -> bytes:
         """The lines of an answer from several replicas: the worst lag, and the position of them all."""
         position = PositionToken()
-        for replica, look in looks:
-            shown = max(replica.shown_offset, look.offset)
+        for replica, observed in all_observed:
+            shown = max(replica.shown_offset, observed.offset)
             position = position.merged(PositionToken.of_changelog(replica.topic, replica.replica_id.partition, shown))
         headers = [(SERVED_BY, self._node), (POSITION, position.encode().encode()), (COMPLETE, b"true")]
         if epoch := self._epoch():
             headers.append((EPOCH, epoch.encode()))
-        lags = [look.offset_lag for _, look in looks]
+        lags = [observed.offset_lag for _, observed in all_observed]
         if None not in lags:
             headers.append((OFFSET_LAG, b"%d" % max(lag for lag in lags if lag is not None)))
         return _SAFE + b"".join(b"%b: %b\r\n" % header for header in headers)

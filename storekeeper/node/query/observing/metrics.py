@@ -20,8 +20,8 @@ from storekeeper.node.query.answers.answer import REFUSALS
 from storekeeper.node.query.forwarding import Router
 from storekeeper.node.query.observing.health import readiness
 from storekeeper.node.query.protection.traffic import CONNECTION_REFUSALS, Traffic
+from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.point import PointQueries
-from storekeeper.node.query.reads.turns import Steps, Turns
 from storekeeper.node.replicas.row_cache import RowCache
 from storekeeper.protocol.replica_states import ReplicaRole, ReplicaState
 from storekeeper.stores.rocksdb_options import process_memory
@@ -171,9 +171,9 @@ class Scrapes:
     Belongs to one event loop.
     """
 
-    def __init__(self, metrics: Collector, turns: Turns, clock: Clock) -> None:
+    def __init__(self, metrics: Collector, scheduler: CooperativeScheduler, clock: Clock) -> None:
         self._metrics = metrics
-        self._turns = turns
+        self._scheduler = scheduler
         self._clock = clock
         self._written: asyncio.Future[bytes] | None = None
         self._begun_s = 0.0
@@ -183,7 +183,7 @@ class Scrapes:
         now_s = self._clock.monotonic_s()
         written = self._written
         if written is None or now_s - self._begun_s >= _GOOD_FOR_S or (written.done() and _failed(written)):
-            written = self._written = asyncio.ensure_future(self._turns.finish(_written(self._metrics)))
+            written = self._written = asyncio.ensure_future(self._scheduler.finish(_written(self._metrics)))
             self._begun_s = now_s
         # Others wait for the same text: if one caller leaves, they must still get it.
         return await asyncio.shield(written)

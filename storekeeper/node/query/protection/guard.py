@@ -80,9 +80,9 @@ _BLOCKS = 512
 _BLOCK_BYTES = 2048
 _VALUE = re.compile(rb"[\x20-\x7e\x80-\xff\t]*")
 _LENGTH_FORM = re.compile(rb"[0-9]{1,5}")
-_SAID_ONCE = frozenset({_HOST, _AUTHORIZATION, _LENGTH})
+_AT_MOST_ONCE = frozenset({_HOST, _AUTHORIZATION, _LENGTH})
 # A request with any other header goes through ASGI: the header may change the answer.
-_HARMLESS = _SAID_ONCE | {
+_HARMLESS = _AT_MOST_ONCE | {
     *(b"user-agent", b"accept", b"accept-encoding", b"accept-language"),
     *(b"cache-control", b"pragma", b"content-type", b"connection"),
 }
@@ -199,14 +199,14 @@ class Guard:
             self._verdicts.clear()
         known = self._verdicts.get(block, _UNKNOWN)
         if known is _UNKNOWN:
-            known = self._judged(block)
+            known = self._decided(block)
             if len(block) <= _BLOCK_BYTES:
                 if len(self._verdicts) >= _BLOCKS:
                     self._verdicts.clear()
                 self._verdicts[block] = known
         return known
 
-    def _judged(self, block: bytes) -> _Verdict | None:
+    def _decided(self, block: bytes) -> _Verdict | None:
         found = _harmless_headers(block)
         if found is None or not (self._hosts is None or self._hosts.accepts(found[b"host"])):
             return None
@@ -481,7 +481,7 @@ def _harmless_headers(block: bytes) -> dict[bytes, bytes] | None:
         # Split without one regular expression for the whole line: it would try every way to split spaces.
         written, colon, value = line.partition(b":")
         name, value = written.lower(), value.strip(b" \t")
-        if not colon or name not in _HARMLESS or (name in found and name in _SAID_ONCE):
+        if not colon or name not in _HARMLESS or (name in found and name in _AT_MOST_ONCE):
             return None
         if _VALUE.fullmatch(value) is None or (name == b"connection" and value.lower() != b"keep-alive"):
             return None

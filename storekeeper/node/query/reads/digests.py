@@ -10,7 +10,7 @@ import base64
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from storekeeper.node.query.reads.turns import Steps
+from storekeeper.node.query.reads.cooperative_scheduler import Steps
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, entry_hash, moved, to_hex
 

@@ -25,8 +25,8 @@ from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.answers.answer import Answer, TooManyScansError
 from storekeeper.node.query.answers.origins import Origin, origin_headers
 from storekeeper.node.query.forwarding import AT_CAPACITY, PeerRequest, Router
+from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
-from storekeeper.node.query.reads.turns import Steps, Turns
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.freshness import FreshnessRequirement
 from storekeeper.protocol.replica_freshness import ReplicaFreshness
@@ -107,7 +107,7 @@ class Gatherer:
     `max_reads` bounds the requests that read many rows at a time, `longest_s` the time of each.
 
     Attributes:
-        turns: for work that reads or writes many rows.
+        scheduler: for work that reads or writes many rows.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Gatherer:
         self._gate = gate
         self._clock = clock
         self._free_reads = max_reads
-        self.turns = Turns()
+        self.scheduler = CooperativeScheduler()
         self._longest_s = longest_s
 
     def asked(self, requirement: FreshnessRequirement) -> Asked:
@@ -153,10 +153,10 @@ class Gatherer:
         left = sorted(set(wanted))
         mine = [number for number in left if self._answers_best(query.store, number, asked)]
         others = [number for number in left if number not in mine]
-        here, elsewhere = await asyncio.gather(self._here(query, mine, asked), self._elsewhere(query, others, asked))
-        answers, rounds = [*here, *elsewhere.answers], [elsewhere]
+        here, remote = await asyncio.gather(self._here(query, mine, asked), self._remote(query, others, asked))
+        answers, rounds = [*here, *remote.answers], [remote]
         if again := [number for number in _missing(left, answers) if number in mine]:
-            rounds.append(await self._elsewhere(query, again, asked))
+            rounds.append(await self._remote(query, again, asked))
             answers += rounds[-1].answers
         if left_over := [number for number in _missing(left, answers) if number not in mine]:
             answers += await self._here(query, left_over, asked)
@@ -231,11 +231,11 @@ class Gatherer:
         self.check_free()
         self._free_reads -= 1
         try:
-            return await self.turns.finish(found)
+            return await self.scheduler.finish(found)
         finally:
             self._free_reads += 1
 
-    async def _elsewhere(self, query: PartitionQuery[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
+    async def _remote(self, query: PartitionQuery[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
         if not partitions:
             return Gathered((), (), ())
         requirement = asked.sent_on(self._clock.monotonic_s())

@@ -23,7 +23,7 @@ from storekeeper.names import store_of
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.answers.answer import problem_of, unknown_key
 from storekeeper.node.query.answers.json_rows import no_row_json, row_json
-from storekeeper.node.query.answers.origins import LocalOrigin, Look
+from storekeeper.node.query.answers.origins import LocalOrigin, ObservedFreshness
 from storekeeper.node.query.reads.kinds import KEYED_KINDS
 from storekeeper.node.query.reads.many import READ_AT_ONCE, parse_keys
 from storekeeper.node.query.reads.pages import QueryLimits
@@ -95,9 +95,9 @@ class HotReads:
         began_ns = time.perf_counter_ns()
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
-        elsewhere = self._catalog.elsewhere
-        if elsewhere:
-            target = renamed(target, elsewhere)
+        aliased = self._catalog.aliased
+        if aliased:
+            target = renamed(target, aliased)
         if not target.startswith(KEY_PREFIX):
             return self._several(target)
         mark = target.find(b"?")
@@ -113,9 +113,9 @@ class HotReads:
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
         """The response to `POST /state/keyvalues/{store}` with keys in the body and nothing required."""
-        elsewhere = self._catalog.elsewhere
-        if elsewhere:
-            target = renamed(target, elsewhere)
+        aliased = self._catalog.aliased
+        if aliased:
+            target = renamed(target, aliased)
         store = target[len(_MANY_PREFIX) :]
         if not target.startswith(_MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
             return None
@@ -150,7 +150,7 @@ class HotReads:
                 return None
             if requirement.asks_freshness and not requirement.met_by(replica.freshness(arrived_s)):
                 return None
-            look = self.origin.look(replica, arrived_s)
+            observed = self.origin.observe(replica, arrived_s)
             writes = replica.writes
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
@@ -161,7 +161,7 @@ class HotReads:
             return None
         _count_misses(replica, 1)
         tail = self._keep(replica, store, key, None if row is None else row.value, writes)
-        return b"%b%b%b" % (_NONE if row is None else _OK, self.origin.block(replica, look), tail)
+        return b"%b%b%b" % (_NONE if row is None else _OK, self.origin.block(replica, observed), tail)
 
     def _parsed(self, target: bytes) -> bytes | None:
         if _TARGET.fullmatch(target) is None:
@@ -296,8 +296,10 @@ class HotReads:
     def _written_for_many(self, states: Sequence[_State]) -> bytes:
         known = (tuple(states), self._catalog.epoch)
         if self._head_of_many[0] != known:
-            looks = [(state[0], Look(state[0].offset or 0, state[0].offset_lag, None)) for state in states]
-            self._head_of_many = (known, _OK + self.origin.block_of_many(looks))
+            all_observed = [
+                (state[0], ObservedFreshness(state[0].offset or 0, state[0].offset_lag, None)) for state in states
+            ]
+            self._head_of_many = (known, _OK + self.origin.block_of_many(all_observed))
         return self._head_of_many[1]
 
     def _written(self, replica: Replica) -> _Head:
@@ -305,7 +307,7 @@ class HotReads:
             self._heads.clear()  # some are of dropped replicas
         # Any later change also changes one of these values, so the text is not used then.
         version, shown, role, epoch = replica.tracker.version, replica.shown_offset, replica.role, self._catalog.epoch
-        text = self.origin.block(replica, Look(replica.offset or 0, replica.offset_lag, None))
+        text = self.origin.block(replica, ObservedFreshness(replica.offset or 0, replica.offset_lag, None))
         head = _Head(version, shown, role, epoch, _OK + text, _NONE + text)
         self._heads[replica] = head
         return head
@@ -337,10 +339,10 @@ def _requirement(query_string: bytes) -> FreshnessRequirement | None:
 def is_base64url(query_string: bytes) -> bool:
     """Whether the key is base64url. Raises InvalidArgumentError if it says neither that nor text."""
     parts = query_string.split(b"&")
-    (said,) = [part[len(_KEY_FORMAT) :] for part in parts if part.startswith(_KEY_FORMAT)] or [b"string"]
-    if said not in {b"string", b"base64url"}:
+    (key_format,) = [part[len(_KEY_FORMAT) :] for part in parts if part.startswith(_KEY_FORMAT)] or [b"string"]
+    if key_format not in {b"string", b"base64url"}:
         raise InvalidArgumentError("key_format is string or base64url")
-    return said == b"base64url"
+    return key_format == b"base64url"
 
 
 _STATE = b"/state/"
@@ -350,14 +352,14 @@ _GROUPS = frozenset(
 )
 
 
-def renamed(target: bytes, elsewhere: Mapping[bytes, bytes]) -> bytes:
+def renamed(target: bytes, aliased: Mapping[bytes, bytes]) -> bytes:
     """`/state/GROUP/STORE…` with the variant in the store's place; the very same object if nothing changes."""
     if not target.startswith(_STATE):
         return target
     group, _, rest = target[len(_STATE) :].partition(b"/")
     end = min(len(rest) if at < 0 else at for at in (rest.find(b"/"), rest.find(b"?")))
     store = rest[:end]
-    variant = elsewhere.get(unquote_to_bytes(store) if b"%" in store else store)
+    variant = aliased.get(unquote_to_bytes(store) if b"%" in store else store)
     if variant is None or group not in _GROUPS:
         return target
     return b"%b%b/%b%b" % (_STATE, group, variant, rest[end:])

@@ -14,9 +14,9 @@ from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.answers.json_rows import no_row_json, row_json
 from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
+from storekeeper.node.query.reads.cooperative_scheduler import Steps, finished
 from storekeeper.node.query.reads.freshness_gate import Asked
 from storekeeper.node.query.reads.gather import Gathered, Gatherer
-from storekeeper.node.query.reads.turns import Steps, finished
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.keys import decode_base64url
 

@@ -20,9 +20,9 @@ from storekeeper.names import store_of
 from storekeeper.node.query.answers.json_rows import RowTimes
 from storekeeper.node.query.answers.origins import Origin
 from storekeeper.node.query.forwarding import PeerRequest
+from storekeeper.node.query.reads.cooperative_scheduler import Steps, finished
 from storekeeper.node.query.reads.freshness_gate import Asked
 from storekeeper.node.query.reads.gather import Gathered, Gatherer, count_in
-from storekeeper.node.query.reads.turns import Steps, finished
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.security.cluster_secret import sign
 from storekeeper.protocol.keys import decode_base64url
@@ -275,7 +275,7 @@ async def scan_page(
     """The first rows of a scan from all partitions or some, wherever they are. Raises as `Gatherer.complete`."""
     gatherer.check_free()
     found = await gatherer.complete(query, asked, partitions)
-    await gatherer.turns.take()
+    await gatherer.scheduler.take()
     return merge_pages(found.found, query.limits, reverse=query.scan.reverse), found
 
 

@@ -84,9 +84,9 @@ class Front:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answers one ASGI connection."""
         if scope["type"] == "http":
-            elsewhere = self._catalog.elsewhere
-            if elsewhere and not _is_forwarded(scope):
-                scope = _renamed_scope(scope, elsewhere)
+            aliased = self._catalog.aliased
+            if aliased and not _is_forwarded(scope):
+                scope = _renamed_scope(scope, aliased)
             path: bytes = scope["raw_path"]
             if scope["method"] == "GET" and path.startswith(KEY_PREFIX):
                 answer = await self._point.answer_request(scope)
@@ -203,7 +203,7 @@ class PointQueries:
                     raise
         if forwarded:
             return self._late(replica, query) or self._refuse(replica, query)
-        return await self._elsewhere(replica, query)
+        return await self._remote(replica, query)
 
     async def _fresher(self, replica: Replica, query: _Query) -> Answer | None:
         """Asks another node if its replica is probably fresher. None as soon as this node's replica has caught up.
@@ -214,23 +214,23 @@ class PointQueries:
             return None
         until_s = min(query.deadline_s, query.arrived_s + _FRESHER_S)
         acceptable = FreshnessRequirement(max_staleness_ms=self._catalog.acceptable_staleness_ms)
-        elsewhere = asyncio.ensure_future(self._forwarded(query, until_s))
+        remote = asyncio.ensure_future(self._forwarded(query, until_s))
         here = asyncio.ensure_future(self._gate.wait_until_met(replica, acceptable, query.arrived_s, until_s))
         try:
-            await asyncio.wait((elsewhere, here), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((remote, here), return_when=asyncio.FIRST_COMPLETED)
             if here.done() and here.result() is not None:
                 return None
-            answer = await elsewhere
+            answer = await remote
         except NoHolderAnsweredError:
             answer = None
         finally:
-            elsewhere.cancel()
+            remote.cancel()
             here.cancel()
-            await asyncio.gather(elsewhere, here, return_exceptions=True)
+            await asyncio.gather(remote, here, return_exceptions=True)
         return self._if_fresher(answer, replica, query)
 
     def _if_fresher(self, answer: Answer | None, replica: Replica, query: _Query) -> Answer | None:
-        mine_ms = self._origin.look(replica, query.arrived_s).staleness_ms
+        mine_ms = self._origin.observe(replica, query.arrived_s).staleness_ms
         theirs_ms = None if answer is None else dict(answer.headers).get(STALENESS)
         if theirs_ms is None or not theirs_ms.isdigit() or (mine_ms is not None and int(theirs_ms) >= mine_ms):
             self._catalog.nobody_is_fresher(self._clock.monotonic_s())
@@ -239,11 +239,11 @@ class PointQueries:
 
     def _local(self, replica: Replica, query: _Query) -> Answer:
         store, key = query.store, query.key
-        look = self._origin.look(replica, query.arrived_s)
+        observed = self._origin.observe(replica, query.arrived_s)
         began_ns = time.perf_counter_ns()
         row = self._row(replica, query)
         self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
-        headers = self._origin.headers(replica, look)
+        headers = self._origin.headers(replica, observed)
         if row is not None:
             return Answer(200, [JSON, *headers], row)
         if not replica.serving:
@@ -291,7 +291,7 @@ class PointQueries:
         msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
         raise StoreUnavailableError(msg)
 
-    async def _elsewhere(self, replica: Replica | None, query: _Query) -> Answer:
+    async def _remote(self, replica: Replica | None, query: _Query) -> Answer:
         try:
             return await self._forwarded(query, query.deadline_s)
         except NoHolderAnsweredError as error:
@@ -358,9 +358,9 @@ def asked_path(scope: Mapping[str, Any]) -> bytes:
     return path
 
 
-def _renamed_scope(scope: Scope, elsewhere: Mapping[bytes, bytes]) -> Scope:
+def _renamed_scope(scope: Scope, aliased: Mapping[bytes, bytes]) -> Scope:
     asked: bytes = scope["raw_path"]
-    path = renamed(asked, elsewhere)
+    path = renamed(asked, aliased)
     if path is asked:
         return scope
     # Decoded as the server does: a key need not be UTF-8.

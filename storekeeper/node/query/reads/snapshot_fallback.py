@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 ROLE_SNAPSHOT = "snapshot"
-_LOOK_EVERY_S = 5.0
+_CHECK_EVERY_S = 5.0
 
 
 @dataclass(slots=True)
@@ -51,8 +51,8 @@ class _Held:
     """One store's snapshot, when it was last looked for, and the search under way."""
 
     snapshot: LoadedSnapshot | None = None
-    looked_at_s: float = float("-inf")
-    looking: asyncio.Task[None] | None = None
+    checked_at_s: float = float("-inf")
+    search: asyncio.Task[None] | None = None
 
 
 class SnapshotFallback:
@@ -65,7 +65,7 @@ class SnapshotFallback:
         clock: for staleness.
         max_rows: larger snapshots are not read: they live in memory.
         shown: how a store's value is shown.
-        newest, load: see `storekeeper/snapshots/vouched.py` and `storekeeper/snapshots/loaded.py`.
+        newest, load: see `storekeeper/snapshots/verified.py` and `storekeeper/snapshots/loaded.py`.
     """
 
     def __init__(
@@ -122,14 +122,14 @@ class SnapshotFallback:
 
     async def _current(self, store: str) -> LoadedSnapshot | None:
         held = self._held.setdefault(store, _Held())
-        if held.looking is None and self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
-            held.looking = asyncio.create_task(self._look(store, held))
-        if held.looking is not None:
+        if held.search is None and self._clock.monotonic_s() - held.checked_at_s >= _CHECK_EVERY_S:
+            held.search = asyncio.create_task(self._load_newest(store, held))
+        if held.search is not None:
             # A thread can't be ended: if a request stops waiting for it, no second thread must start beside it.
-            await asyncio.shield(held.looking)
+            await asyncio.shield(held.search)
         return held.snapshot
 
-    async def _look(self, store: str, held: _Held) -> None:
+    async def _load_newest(self, store: str, held: _Held) -> None:
         try:
             async with self._lock:
                 held.snapshot = await asyncio.to_thread(self._read, store, held.snapshot)
@@ -138,14 +138,14 @@ class SnapshotFallback:
         except ImportError:
             log.warning("snapshot_not_read", store=store, error="deltalake isn't installed")
         finally:
-            held.looked_at_s = self._clock.monotonic_s()
-            held.looking = None
+            held.checked_at_s = self._clock.monotonic_s()
+            held.search = None
 
     def _read(self, store: str, held: LoadedSnapshot | None) -> LoadedSnapshot | None:
         """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
-            self._newest = importlib.import_module("storekeeper.snapshots.vouched").newest_snapshot
+            self._newest = importlib.import_module("storekeeper.snapshots.verified_version").newest_snapshot
             self._load = importlib.import_module("storekeeper.snapshots.loaded").load_snapshot
         path = self._folder / store
         manifest = self._newest(path)

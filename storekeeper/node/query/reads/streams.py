@@ -79,7 +79,7 @@ class Streams:
             async for run in stream.runs():
                 for at in range(0, len(run), _ROWS_AT_A_TIME):
                     part = run[at : at + _ROWS_AT_A_TIME]
-                    await self._gatherer.turns.take()
+                    await self._gatherer.scheduler.take()
                     yield form.rows(part)
                     rows += len(part)
         except StateError as error:
@@ -159,7 +159,7 @@ class ScanStream:
     async def runs(self) -> AsyncIterator[Sequence[Row]]:
         """The rows in order, several at a time. Raises as `start` does if a part can't be read further."""
         while self._parts:
-            await self._gatherer.turns.take()
+            await self._gatherer.scheduler.take()
             if run := self._take():
                 yield run
             self._parts = [part for part in self._parts if part.rows or part.reached is not None]

@@ -17,9 +17,9 @@ from storekeeper.names import store_of
 from storekeeper.node.query.answers.json_rows import key_json, value_json
 from storekeeper.node.query.answers.origins import Origin, read_with_origins, with_origins
 from storekeeper.node.query.forwarding import PeerRequest
+from storekeeper.node.query.reads.cooperative_scheduler import Steps
 from storekeeper.node.query.reads.gather import count_in
 from storekeeper.node.query.reads.pages import PageLimits
-from storekeeper.node.query.reads.turns import Steps
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_rows import ReplicaRows
 from storekeeper.protocol.keys import decode_base64url

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.node.query.answers.answer import TooManyScansError
+from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.digests import ReplicaDigest, digest_of, entries_as_json
-from storekeeper.node.query.reads.turns import Steps, Turns
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.stores.row_digest import BUCKETS, to_hex
 
@@ -36,8 +36,8 @@ class DigestView(BaseModel):
 class _OneByOne:
     """Makes one digest after the other, as each reads a whole partition. Belongs to one event loop."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, scheduler: CooperativeScheduler) -> None:
+        self._scheduler = scheduler
         self._turn = asyncio.Lock()
         self._free = _MAX_WAITING
 
@@ -48,7 +48,7 @@ class _OneByOne:
         self._free -= 1
         try:
             async with self._turn:
-                return await self._turns.finish(steps)
+                return await self._scheduler.finish(steps)
         finally:
             self._free += 1
 
@@ -56,7 +56,7 @@ class _OneByOne:
 def digest_routes(services: QueryServices) -> APIRouter:
     """The route. One digest is made at a time; it ends once nobody waits for it."""
     routes = APIRouter(tags=["stores"])
-    gate = _OneByOne(services.gatherer.turns)
+    gate = _OneByOne(services.gatherer.scheduler)
 
     @routes.get("/state/digest/{store}/{partition}")
     async def digest(

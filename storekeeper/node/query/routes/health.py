@@ -67,7 +67,7 @@ def health_routes(services: QueryServices) -> APIRouter:
     async def metrics() -> Response:
         """Prometheus' text format."""
         text = await services.scrapes.text()
-        await services.gatherer.turns.take()
+        await services.gatherer.scheduler.take()
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     return routes

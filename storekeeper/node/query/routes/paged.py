@@ -136,7 +136,7 @@ async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
     written: list[bytes] = []
     for number, row in enumerate(rows):
         if number % _ROWS_AT_A_TIME == 0:
-            await services.gatherer.turns.take()
+            await services.gatherer.scheduler.take()
         written.append(row)
     return b"[%b]" % b",".join(written)
 

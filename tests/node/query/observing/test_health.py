@@ -60,7 +60,7 @@ def test_a_replica_that_can_not_serve_is_missed_unless_another_node_answers_for_
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert readiness(node.catalog).ready
-    node.replicas[ReplicaId("players", 1)].restore_elsewhere()
+    node.replicas[ReplicaId("players", 1)].restore_in_worker()
     assert not readiness(node.catalog).ready
     monkeypatch.setattr(Catalog, "others_ready", lambda *_: True)
     assert readiness(node.catalog).ready

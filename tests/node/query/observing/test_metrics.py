@@ -53,7 +53,7 @@ def test_the_time_of_a_restore_holds_what_another_process_did_of_it() -> None:
     clock = ManualClock(now_ms=1_700_000_000_000)
     replica = make_replica(MemoryStorage(), clock)
     replica.open(log_of(0, 2))
-    replica.restore_elsewhere()
+    replica.restore_in_worker()
     clock.advance(60_000)
     replica.open(log_of(0, 2))
     clock.advance(1000)

@@ -16,8 +16,8 @@ from harness.waiting import eventually
 from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.restore import LogState
 from storekeeper.clock import SystemClock
+from storekeeper.node.query.reads.cooperative_scheduler import finished
 from storekeeper.node.query.reads.digests import digest_of
-from storekeeper.node.query.reads.turns import finished
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaId

@@ -66,7 +66,7 @@ def behind() -> _Behind:
 @pytest.fixture
 def catalog() -> Catalog:
     catalog = Catalog("a", {}, parse_definitions("rewards=old,players=p"))
-    catalog.elsewhere = {b"rewards": b"rewards@new"}
+    catalog.aliased = {b"rewards": b"rewards@new"}
     return catalog
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from storekeeper.cli.look import RestorePace, member_row
+from storekeeper.cli.cluster import RestorePace, member_row
 
 
 def member(**changes: object) -> dict[str, Any]:
@@ -38,33 +38,33 @@ def replica(left: int | None, *, serving: bool = False) -> dict[str, Any]:
 
 def test_progress_is_of_what_was_left_at_first_and_the_pace_tells_the_end() -> None:
     pace = RestorePace()
-    (first,) = pace.look([replica(1000)], 0.0).values()
+    (first,) = pace.observe([replica(1000)], 0.0).values()
     assert (first.done, first.left, first.eta_s) == (0.0, 1000, None)
-    (second,) = pace.look([replica(750)], 1.0).values()
+    (second,) = pace.observe([replica(750)], 1.0).values()
     assert (second.done, second.eta_s) == (0.25, 3.0)
 
 
 def test_a_restore_that_stands_still_has_no_end() -> None:
     pace = RestorePace()
-    pace.look([replica(1000)], 0.0)
-    (stuck,) = pace.look([replica(1000)], 1.0).values()
+    pace.observe([replica(1000)], 0.0)
+    (stuck,) = pace.observe([replica(1000)], 1.0).values()
     assert stuck.eta_s is None
 
 
 def test_it_begins_anew_after_an_end() -> None:
     pace = RestorePace()
-    pace.look([replica(1000)], 0.0)
-    assert pace.look([replica(0, serving=True)], 1.0) == {}
-    (again,) = pace.look([replica(200)], 2.0).values()
+    pace.observe([replica(1000)], 0.0)
+    assert pace.observe([replica(0, serving=True)], 1.0) == {}
+    (again,) = pace.observe([replica(200)], 2.0).values()
     assert again.done == 0.0
 
 
 def test_a_log_that_grows_faster_is_no_progress_below_nothing() -> None:
     pace = RestorePace()
-    pace.look([replica(100)], 0.0)
-    (grown,) = pace.look([replica(500)], 1.0).values()
+    pace.observe([replica(100)], 0.0)
+    (grown,) = pace.observe([replica(500)], 1.0).values()
     assert (grown.done, grown.eta_s) == (0.0, None)
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert RestorePace().look([replica(None)], 0.0) == {}
+    assert RestorePace().observe([replica(None)], 0.0) == {}

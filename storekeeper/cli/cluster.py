@@ -145,7 +145,7 @@ class RestorePace:
     def __init__(self) -> None:
         self._seen: dict[ReplicaKey, _Seen] = {}
 
-    def look(self, replicas: Iterable[Mapping[str, Any]], at_s: float) -> dict[ReplicaKey, Progress]:
+    def observe(self, replicas: Iterable[Mapping[str, Any]], at_s: float) -> dict[ReplicaKey, Progress]:
         """The progress of each replica that does not serve yet, by (node, store, partition)."""
         found: dict[ReplicaKey, Progress] = {}
         for replica in replicas:
@@ -168,7 +168,7 @@ class RestorePace:
 
 
 Progresses = Mapping[ReplicaKey, Progress]
-Look = Callable[["list[NodeLag]", Progresses, int], None]
+ShowProgress = Callable[["list[NodeLag]", Progresses, int], None]
 
 
 @asks
@@ -186,12 +186,12 @@ def watch(
     """
     console = Console()
     if output is AnswerOutput.JSON:
-        _look(client, interval, count, lambda nodes, _, now_ms: write_json(summary(nodes, now_ms)))
+        _poll(client, interval, count, lambda nodes, _, now_ms: write_json(summary(nodes, now_ms)))
     elif not console.is_terminal:
-        _look(client, interval, count, lambda nodes, progress, now_ms: typer.echo(line(nodes, progress, now_ms)))
+        _poll(client, interval, count, lambda nodes, progress, now_ms: typer.echo(line(nodes, progress, now_ms)))
     else:
         with Live(console=console, auto_refresh=False) as live:
-            _look(
+            _poll(
                 client,
                 interval,
                 count,
@@ -199,13 +199,13 @@ def watch(
             )
 
 
-def _look(client: StateClient, interval_s: float, count: int, show: Look) -> None:
-    pace, clock, looks = RestorePace(), SystemClock(), 0
+def _poll(client: StateClient, interval_s: float, count: int, show: ShowProgress) -> None:
+    pace, clock, polls = RestorePace(), SystemClock(), 0
     while True:
         nodes = client.lag()
-        show(nodes, pace.look(replicas(nodes), clock.monotonic_s()), clock.now_ms())
-        looks += 1
-        if looks == count:
+        show(nodes, pace.observe(replicas(nodes), clock.monotonic_s()), clock.now_ms())
+        polls += 1
+        if polls == count:
             return
         time.sleep(interval_s)
 

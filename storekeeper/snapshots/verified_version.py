@@ -24,7 +24,7 @@ _HARMLESS = {"commitInfo", "metaData"}
 
 
 @dataclass(frozen=True, slots=True)
-class VouchedVersion:
+class VerifiedVersion:
     """The newest version of a table, and the manifest of the snapshot that it holds."""
 
     version: int
@@ -32,12 +32,12 @@ class VouchedVersion:
 
 
 def newest_snapshot(path: Location) -> SnapshotManifest | None:
-    """The manifest of the newest snapshot at `path`; None if there is none. Raises as `vouched_version`."""
-    found = vouched_version(path)
+    """The manifest of the newest snapshot at `path`; None if there is none. Raises as `verified_version`."""
+    found = verified_version(path)
     return None if found is None else found.manifest
 
 
-def vouched_version(path: Location) -> VouchedVersion | None:
+def verified_version(path: Location) -> VerifiedVersion | None:
     """The newest version of the table at `path`; None if there is no table, or one that never held a snapshot.
 
     Raises:
@@ -53,7 +53,7 @@ def vouched_version(path: Location) -> VouchedVersion | None:
             _check_harmless(path, manifest, since)
             version = since[0].version if since else commit.version
             _check_newest(path, version)
-            return VouchedVersion(version, manifest)
+            return VerifiedVersion(version, manifest)
         since.append(commit)
     return None
 

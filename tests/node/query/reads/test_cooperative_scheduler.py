@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 from storekeeper.clock import ManualClock
 from storekeeper.node.query.observing.metrics import Scrapes
 from storekeeper.node.query.reads import stream_format
+from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps, finished
 from storekeeper.node.query.reads.stream_format import ARROW, NDJSON
-from storekeeper.node.query.reads.turns import Steps, Turns, finished
 from storekeeper.stores.row import ReplicaRow, decode_row
 from tests.node.query.cluster import Cluster
 
@@ -59,8 +59,8 @@ def steps(rounds: Rounds, count: int) -> Steps[int]:
 
 def test_one_piece_runs_in_a_round_whoever_it_is_for() -> None:
     async def scenario() -> None:
-        turns, rounds = Turns(), Rounds()
-        work = [asyncio.ensure_future(turns.finish(steps(rounds, 5))) for _ in range(8)]
+        scheduler, rounds = CooperativeScheduler(), Rounds()
+        work = [asyncio.ensure_future(scheduler.finish(steps(rounds, 5))) for _ in range(8)]
         await rounds.during(*work)
         assert [one.result() for one in work] == [5] * 8
         assert set(rounds.done.values()) == {1}
@@ -80,13 +80,13 @@ def test_work_that_nobody_waits_for_ends_and_keeps_nobody_waiting() -> None:
             ended.append(True)
 
     async def scenario() -> None:
-        turns = Turns()
-        given_up = [asyncio.ensure_future(turns.finish(endless())) for _ in range(3)]
+        scheduler = CooperativeScheduler()
+        given_up = [asyncio.ensure_future(scheduler.finish(endless())) for _ in range(3)]
         for _ in range(10):
             await asyncio.sleep(0)
         for one in given_up:
             one.cancel()
-        assert await turns.finish(steps(Rounds(), 3)) == 3
+        assert await scheduler.finish(steps(Rounds(), 3)) == 3
         await asyncio.gather(*given_up, return_exceptions=True)
         assert ended == [True] * 3
 
@@ -168,7 +168,7 @@ def test_scrapes_are_written_in_turns_and_once_a_second() -> None:
     before = gauges.asked
 
     async def scenario() -> None:
-        scrapes = Scrapes(registry, Turns(), clock)
+        scrapes = Scrapes(registry, CooperativeScheduler(), clock)
         asked = [asyncio.ensure_future(scrapes.text()) for _ in range(32)]
         await rounds.during(*asked)
         assert gauges.asked == before + 1
@@ -188,7 +188,7 @@ def test_a_scrape_that_is_given_up_leaves_its_text_to_the_others() -> None:
     registry.register(Gauges(Rounds()))
 
     async def scenario() -> None:
-        scrapes = Scrapes(registry, Turns(), ManualClock())
+        scrapes = Scrapes(registry, CooperativeScheduler(), ManualClock())
         first, second = (asyncio.ensure_future(scrapes.text()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()

@@ -1,4 +1,4 @@
-"""Who keeps apps and nodes alive, this run directory's supervisor or something elsewhere; and which apps must run."""
+"""The process supervisor of a run directory, its own or an external one; and which apps must run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 _log = structlog.get_logger(__name__)
 
 
-class Elsewhere:
-    """Apps as processes in the foreground, which systemd or containers keep alive.
+class ExternalSupervisor:
+    """Supervises apps that run as processes in the foreground: systemd, or containers.
 
     Their heartbeats say how they are. They can't be started or stopped from here.
     """
@@ -64,11 +64,11 @@ class Elsewhere:
         raise RefusedError(msg)
 
 
-Keeper = SupervisorRpc | Elsewhere
+ProcessSupervisor = SupervisorRpc | ExternalSupervisor
 
 
-def keeper_of(settings: OperationsSettings) -> Keeper:
-    """Who keeps the apps of a run directory alive: its supervisor if it has ever had one.
+def supervisor_of(settings: OperationsSettings) -> ProcessSupervisor:
+    """The process supervisor of a run directory: its own if it has ever had one, else an external one.
 
     Raises:
         SupervisorUnreachableError: its file can't be read.
@@ -76,7 +76,7 @@ def keeper_of(settings: OperationsSettings) -> Keeper:
     secret = RunLayout(settings.run_dir).supervisor_secret
     if secret.exists():
         return SupervisorRpc.from_secret(secret)
-    return Elsewhere(settings)
+    return ExternalSupervisor(settings)
 
 
 def watched_programs(known: Collection[str], settings: AppSettings) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.errors import RefusedError
 from storekeeper.ops.control.app_control import app_control
-from storekeeper.ops.control.keeper import Elsewhere, keeper_of
+from storekeeper.ops.control.process_supervisor import ExternalSupervisor, supervisor_of
 from storekeeper.ops.control.watch import AppWatcher
 from storekeeper.ops.operations_settings import OperationsSettings
 
@@ -24,22 +24,22 @@ def beat(settings: OperationsSettings, state: AppState, *, age_ms: int = 0) -> N
 
 
 def test_without_a_supervisor_apps_are_seen_by_their_heartbeats(settings: OperationsSettings) -> None:
-    keeper = keeper_of(settings)
-    assert isinstance(keeper, Elsewhere)
-    assert keeper.names() == []
-    assert keeper.process("pos").state == "STOPPED"
+    supervisor = supervisor_of(settings)
+    assert isinstance(supervisor, ExternalSupervisor)
+    assert supervisor.names() == []
+    assert supervisor.process("pos").state == "STOPPED"
     beat(settings, AppState.RUNNING)
-    assert keeper.names() == ["pos"]
-    assert (keeper.process("pos").state, keeper.process("pos").pid) == ("RUNNING", 77)
-    assert app_control("pos", settings, keeper).ensure() is False
+    assert supervisor.names() == ["pos"]
+    assert (supervisor.process("pos").state, supervisor.process("pos").pid) == ("RUNNING", 77)
+    assert app_control("pos", settings, supervisor).ensure() is False
     beat(settings, AppState.FAILED)
-    assert (keeper.process("pos").state, keeper.process("pos").exit_status) == ("EXITED", 1)
+    assert (supervisor.process("pos").state, supervisor.process("pos").exit_status) == ("EXITED", 1)
 
 
 def test_they_are_not_started_or_stopped_from_here(settings: OperationsSettings) -> None:
-    keeper = keeper_of(settings)
+    supervisor = supervisor_of(settings)
     beat(settings, AppState.RUNNING)
-    control = app_control("pos", settings, keeper)
+    control = app_control("pos", settings, supervisor)
     for act in (control.stop, control.restart):
         with pytest.raises(
             RefusedError, match=r"pos can't be stopped from here.*systemctl restart storekeeper-run@pos"
@@ -52,10 +52,10 @@ def test_they_are_not_started_or_stopped_from_here(settings: OperationsSettings)
 
 def test_an_ill_one_is_reported_and_not_restarted(settings: OperationsSettings) -> None:
     beat(settings, AppState.RUNNING, age_ms=3_600_000)
-    watcher = AppWatcher(keeper_of(settings), settings, SystemClock())
+    watcher = AppWatcher(supervisor_of(settings), settings, SystemClock())
     for _ in range(2):
-        found = watcher.look({"pos": ["pos"]})
+        found = watcher.check({"pos": ["pos"]})
         assert found.actions["pos"]["action"] == "restart"
         assert "pos could not be restarted (the last heartbeat is 36" in found.alerts[0]
     beat(settings, AppState.STOPPED)
-    assert watcher.look({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}
+    assert watcher.check({"pos": ["pos"]}).actions["pos"] == {"action": "none", "reason": "stopped"}

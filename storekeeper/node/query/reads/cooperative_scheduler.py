@@ -17,7 +17,7 @@ Steps = Generator[None, None, _T]
 """Work in pieces: it yields after each piece and returns its result."""
 
 
-class Turns:
+class CooperativeScheduler:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:
