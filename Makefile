@@ -100,7 +100,7 @@ check: lint types ## lint and types only
 lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@PYTHONPATH=contrib/feast $(BIN)/lint-imports
+	@$(BIN)/lint-imports
 	@$(BIN)/deptry storekeeper
 	@$(BIN)/deptry --config storekeeper_provider/pyproject.toml storekeeper_provider
 
