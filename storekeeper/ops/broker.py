@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import subprocess
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from storekeeper.kafka.clients import new_admin
 from storekeeper.kafka.connection import Kafka
-from storekeeper.ops.disk import check_not_full
+from storekeeper.ops.disk import LEAST_MB, check_not_full
 from storekeeper.ops.errors import NotSetUpError, StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
@@ -24,6 +25,7 @@ from storekeeper.ops.topics import MAX_MESSAGE_BYTES
 
 _FORMAT_TIMEOUT_S = 120
 _HEAP = "-Xmx512m"
+_EXEC_WITH_ROOM = Path(__file__).with_name("exec_with_room.py")
 
 _COMMON: Mapping[str, str | int] = {
     "process.roles": "broker,controller",
@@ -94,8 +96,9 @@ def broker_java(java: str, jars: Path, *options: str) -> list[str]:
 
 
 def platform_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
-    """The argv of the platform's broker. The supervisor rotates its log."""
-    return broker_command(_java(settings, environment, _HEAP), _properties(layout))
+    """The argv of the platform's broker, which waits for room on its disk. The supervisor rotates its log."""
+    broker = broker_command(_java(settings, environment, _HEAP), _properties(layout))
+    return [sys.executable, str(_EXEC_WITH_ROOM), str(layout.kafka), str(LEAST_MB), *broker]
 
 
 def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> None:
