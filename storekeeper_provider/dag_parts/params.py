@@ -10,9 +10,13 @@ TEXT_END = r"(?![\s\S])"
 """The end of a text, in every dialect of regular expressions. Python's `$` also matches before a last newline."""
 
 
+NOTHING = "(none)"
+"""The one choice where a platform has nothing to choose from: a form needs one, and the command refuses this name."""
+
+
 def choice_param(title: str, description: str, choices: Iterable[str]) -> Param:
-    """A param that is one of the choices; by default the first."""
-    names = list(choices)
+    """A param that is one of the choices; by default the first. Without choices it is `NOTHING`."""
+    names = list(choices) or [NOTHING]
     return Param(names[0], type="string", enum=names, title=title, description=description)
 
 

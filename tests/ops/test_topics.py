@@ -91,6 +91,8 @@ def test_the_topics_of_an_app_of_ones_own_are_made_once(
         command = storekeeper_command("create-topics", "spark_apps.page_visits:PAGE_VISITS")
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
+    for setting in ("CONFIG", "APPS", "SHARED_APPS", "PROJECT_DIR"):
+        monkeypatch.delenv(f"STOREKEEPER_{setting}", raising=False)
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
     own = ["page_visits-events", "page_visits-dlq", "page_visits-page_visits_totals-changelog"]
     assert made().split() == own
