@@ -115,7 +115,7 @@ def test_the_smaller_apps_are_acted_on_all_at_once(run_dag: RunDag, supervised: 
 def test_an_app_that_the_platform_does_not_have_says_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StorekeeperHook, "programs", lambda _: {"pos": ["pos"]})
     choose = ChooseProgramsOperator(task_id="choose", selected="shared_driver", action="start")
-    with pytest.raises(AirflowFailException, match="name it in storekeeper.toml, in apps or shared_apps"):
+    with pytest.raises(AirflowFailException, match=r"name it in storekeeper\.toml, in apps or shared_apps"):
         choose.choose_branch({})
     everything = ChooseProgramsOperator(task_id="choose", selected="all", action="scale")
     with pytest.raises(AirflowFailException, match="`scale` is for one app"):
