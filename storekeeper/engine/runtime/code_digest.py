@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from storekeeper.apps.project_settings import ProjectSettings
 from storekeeper.apps.spec import AppSpec
 
 _PRODUCT = "storekeeper"
+_PARSING = threading.Lock()
+"""Held while a file is parsed: apps that share a driver start at once, and Python before 3.11.8 and 3.12.2 fails when
+two threads parse at a time (https://github.com/python/cpython/issues/106905)."""
 
 
 def code_digest(spec: AppSpec) -> str | None:
@@ -62,8 +66,10 @@ def _imported_files(path: Path, root: Path, package: str | None) -> Iterator[Pat
 def _imported_names(path: Path, root: Path) -> Iterator[str]:
     """The modules that a file names in imports, and what it imports from them, which may be modules too."""
     here = path.relative_to(root).with_suffix("").parts
+    content = path.read_bytes()
     try:
-        tree = ast.parse(path.read_bytes())
+        with _PARSING:
+            tree = ast.parse(content)
     except SyntaxError:  # it was not imported
         return
     for node in ast.walk(tree):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
-from storekeeper.engine.runtime.code_digest import code_digest
+from storekeeper.engine.runtime.code_digest import _PARSING, code_digest
 from storekeeper.generations.changed_code import change_notice, changed_code
 
 
@@ -90,3 +91,18 @@ def test_a_change_of_another_app_of_the_project_is_not_one_of_this(
 
 def test_a_table_is_the_module_of_its_rows() -> None:
     assert code_digest(HADOOP_EXPORT) == code_digest(HADOOP_EXPORT) not in {None, code_digest(POS)}
+
+
+def test_files_are_parsed_one_at_a_time(own: AppSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apps that share a driver start at once, and this Python's parser fails in two threads at a time."""
+    parse, alone = ast.parse, []
+
+    def watched(content: bytes) -> ast.Module:
+        alone.append(_PARSING.locked())
+        return parse(content)
+
+    with monkeypatch.context() as patched:  # pytest parses too
+        patched.setattr(ast, "parse", watched)
+        code_digest(own)
+    assert len(alone) == 3
+    assert all(alone)
