@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from storekeeper_provider.dag_parts.params import NOTHING, choice_param
 from storekeeper_provider.dag_parts.runs import why_unknown
 from tests.dags.conftest import RunDag
 
@@ -22,6 +23,13 @@ def test_any_other_is_named_with_the_nearest_one_and_all_that_there_are() -> Non
     )
     told = why_unknown(["dry_run"], [])
     assert told == "there is no param `dry_run`: nothing was done. The DAG's params: none"
+
+
+@pytest.mark.airflow
+def test_a_choice_begins_with_the_first_and_is_nothing_where_there_is_none() -> None:
+    for choices, shown in ((iter(["b", "a"]), ["b", "a"]), ([], [NOTHING])):
+        param = choice_param("Store", "The store.", choices)
+        assert (param.resolve(), param.schema["enum"]) == (shown[0], shown)
 
 
 @pytest.mark.airflow
