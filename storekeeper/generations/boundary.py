@@ -78,7 +78,8 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
     """Plans the batch after the last finished one, to end at `end`. The query must be stopped. Safe to repeat.
 
     Raises:
-        GenerationRefusedError: another batch is planned, or `end` lies before the end of what is finished.
+        GenerationRefusedError: another batch is planned, `end` lies before the end of what is finished, or it has a
+            topic that no finished batch knew.
     """
     if checkpoint.last_planned_batch() == batch_id and checkpoint.end_position(batch_id) == end:
         return
@@ -86,8 +87,15 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
     if before is None or before + 1 != batch_id or checkpoint.last_planned_batch() != before:
         msg = f"{checkpoint.path} has a batch under way: let it finish, then take the step again"
         raise GenerationRefusedError(msg)
-    if not end.reaches(checkpoint.end_position(before)):
+    finished = checkpoint.end_position(before)
+    if not end.reaches(finished):
         msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
+        raise GenerationRefusedError(msg)
+    if unread := sorted(end.offsets.keys() - finished.offsets.keys()):
+        msg = (
+            f"{checkpoint.path} has no batch yet that reads {', '.join(unread)}, as the other generation does: restart "
+            "the app, let it run a batch, then take the step again"
+        )
         raise GenerationRefusedError(msg)
     folder = checkpoint.path / "offsets"
     plan = with_end((folder / str(before)).read_bytes().decode(), end)

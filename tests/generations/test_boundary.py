@@ -56,6 +56,13 @@ def test_a_batch_does_not_end_before_what_was_read(place: Location) -> None:
     assert checkpoint.last_planned_batch() == 1
 
 
+def test_a_topic_that_the_query_does_not_read_yet_is_not_left_out(place: Location) -> None:
+    checkpoint = stopped(place / "gen-2")
+    with pytest.raises(GenerationRefusedError, match="has no batch yet that reads returns, as the other"):
+        plan_batch(checkpoint, 2, at(23, 8).merged(Position({"returns": {0: 4}})))
+    assert checkpoint.last_planned_batch() == 1
+
+
 def test_what_a_plan_says_of_a_source_without_offsets_stays(place: Location) -> None:
     checkpoint = stopped(place / "gen-2")
     plan = checkpoint.path / "offsets" / "1"

@@ -19,7 +19,8 @@ from storekeeper.changelog.position import Position
 from storekeeper.errors import SerializationError
 from storekeeper.locations import Location, entries
 
-_NO_OFFSETS = "-"
+NO_OFFSETS = "-"
+"""What Spark writes for a source that has no offsets yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class SparkCheckpoint:
         merged = Position()
         try:
             for source in sources:
-                if source != _NO_OFFSETS:
+                if source != NO_OFFSETS:
                     merged = merged.merged(Position.from_json(source))
         except SerializationError as error:
             raise self._damaged(file) from error

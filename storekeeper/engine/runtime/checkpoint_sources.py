@@ -7,11 +7,8 @@ from collections.abc import Iterable
 import orjson
 
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import NO_OFFSETS, SparkCheckpoint
 from storekeeper.locations import write_in_one_step
-
-NO_OFFSETS = "-"
-"""What Spark writes for a source that has no offsets yet."""
 
 
 def add_sources(checkpoint: SparkCheckpoint, count: int) -> None:
@@ -41,7 +38,10 @@ def plan_of(like: str, ends: Iterable[Position]) -> str:
 
 
 def with_end(plan: str, end: Position) -> str:
-    """A plan with the offsets of its Kafka sources replaced: each gets those of its topics. Other sources stay."""
+    """A plan with the offsets of its Kafka sources replaced: each gets those of its topics. Other sources stay.
+
+    A topic of `end` must be in a source of the plan: nothing says which source reads it otherwise.
+    """
     version, settings, *sources = plan.splitlines()
     return "\n".join([version, settings, *(_with_end(source, end) for source in sources)])
 
