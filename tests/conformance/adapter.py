@@ -111,7 +111,7 @@ class Adapter:
         name, *arguments = op
         method: Callable[..., Any] | None = getattr(self, f"do_{name}", None) or self._scanned(name)
         if method is None:
-            msg = f"operation {name}"
+            msg = f"unknown operation {name}"
             raise UnsupportedCaseError(msg)
         values = [decoded(argument) for argument in arguments]
         parameters = inspect.signature(method).parameters.values()

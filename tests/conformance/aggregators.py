@@ -66,6 +66,6 @@ def named_aggregator(config: dict[str, Any]) -> Aggregator[Any, Any, Any]:
     """
     name = config.get("agg", "count")
     if name not in NAMED:
-        msg = f"aggregator {name}"
+        msg = f"unknown aggregator {name}"
         raise UnsupportedCaseError(msg)
     return NAMED[name](config)

@@ -85,7 +85,7 @@ def _run_on(case: Case, adapter: type[Adapter], backends: Backends, kind: str) -
         for number, op in enumerate(case.ops):  # noqa: B007 (named when it fails)
             under_test.run(op)
     except UnsupportedCaseError as unsupported:
-        return Outcome(case, kind, SKIPPED, f"unknown {unsupported}")
+        return Outcome(case, kind, SKIPPED, str(unsupported))
     except Exception as error:
         return Outcome(case, kind, FAILED, f"operation {number}: {type(error).__name__}: {error}")
     finally:

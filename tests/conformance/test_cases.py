@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.backend import Backends, all_backends
 from tests.conformance.case import Case, load_cases, matches, plain
-from tests.conformance.runner import FAILED, SKIPPED, registry, run_case
+from tests.conformance.runner import FAILED, PASSED, SKIPPED, registry, run_case
 
 CASES = [case for file in sorted((Path(__file__).parent / "cases").glob("*.jsonl")) for case in load_cases(file)]
 
@@ -37,6 +38,25 @@ def test_an_error_that_does_not_come_fails(backends: Backends) -> None:
     ops = [["expect_error", "null_key", ["put", "a", "1"]]]
     wrong = Case("wrong", "kv", {"key_type": "utf8", "value_type": "utf8"}, ops, None, "must")
     assert {outcome.status for outcome in run_case(wrong, backends)} - {SKIPPED} == {FAILED}
+
+
+def test_partitions_that_are_moving_are_refused_as_nodes_do(backends: Backends) -> None:
+    moving = ["expect_error", "store_unavailable", ["get", "a"]]
+    ops: list[list[Any]] = [
+        ["shard_put", 0, "a", "1"],
+        ["rebalancing", True],
+        moving,
+        ["rebalancing", False],
+        ["get", "a", "1"],
+    ]
+    case = Case("moving", "composite", {"key_type": "utf8", "value_type": "utf8", "shards": 2}, ops, None, "must")
+    assert {outcome.status for outcome in run_case(case, backends)} - {SKIPPED} == {PASSED}
+
+
+def test_what_nodes_do_not_answer_is_skipped_with_the_reason(backends: Backends) -> None:
+    case = next(case for case in CASES if case.id == "composite-005")
+    reasons = {outcome.reason for outcome in run_case(case, backends) if outcome.backend in backends.kinds}
+    assert reasons == {"a node doesn't count the rows of a store"}
 
 
 def test_matching() -> None:

@@ -41,7 +41,7 @@ def window_definition(config: dict[str, Any]) -> Definition:
         return SlidingWindows(size_ms, grace_ms)
     if kind in {"tumbling", "hopping", "time"}:
         return TimeWindows(size_ms, config.get("advance", size_ms), grace_ms)
-    msg = f"window type {kind}"
+    msg = f"unknown window type {kind}"
     raise UnsupportedCaseError(msg)
 
 

@@ -80,5 +80,5 @@ def _evaluated(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError as error:
-        msg = f"expression {name}"
+        msg = f"unknown expression {name}"
         raise UnsupportedCaseError(msg) from error

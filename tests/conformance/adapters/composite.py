@@ -1,4 +1,7 @@
-"""Cases of scatter-gather reads over several partitions: what a node does with its replicas of them."""
+"""Cases of scatter-gather reads over several partitions: what a node does with its replicas of them.
+
+A node answers no question about the number of all rows, so cases that ask it are not for us.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from typing import Any, ClassVar
 from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.listener import logging_listener
 from storekeeper.clock import ManualClock
-from storekeeper.errors import StoreUnavailableError
 from storekeeper.node.query.reads.cooperative_scheduler import finished
+from storekeeper.node.query.reads.freshness_gate import Asked
+from storekeeper.node.query.reads.gather import Gathered, complete
 from storekeeper.node.query.reads.pages import KeyRange, PageLimits, Scan, read_page
 from storekeeper.node.replicas.replica import Replica
+from storekeeper.protocol.freshness import FreshnessRequirement
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from storekeeper.stores.iterators import OpenIterators, RowIterator
@@ -23,7 +28,7 @@ from storekeeper.stores.window import WindowStore
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.topology_store import TopologyStore
 from tests.changelog.messages import Record
-from tests.conformance.adapter import Adapter
+from tests.conformance.adapter import Adapter, UnsupportedCaseError
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.adapters.restore import BackendStorage, log_state
 from tests.conformance.adapters.session import SessionAdapter
@@ -32,7 +37,7 @@ from tests.conformance.backend import Backend
 
 _KINDS: dict[str, type[KeyValueAdapter]] = {"kv": KeyValueAdapter, "window": WindowAdapter, "session": SessionAdapter}
 _MOST = 1 << 62
-_LARGEST_COUNT = (1 << 63) - 1
+_COUNT = "a node doesn't count the rows of a store"
 
 
 class Partition:
@@ -47,7 +52,6 @@ class Partition:
         )  # fmt: skip
         self.replica.open(log_state(0, 0))
         self.replica.apply(PartitionBatch("t", number, [], 0, end_reached=True))
-        self.count: int | None = None
 
     def follow(self) -> None:
         """Applies the records that the replica doesn't have."""
@@ -56,10 +60,10 @@ class Partition:
         self.replica.apply(PartitionBatch("t", self.replica.replica_id.partition, records, len(log), end_reached=True))
 
 
-class Gathered:
+class ReplicaRows:
     """The rows of several replicas, merged as for the page of an answer. A `BytesStore` that only reads."""
 
-    name = "gathered"
+    name = "replicas"
     is_open = True
 
     def __init__(self, adapter: CompositeAdapter) -> None:
@@ -82,13 +86,10 @@ class Gathered:
         return None
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        raise NotImplementedError
+        raise UnsupportedCaseError("a node only reads")
 
     def approximate_num_entries(self) -> int:
-        counts = [partition.count for partition in self._adapter.partitions]
-        with self.scan(None, None) as rows:
-            found = sum(1 for _ in rows)
-        return min(sum(filter(None, counts)) or found, _LARGEST_COUNT)
+        raise UnsupportedCaseError(_COUNT)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -101,7 +102,7 @@ class CompositeAdapter(Adapter):
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
-        self.rebalancing = False
+        self.held = True
         kind = _KINDS[config.get("inner", "kv")]
         with_retention = {"retention": 1 << 62, **config}
         self.partitions: list[Partition] = []
@@ -109,12 +110,12 @@ class CompositeAdapter(Adapter):
             self.partitions.append(Partition(kind(with_retention, backend.part(str(number))), number, backend))
         self.reader = kind(with_retention, backend.part("all"))
         self.reader.task.close()
-        self.reader.task = _View(_reader_of(self.reader.spec(), Gathered(self)))  # type: ignore[assignment]
+        self.reader.task = _View(_reader_of(self.reader.spec(), ReplicaRows(self)))  # type: ignore[assignment]
 
     def available(self) -> list[Replica]:
-        """The partitions' replicas, unless they are being moved."""
-        if self.rebalancing:
-            raise StoreUnavailableError("the partitions are moving; ask again later")
+        """The partitions' replicas. While nobody holds one, it is missing in the answer of all nodes."""
+        missing = () if self.held else tuple(range(len(self.partitions)))
+        complete("replica", Gathered((), missing, ()), Asked(FreshnessRequirement(), arrived_s=0, deadline_s=0))
         return [partition.replica for partition in self.partitions]
 
     def close(self) -> None:
@@ -142,13 +143,11 @@ class CompositeAdapter(Adapter):
         self.put(number, key, start_ms, end_ms, value)
 
     def do_shard_fake_count(self, number: int, entries: int) -> None:
-        self.partitions[number].count = entries
-
-    def do_shard_close(self, number: int) -> None:
-        self.partitions[number].replica.close()
+        del number, entries
+        raise UnsupportedCaseError(_COUNT)
 
     def do_rebalancing(self, rebalancing: bool) -> None:
-        self.rebalancing = rebalancing
+        self.held = not rebalancing
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class KeyValueAdapter(Adapter):
         elif name in {"disk_full", "enospc", "no_space", "io_error", "write_error"}:
             _refuse_one_write(self.task.backend)
         else:
-            msg = f"fault {name}"
+            msg = f"unknown fault {name}"
             raise UnsupportedCaseError(msg)
 
 

@@ -43,7 +43,7 @@ SELECTORS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
 
 def _known(table: dict[str, Any], name: str) -> Any:
     if name not in table:
-        msg = f"function {name}"
+        msg = f"unknown function {name}"
         raise UnsupportedCaseError(msg)
     return table[name]
 
