@@ -2,15 +2,15 @@
 
     store below ──read once──> cell: value, timestamp, changed ──written once, when the batch ends──> transaction
 
-An operator changes its cells. Whoever reads the store itself sees what they hold: it is written before. Values must not
-be mutated: a function returns a new one and leaves its argument unchanged.
+An operator changes its cells. They are written before the store itself is read, so every reader sees what they hold.
+Values must not be mutated: a function returns a new one and leaves its argument unchanged.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from storekeeper.stores.session import SessionStore
 from storekeeper.stores.stream_time import StoreStreamTime, TimedStore
 from storekeeper.stores.window import WindowStore
 from storekeeper.stores.wrapped import WrappedStore
+
+C = TypeVar("C")
 
 
 class Cell(msgspec.Struct, gc=False, eq=False):
@@ -81,7 +83,7 @@ class CellsAbove(WrappedStore):
         self.forget()
 
 
-class Cells(ABC):
+class Cells(ABC, Generic[C]):
     """The rows of a store whose rows live by time, for the operator that alone writes them."""
 
     def __init__(self, store: TimedStore[Any, Any], keys: Serde[Any], values: Serde[Any], top: CellsAbove) -> None:
@@ -94,6 +96,9 @@ class Cells(ABC):
         self._time = store.stream_time
         self._stored_until_ms = self._time.observed_ms
         """The store below has no row of a later time: its stream time is that of its latest row."""
+        self._known: dict[Any, Any] = {}
+        """What has been read or written, by key or start."""
+        self._changed: dict[C, None] = {}
         top.settle, top.forget = self.settle, self.forget
 
     @property
@@ -101,33 +106,39 @@ class Cells(ABC):
         """That of the store."""
         return self._time
 
-    @abstractmethod
     def settle(self) -> None:
         """Writes all changes to the transaction."""
+        changed: Iterable[Any] = self._changed
+        if not self._changed:
+            return
+        stamps = [(cell.timestamp_ms, cell.trace) for cell in changed]
+        self._transaction.write_stamped(self._rows(), stamps, self._time.encoded())
+        self._changed.clear()
 
     def forget(self) -> None:
         """Drops all cells. What has not been written is lost."""
         self._stored_until_ms = self._time.observed_ms
+        self._known.clear()
+        self._changed.clear()
 
-    def _write(self, rows: Sequence[Entry], cells: Iterable[Any]) -> None:
-        stamps = [(cell.timestamp_ms, cell.trace) for cell in cells]
-        self._transaction.write_stamped(rows, stamps, self._time.encoded())
+    @abstractmethod
+    def _rows(self) -> list[Entry]:
+        """The changed rows, in the order of `_changed`. Their cells count as written."""
 
 
-class WindowCells(Cells):
+class WindowCells(Cells[Cell]):
     """The rows of a window store."""
 
     def __init__(self, store: WindowStore[Any, ValueAndTimestamp[Any]], *more: Any) -> None:
         super().__init__(store, *more)
         self.fetch_all = store.fetch_all
-        self._by_start: dict[int, dict[bytes, Cell]] = {}
-        self._changed: list[Cell] = []
+        self._known: dict[int, dict[bytes, Cell]] = {}
 
     def cell(self, key: Any, start_ms: int) -> Cell:
         """The cell of a window. Only `write` may change it."""
-        here = self._by_start.get(start_ms)
+        here = self._known.get(start_ms)
         if here is None:
-            here = self._by_start[start_ms] = {}
+            here = self._known[start_ms] = {}
         data = self._encode_key(key)
         return here.get(data) or self._load(here, data, start_ms)
 
@@ -141,7 +152,7 @@ class WindowCells(Cells):
             self._time.observe(start_ms)
             if self._time.admits(start_ms):
                 cell.changed = True
-                self._changed.append(cell)
+                self._changed[cell] = None
 
     def fetch_one(self, key: Any, start_ms: int) -> ValueAndTimestamp[Any] | None:
         """The window's row, or None."""
@@ -150,25 +161,15 @@ class WindowCells(Cells):
         cell = self.cell(key, start_ms)
         return None if cell.value is None else ValueAndTimestamp(cell.value, cell.timestamp_ms)
 
-    def settle(self) -> None:
-        """Writes all changes to the transaction."""
-        changed, encode = self._changed, self._encode
-        if not changed:
-            return
+    def _rows(self) -> list[Entry]:
+        encode = self._encode
         rows = [
             (cell.key, None if cell.value is None else stamped(encode(cell.value), cell.timestamp_ms))
-            for cell in changed
+            for cell in self._changed
         ]
-        self._write(rows, changed)
-        for cell in changed:
+        for cell in self._changed:
             cell.changed = False
-        changed.clear()
-
-    def forget(self) -> None:
-        """Drops all cells. What has not been written is lost."""
-        super().forget()
-        self._by_start.clear()
-        self._changed.clear()
+        return rows
 
     def _load(self, here: dict[bytes, Cell], data: bytes, start_ms: int) -> Cell:
         cell = Cell(window_row_key(data, start_ms))
@@ -206,14 +207,13 @@ class _Sessions(msgspec.Struct, eq=False):
     cells: list[SessionCell]
 
 
-class SessionCells(Cells):
+class SessionCells(Cells[SessionCell]):
     """The rows of a session store."""
 
     def __init__(self, store: SessionStore[Any, Any], *more: Any) -> None:
         super().__init__(store, *more)
         self.find_sessions_ended = store.find_sessions_ended
-        self._by_key: dict[bytes, _Sessions] = {}
-        self._changed: dict[SessionCell, None] = {}
+        self._known: dict[bytes, _Sessions] = {}
 
     def near(self, key: Any, earliest_end_ms: int, latest_start_ms: int) -> list[SessionCell]:
         """A key's sessions with `end >= earliest_end_ms` and `start <= latest_start_ms`; by end, then start."""
@@ -266,31 +266,21 @@ class SessionCells(Cells):
         found = self.near(key, end_ms, start_ms)
         return next((cell.value for cell in found if (cell.start_ms, cell.end_ms) == (start_ms, end_ms)), None)
 
-    def settle(self) -> None:
-        """Writes all changes to the transaction."""
-        changed, encode = self._changed, self._encode
-        if not changed:
-            return
+    def _rows(self) -> list[Entry]:
+        encode = self._encode
         rows = [
             (session_row_key(cell.key, cell.start_ms, cell.end_ms), None if cell.value is None else encode(cell.value))
-            for cell in changed
+            for cell in self._changed
         ]
-        self._write(rows, changed)
-        for cell in changed:
+        for cell in self._changed:
             cell.stored = True
-        changed.clear()
-
-    def forget(self) -> None:
-        """Drops all cells. What has not been written is lost."""
-        super().forget()
-        self._by_key.clear()
-        self._changed.clear()
+        return rows
 
     def _sessions(self, key: bytes, since_ms: int) -> _Sessions:
         """The sessions of a key, at least those that end at `since_ms` or later."""
-        known = self._by_key.get(key)
+        known = self._known.get(key)
         if known is None:
-            known = self._by_key[key] = _Sessions(MAX_TIMESTAMP_MS, [])
+            known = self._known[key] = _Sessions(MAX_TIMESTAMP_MS, [])
         if since_ms < known.since_ms:
             if since_ms <= self._stored_until_ms:
                 known.cells[:0] = self._read(key, since_ms, known.since_ms)

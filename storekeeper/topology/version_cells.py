@@ -9,6 +9,7 @@ import msgspec
 
 from storekeeper.serdes.keys.versions import version_bounds, version_row_key, version_timestamp_ms
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
+from storekeeper.stores.bytes_store import Entry
 from storekeeper.stores.stream_time import check_key_and_time
 from storekeeper.stores.versioned import (
     DELETED_VERSION,
@@ -37,7 +38,6 @@ class VersionCell(msgspec.Struct, gc=False, eq=False):
     value: Any = None
     timestamp_ms: int = -1
     trace: bytes | None = None
-    changed: bool = False
 
 
 class _Versions(msgspec.Struct, eq=False):
@@ -54,13 +54,12 @@ class _Versions(msgspec.Struct, eq=False):
     complete: bool
 
 
-class VersionCells(Cells):
+class VersionCells(Cells[VersionCell]):
     """The rows of a versioned store. `get` and `put` are as those of the store."""
 
     def __init__(self, store: VersionedKeyValueStore[Any, Any], *more: Any) -> None:
         super().__init__(store, *more)
-        self._by_key: dict[bytes, _Versions] = {}
-        self._changed: list[VersionCell] = []
+        self._known: dict[bytes, _Versions] = {}
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
         """The version valid at `as_of`, epoch milliseconds; the latest if None."""
@@ -83,9 +82,9 @@ class VersionCells(Cells):
             self._time.dropped_total += 1
             return NOT_PUT_MS
         data = self._encode_key(key)
-        versions = self._by_key.get(data)
+        versions = self._known.get(data)
         if versions is None and timestamp_ms > self._stored_until_ms:
-            versions = self._by_key[data] = _Versions([], [], complete=False)  # the store has no later one
+            versions = self._known[data] = _Versions([], [], complete=False)  # the store has no later one
         elif versions is None or not versions.times or timestamp_ms < versions.times[0]:
             versions = self._back_to(data, timestamp_ms)
         self._time.observe(timestamp_ms)
@@ -95,33 +94,18 @@ class VersionCells(Cells):
             versions.cells.insert(place, VersionCell(data, timestamp_ms))
         cell = versions.cells[place]
         cell.value, cell.timestamp_ms, cell.trace = value, self._context.timestamp_ms, self._context.trace
-        if not cell.changed:
-            cell.changed = True
-            self._changed.append(cell)
+        self._changed[cell] = None
         return versions.times[place + 1] if place + 1 < len(versions.times) else VALID_TO_UNDEFINED_MS
 
-    def settle(self) -> None:
-        """Writes all changes to the transaction."""
-        changed, encode = self._changed, self._encode
-        if not changed:
-            return
-        rows = [
+    def _rows(self) -> list[Entry]:
+        encode = self._encode
+        return [
             (
                 version_row_key(cell.key, cell.at_ms),
                 DELETED_VERSION if cell.value is None else version_of(encode(cell.value)),
             )
-            for cell in changed
+            for cell in self._changed
         ]
-        self._write(rows, changed)
-        for cell in changed:
-            cell.changed = False
-        changed.clear()
-
-    def forget(self) -> None:
-        """Drops all cells. What has not been written is lost."""
-        super().forget()
-        self._by_key.clear()
-        self._changed.clear()
 
     @property
     def _horizon_ms(self) -> int:
@@ -129,9 +113,9 @@ class VersionCells(Cells):
 
     def _back_to(self, key: bytes, at_ms: int) -> _Versions:
         """The versions of a key, with the one that is valid at a time."""
-        versions = self._by_key.get(key)
+        versions = self._known.get(key)
         if versions is None:
-            versions = self._by_key[key] = _Versions([], [], complete=False)
+            versions = self._known[key] = _Versions([], [], complete=False)
         times = versions.times
         if versions.complete or (times and times[0] <= at_ms):
             return versions
