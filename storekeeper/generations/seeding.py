@@ -394,10 +394,14 @@ class Seeding:
             "on_delivery": lambda error, _: failed.append(error) if error is not None else None,
             "delivery.report.only.error": True,
         })  # fmt: skip
+        # A task whose changelog has lost seeded rows before its first batch sees it by these.
+        logs = self._topics.committed_end(self.new.topics.values())
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():
-                producer.produce(topic, Marker(_SEED_BATCH, {}, {}, reached).encode(), query_id.encode(), partition)
+                ends = {log: offsets[partition] for log, offsets in logs.offsets.items() if partition in offsets}
+                marker = Marker(_SEED_BATCH, {}, {}, reached, logs=ends)
+                producer.produce(topic, marker.encode(), query_id.encode(), partition)
         left = producer.flush(self.settings.transaction_timeout_ms / 1000)
         if failed or left:
             reason = failed[0].str() if failed else f"{left} markers were not taken in time"

@@ -13,6 +13,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.changelog.position import Position
 from storekeeper.engine.driver.preflight import check_bounds
+from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.generations import seeding as seeding_module
@@ -51,6 +52,9 @@ class PlayedTopics:
         return TopicBounds(_position(listed, 0), _position(listed, 9))
 
     committed_bounds = bounds
+
+    def committed_end(self, names: Iterable[str]) -> Position:
+        return _position(names, 9)
 
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         return _position(names, 4)
@@ -140,6 +144,21 @@ def test_the_live_app_may_run_on_for_long_while_its_rows_are_copied(
     assert made.rows == 3
     assert made.start == made_by(found).committed_position() == _position([SALES], 7)
     assert is_settled(made_by(found))
+
+
+def test_the_new_tasks_know_how_far_their_seeded_changelogs_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Marker] = []
+
+    class Keeping(PlayedProducer):
+        def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+            written.append(Marker.decode(value))
+
+    monkeypatch.setattr(seeding_module, "new_producer", lambda *_: Keeping())
+    found = seeding(tmp_path)
+    found._write_markers("query", {"sales": {1: b"{}"}})
+    assert [marker.logs for marker in written] == [dict.fromkeys(found.new.topics.values(), 9)]
 
 
 def test_a_seed_whose_progress_the_broker_refuses_is_not_complete(
