@@ -2,7 +2,7 @@
 
 **What it does.** When the last tills have closed, it takes a snapshot of the store `rewards` and proves that changelog,
 table and query nodes hold the same rows. Then it has the quality gate publish what was exported until now, so that
-whoever works with the tables in the morning finds the whole day.
+the tables have the whole day in the morning.
 
 **If it fails.** The first task waits for the apps of the tills: see DAG `watch_streams`. The others say why in their
 logs. Each may be cleared and run again.

@@ -134,15 +134,15 @@ def test_paths_begin_at_the_folder_of_the_file_and_lists_are_lists(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "refusal"),
     [
         ("replicas = ", "can't be read as TOML"),
         ("replicas = 99", "STOREKEEPER_REPLICAS can't be used"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str, told: str) -> None:
+def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str, refusal: str) -> None:
     write(tmp_path / "project", text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=refusal):
         load_node_settings()
 
 
@@ -161,22 +161,22 @@ def test_a_file_of_somebody_else_is_not_taken_by_itself(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "refusal"),
     [
         ("kafka_prot = 1", "no setting 'kafka_prot': did you mean kafka_port"),
         ("xyz = 1", "no setting 'xyz': `storekeeper settings`"),
         ("[nodes]\nreplicas = 1", "no setting 'nodes'"),
     ],
 )
-def test_a_key_that_is_no_setting_is_refused_by_every_command(tmp_path: Path, text: str, told: str) -> None:
+def test_a_key_that_is_no_setting_is_refused_by_every_command(tmp_path: Path, text: str, refusal: str) -> None:
     path = write(tmp_path / "project", text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=refusal):
         check_names(path)
     done = subprocess.run(
         [sys.executable, "-m", "storekeeper.cli.entry", "settings"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (ExitCode.CONFIGURATION, "")
-    assert told in done.stderr
+    assert refusal in done.stderr
 
 
 def test_there_are_at_most_seventy_settings_each_of_a_class_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Purchases of prime customers, and what customers are told about each."""
+"""Purchases of prime customers, and the message to the customer about each."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from storekeeper.errors import StateError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_TOLD = re.compile(r"storekeeper-task-error (\{.*\})")
+_CARRIED = re.compile(r"storekeeper-task-error (\{.*\})")
 _UNREADABLE = re.compile(
     r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
 )
@@ -71,15 +71,15 @@ def errors_of_tasks(*kinds: type[StateError]) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
-        told = _told_error(str(error), {kind.__name__: kind for kind in kinds})
-        if told is None:
+        carried = _carried_error(str(error), {kind.__name__: kind for kind in kinds})
+        if carried is None:
             raise
-        raise told from error
+        raise carried from error
 
 
-def _told_error(text: str, kinds: Mapping[str, type[StateError]]) -> StateError | None:
+def _carried_error(text: str, kinds: Mapping[str, type[StateError]]) -> StateError | None:
     """The `StateError` in the text of Spark's exception; None if there is none."""
-    found = _TOLD.search(text)
+    found = _CARRIED.search(text)
     if found is None:
         return _unreadable(text)
     fields = json.loads(found.group(1))

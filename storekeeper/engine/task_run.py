@@ -357,7 +357,7 @@ class _LocalStores:
             raise
 
     def ends(self, changes: Mapping[str, int]) -> Mapping[str, int]:
-        """The least offsets at which the changelogs end after a batch with so many changes, by store."""
+        """By changelog, the least offset at which it ends after a batch; `changes` counts those of each store."""
         logs = self._run.work.app.changelogs
         return {logs[name].topic: store.position + changes.get(name, 0) for name, store in self._logged.items()}
 

@@ -32,7 +32,7 @@ def plan_against(description: Description, partitions: Mapping[str, int]) -> Pla
 
 def described_now() -> Description:
     """The description of what runs in the run directory of the settings."""
-    from storekeeper.generations.planning.describe import describe  # noqa: PLC0415 (a second, for whoever reads a file only)
+    from storekeeper.generations.planning.describe import describe  # noqa: PLC0415 (it takes a second, and a plan of a file needs none)
 
     return describe(AppSettings.of_platform(), SystemClock())
 

@@ -1,4 +1,4 @@
-"""What a store is mostly used for. Free of RocksDB: whoever describes a store needs no more."""
+"""What a store is mostly used for. Free of RocksDB: a description of a store loads no more."""
 
 from __future__ import annotations
 

@@ -72,10 +72,10 @@ def run(folder: Path) -> Run:
 
 def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
     done = run("-c", TELL, apps="spark_apps.page_views:PAGE_VIEWS")
-    told, stores, loaded = done.stdout.splitlines()
-    assert told == "page_views|The totals of each key|page_views"
+    app, stores, loaded = done.stdout.splitlines()
+    assert app == "page_views|The totals of each key|page_views"
     assert stores == "page_views_totals=page_views-page_views_totals-changelog"
-    assert loaded == "False", "whoever knows the apps would load Spark"
+    assert loaded == "False", "to know the apps, a process would load Spark"
 
 
 def test_apps_share_a_driver_where_the_configuration_says_so(run: Run) -> None:

@@ -44,7 +44,7 @@ def test_a_platform_whose_generation_is_set_is_not_migrated(tmp_path: Path) -> N
 
 
 def failing(times: int, error: Callable[[], OSError]) -> Callable[[Path], None]:
-    """`shutil.rmtree` that fails so many times first."""
+    """`shutil.rmtree` that fails `times` times first."""
     real, left = shutil.rmtree, [times]
 
     def tried(path: Path) -> None:

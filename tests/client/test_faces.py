@@ -1,4 +1,4 @@
-"""The two clients offer the same: whoever adds a method or a parameter to one adds it to the other."""
+"""The two clients offer the same methods with the same parameters."""
 
 from __future__ import annotations
 

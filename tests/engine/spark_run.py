@@ -101,7 +101,7 @@ class SparkRun:
             raise
 
     def settle(self, topic: str, count: int) -> None:
-        """Runs until a topic holds so many committed records."""
+        """Runs until a topic holds `count` committed records."""
         deadline_s = time.monotonic() + _TIMEOUT_S
         while len(self.records(topic)) < count:
             assert time.monotonic() < deadline_s, f"{topic} has {len(self.records(topic))} of {count} records"

@@ -152,7 +152,7 @@ def _or_nowhere(_: str, region: str | None) -> str:
 
 
 class Sale(msgspec.Struct, frozen=True):
-    """So many of an item, sold to a customer."""
+    """A number of an item, sold to a customer."""
 
     item: str
     number: int

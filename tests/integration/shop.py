@@ -75,7 +75,7 @@ class Shop:
     def down(self) -> None:
         assert self.process.call("down").returncode == 0
 
-    def told(self, *arguments: str, code: int = 0) -> str:
+    def output(self, *arguments: str, code: int = 0) -> str:
         """What a command that ends with `code` says."""
         done = self.process.call(*arguments, timeout_s=900)
         assert done.returncode == code, done.stderr
@@ -141,7 +141,7 @@ class Shop:
     def table_differences(self, orders: Records) -> list[str]:
         """The same of the table of the last snapshot of what each customer has spent."""
         asked = 'SELECT decode("_key") AS key, orders, total FROM spent'
-        answer = json.loads(self.told("sql", "--output", "json", asked))
+        answer = json.loads(self.output("sql", "--output", "json", asked))
         wanted = oracle(BOUGHT_BY, orders)["spent"]
         rows = {row["key"]: {"orders": row["orders"], "total": row["total"]} for row in answer["rows"]}
         return [key for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]

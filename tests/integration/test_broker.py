@@ -22,7 +22,7 @@ from storekeeper.ops.settings import PlatformSettings
 from tests.integration.small_disk import fill, small_disk
 
 TOPICS = {f"topic-{number}" for number in range(8)}
-"""So many that Kafka's log of all topics has an entry in its index: only then does it take that for damaged."""
+"""With eight, Kafka's log of all topics has an entry in its index: only then does it take that for damaged."""
 
 
 @pytest.mark.broker

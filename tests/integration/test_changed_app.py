@@ -74,7 +74,7 @@ def with_migration(level: str) -> str:
 def install(shop: Shop, code: str) -> None:
     """Installs other code, and has the app run it."""
     (shop.run_dir.parent / "spending_app.py").write_text(code)
-    shop.told("app", "upgrade", APP)
+    shop.output("app", "upgrade", APP)
 
 
 def doubled(orders: Records) -> Records:
@@ -128,33 +128,33 @@ def test_what_goes_wrong_in_a_migration_is_put_right_by_its_table(tmp_path: Path
 def _put_right(shop: Shop) -> None:
     change = ("generation", "seed", APP, "--migration", "spent-level")
     install(shop, with_migration("1 // 0"))
-    assert "converted" in shop.told(*change, code=5)
+    assert "converted" in shop.output(*change, code=5)
     assert f"{APP}-next" not in shop.process.call("status").stdout, "nothing was started"
 
     install(shop, with_migration("row['total'] // 10"))
-    shop.told(*change)
+    shop.output(*change)
     begin_beside(shop)
     shop.write(ORDERS, LATER)
     assert shop.equals(FIRST + LATER)
-    assert "differ" in shop.told("generation", "handover", APP, code=5)
+    assert "differ" in shop.output("generation", "handover", APP, code=5)
     assert shop.equals(FIRST + LATER), "the live generation goes on"
-    shop.told("generation", "retire", APP)
+    shop.output("generation", "retire", APP)
 
     install(shop, with_migration("row['total'] // 100"))
-    shop.told(*change)
+    shop.output(*change)
     begin_beside(shop)
-    shop.told("generation", "handover", APP)
+    shop.output("generation", "handover", APP)
     assert eventually(lambda: levels(shop) == {True}, SECONDS, poll_s=1)
-    shop.told("generation", "rollback", APP)
+    shop.output("generation", "rollback", APP)
     assert shop.equals(FIRST + LATER)
-    shop.told("generation", "retire", APP, "--delete")
+    shop.output("generation", "retire", APP, "--delete")
     assert not {topic for topic in shop.topics() if topic.startswith("spending-spent-changelog-g3")}
     assert shop.equals(FIRST + LATER)
 
 
 def begin_beside(shop: Shop) -> None:
     """Has the supervisor run the new generation, and waits until it has read what there is."""
-    shop.told("app", "ensure", f"{APP}-next")
+    shop.output("app", "ensure", f"{APP}-next")
 
 
 def levels(shop: Shop) -> set[bool]:

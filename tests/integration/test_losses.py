@@ -104,7 +104,7 @@ def test_a_changelog_is_deleted(shop: Shop) -> None:
     assert shop.tells_nothing_wrong(FIRST)
     shop.down()
     shop.configure(2)
-    assert f"{SPENT_CHANGELOG}-g2" in shop.told("create-topics", "--dry-run")
+    assert f"{SPENT_CHANGELOG}-g2" in shop.output("create-topics", "--dry-run")
     shop.up()
     assert shop.equals(FIRST), "computed again from the input"
     shop.write(ORDERS, LATER)
@@ -175,7 +175,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         with shop_in(project, start_timeout_s="60") as shop:
             filler = fill(disk, but_for=8 << 20)
             assert shop.differences(FIRST) == [], "reads go on"
-            assert "everything runs already, but only" in shop.told("up")
+            assert "everything runs already, but only" in shop.output("up")
             supervisor_of(shop.run_dir).stop(APP)
             first, *_ = shop.up(code=1).splitlines()
             assert "MB of disk are free" in first, "nothing is begun"
@@ -227,19 +227,19 @@ def test_an_app_that_ends_for_good_and_a_frozen_airflow_take_nothing_down(shop: 
 
 
 def test_a_table_is_changed_by_others_or_damaged(shop: Shop, tmp_path: Path) -> None:
-    shop.told("snapshot", "create", "spent")
+    shop.output("snapshot", "create", "spent")
     assert shop.table_differences(FIRST) == []
     path = shop.run_dir / "delta" / "spent"
     table = DeltaTable(str(path))
     write_deltalake(str(path), pa.table(table.to_pyarrow_table().slice(0, 5)), mode="append")
-    shop.told("verify", "spent", code=4)
+    shop.output("verify", "spent", code=4)
     shop.write(ORDERS, LATER)
     assert shop.equals(FIRST + LATER), "the stores go on"
     assert shop.process.call("snapshot", "create", "spent").returncode != 0, "nothing builds on it"
-    shop.told("snapshot", "restore", "spent")
+    shop.output("snapshot", "restore", "spent")
     assert shop.table_differences(FIRST) == []
-    shop.told("snapshot", "create", "spent")
-    shop.told("verify", "spent")
+    shop.output("snapshot", "create", "spent")
+    shop.output("verify", "spent")
     assert shop.table_differences(FIRST + LATER) == []
 
     damaged = max(path.rglob("*.parquet"), key=lambda file: file.stat().st_mtime)
@@ -247,6 +247,6 @@ def test_a_table_is_changed_by_others_or_damaged(shop: Shop, tmp_path: Path) -> 
     assert shop.process.call("verify", "spent").returncode != 0
     assert shop.process.call("snapshot", "restore", "spent").returncode != 0
     path.rename(tmp_path / "spent-damaged")
-    shop.told("snapshot", "create", "spent")
-    shop.told("verify", "spent")
+    shop.output("snapshot", "create", "spent")
+    shop.output("verify", "spent")
     assert shop.table_differences(FIRST + LATER) == []

@@ -45,8 +45,8 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
 ) -> None:
     platform = replace(platform, environment={**platform.environment, "STOREKEEPER_SHARED_APPS": shared_apps})
     report_path = tmp_path / "report.json"
-    count, told = ("--purchases", str(purchases), "--poison", str(poison)), ("--report", str(report_path))
-    demo = platform.begin_demo("--rate", "80", *count, *told)
+    counts, reporting = ("--purchases", str(purchases), "--poison", str(poison)), ("--report", str(report_path))
+    demo = platform.begin_demo("--rate", "80", *counts, *reporting)
     try:
         _kill_one_after_the_other(platform.run_dir, demo)
         output, _ = demo.communicate(timeout=600)

@@ -54,8 +54,8 @@ def test_kafkas_data_is_lost(shop: Shop, tmp_path: Path) -> None:
 
 def test_what_is_lost_beside_kafka_is_put_back_or_restored(shop: Shop, tmp_path: Path) -> None:
     run_dir, backup = shop.run_dir, tmp_path / "back-up"
-    shop.told("snapshot", "create", "spent")
-    shop.told("verify", "spent")
+    shop.output("snapshot", "create", "spent")
+    shop.output("verify", "spent")
     shop.down()
     shutil.copytree(run_dir, backup, symlinks=True)
 
@@ -99,10 +99,10 @@ def test_what_is_lost_beside_kafka_is_put_back_or_restored(shop: Shop, tmp_path:
     assert shop.equals(FIRST + LATER), "the whole run directory was put back"
 
     (run_dir / "delta" / "spent").rename(tmp_path / "spent-damaged")
-    shop.told("snapshot", "create", "spent")
-    shop.told("verify", "spent")
-    shop.told("snapshot", "restore", "spent")
-    shop.told("verify", "spent")
+    shop.output("snapshot", "create", "spent")
+    shop.output("verify", "spent")
+    shop.output("snapshot", "restore", "spent")
+    shop.output("verify", "spent")
 
 
 def test_damaged_stores_a_lost_database_of_airflow_and_a_killed_supervisor(shop: Shop) -> None:

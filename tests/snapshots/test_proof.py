@@ -60,7 +60,7 @@ def flaws(path: Location) -> tuple[str, ...]:
 
 
 def check(path: Path) -> None:
-    """What whoever builds on the table does first."""
+    """What each reader of the table does first."""
     verified = verified_version(path)
     assert verified is not None
     check_proven(path, verified, StoreValues(FIELDS))

@@ -44,7 +44,7 @@ class ColdRestore(Protocol):
     """Restores replicas that are far behind, elsewhere."""
 
     def takes(self, replica: Replica, remaining: int) -> bool:
-        """Whether it restores a replica that lacks so many records."""
+        """Whether it restores a replica that lacks `remaining` records."""
         ...
 
     def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:

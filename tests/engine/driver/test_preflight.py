@@ -126,7 +126,7 @@ class CountedTopics(Topics):
 
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
-    """What preflight finds when the topics of `pos` have so many partitions."""
+    """What preflight finds when the topics of `pos` have these numbers of partitions."""
     topics = CountedTopics({SOURCE: source, CHANGELOG: changelog})
     return preflight(app_named("pos"), AppSettings(run_dir=run_dir), topics, ManualClock())
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.broker
 
 KEYS = [f"{number:03d}" for number in range(60)]
 ALLOWED_ROUNDS = 100
-"""An answer may miss so many: about five seconds of a quiet machine, more of a busy one, which writes more slowly."""
+"""The most rounds that an answer may miss: five seconds of a quiet machine, more of a busy one, which writes slowly."""
 OLD_FORMAT, NEW_FORMAT = 1, 2
 
 

@@ -57,7 +57,7 @@ def served(app: object) -> Iterator[str]:
 
 
 def opened(look_allowed: bool) -> object:
-    """The app; with `look_allowed` whoever asks may see all of it, as if Airflow had said so."""
+    """The app; with `look_allowed` each caller may see all of it, as if Airflow had said so."""
     app = page_app()
     if look_allowed:
         for route in app.routes:
