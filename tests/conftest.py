@@ -65,6 +65,17 @@ def s3() -> Iterator[S3]:
     store.close()
 
 
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """The URL of a Redis server."""
+    from tests.conformance.backend import all_backends
+
+    with all_backends() as backends:
+        if backends.redis_url is None:
+            pytest.skip("redis is not installed")
+        yield backends.redis_url
+
+
 @pytest.fixture
 def s3_place(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFolder:
     """A folder of the test's own in an S3 store."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,20 +22,11 @@ from storekeeper.serdes.serde import Utf8Serde
 from storekeeper.topology import Store, StoreKind, StreamsBuilder
 from storekeeper.topology.task import Task
 from storekeeper.topology.topology_store import TopologyStore
-from tests.conformance.backend import all_backends
 from tests.engine.task_runs import TaskRuns
 from tests.engine.topologies import Totals
 
 NOW_MS = int(time.time() * 1000)
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with all_backends() as backends:
-        if backends.redis_url is None:
-            pytest.skip("redis is not installed")
-        yield backends.redis_url
 
 
 @pytest.fixture
@@ -44,9 +35,9 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def redis_run_dir(server: str, run_dir: Path) -> Path:
+def redis_run_dir(redis_url: str, run_dir: Path) -> Path:
     """A run directory that names the server."""
-    name_server(run_dir, server)
+    name_server(run_dir, redis_url)
     return run_dir
 
 
@@ -132,17 +123,17 @@ def test_a_batch_that_is_given_up_leaves_no_rows(app: TaskRuns, monkeypatch: pyt
 
 @pytest.mark.broker
 @pytest.mark.redis
-def test_rows_that_something_else_has_deleted_are_restored(broker: Broker, redis_run_dir: Path, server: str) -> None:
+def test_rows_that_something_else_has_deleted_are_restored(broker: Broker, redis_run_dir: Path, redis_url: str) -> None:
     broker.create_topic("deleted-events", 1)
     app = TaskRuns("deleted", counting("redis", "deleted-events"), "deleted-events", broker, redis_run_dir)
     app.run(0, [(b"a", b"1", NOW_MS)])
-    with redis.Redis.from_url(server) as client:
+    with redis.Redis.from_url(redis_url) as client:
         assert client.hlen("storekeeper:{deleted:gen-1:totals:0}:rows") == 1
         client.delete("storekeeper:{deleted:gen-1:totals:0}:rows")
     app.run(1, [(b"a", b"2", NOW_MS)])
     assert totals(app) == {b"a": 3}
     delete_remote_rows("deleted", app.settings)
-    with redis.Redis.from_url(server) as client:
+    with redis.Redis.from_url(redis_url) as client:
         assert client.keys("storekeeper:{deleted:*") == []
 
 

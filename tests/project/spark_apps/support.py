@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -33,6 +33,14 @@ class AppDriver(TopologyTestDriver):
     def send(self, topic: str, key: Piped, value: Piped, *, partition: int | None = None) -> None:
         """See `send`."""
         send(self, topic, key, value, partition=partition)
+
+    def send_in_batches(self, topic: str, sent: Sequence[Any], batch: int) -> None:
+        """Sends records with a key and a value, and handles them `batch` at a time."""
+        for number, record in enumerate(sent):
+            self.send(topic, record.key, record.value)
+            if number % batch == batch - 1:
+                self.run()
+        self.run()
 
     def raw(self, store: str) -> dict[bytes, bytes]:
         """The rows that a store's changelog adds up to: key and JSON."""

@@ -185,11 +185,7 @@ def test_what_is_no_invoice_becomes_a_dead_letter(driver: AppDriver, key: str, v
 @pytest.mark.parametrize("batch", [1, 17, 1000])
 def test_sales_are_those_of_sql_however_batches_fall(driver: AppDriver, seed: int, batch: int) -> None:
     sent = day_of_sales(seed)
-    for number, record in enumerate(sent):
-        driver.send("pos", record.key, record.value)
-        if number % batch == batch - 1:
-            driver.run()
-    driver.run()
+    driver.send_in_batches("pos", sent, batch)
     expected = sales_by_sql(sent, TIMES)
     assert sold(driver) == expected["sales"]
     assert sold(driver, "sales-hopping") == expected["sales-hopping"]

@@ -140,11 +140,7 @@ def test_what_is_no_event_becomes_a_dead_letter(driver: AppDriver, key: str, val
 @pytest.mark.parametrize("batch", [1, 17, 1000])
 def test_sessions_are_those_of_sql_however_batches_fall(driver: AppDriver, seed: int, batch: int) -> None:
     sent = day_of_events(seed)
-    for number, record in enumerate(sent):
-        driver.send("user-events", record.key, record.value)
-        if number % batch == batch - 1:
-            driver.run()
-    driver.run()
+    driver.send_in_batches("user-events", sent, batch)
     assert sessions(driver) == sessions_by_sql(sent, GAP, GRACE, RETENTION)
     assert driver.dropped.total == sum(late_by_sql(sent, GAP, GRACE).values()) != 0
 
