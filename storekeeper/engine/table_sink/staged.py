@@ -40,13 +40,17 @@ class StagedTable:
                 return found
         return Position()
 
-    def append(self, rows: DataFrame, *, generation: int, batch_id: int, progress: Position) -> None:
-        """Adds a batch's rows. A repeated call with the same batch adds nothing."""
+    def append(self, rows: DataFrame, progress: Position) -> None:
+        """Adds rows, with which the table reaches `progress`. A repeated call with the same progress adds nothing.
+
+        Delta refuses what isn't newer than the last commit. Ids of batches would say that of new rows too: they begin
+        again with an older copy of the checkpoint, while progress only grows.
+        """
         (
             rows.write.format("delta")
             .mode("append")
-            .option("txnAppId", f"{self._app}-gen-{generation}")
-            .option("txnVersion", batch_id)
+            .option("txnAppId", self._app)
+            .option("txnVersion", sum(offset for *_, offset in progress))
             .option("userMetadata", encode_progress(self._app, progress))
             .save(str(self._path))
         )

@@ -101,7 +101,7 @@ class TableWriter:
         # All rows of a partition of the table in one task, and so in one file.
         together = items.repartition(*table.partition_by) if table.partition_by else items
         rows = together.select(*(column.name for column in table.columns))
-        self._table.append(rows, generation=self._context.settings.generation, batch_id=batch_id, progress=progress)
+        self._table.append(rows, progress)
         self._progress = progress
 
 

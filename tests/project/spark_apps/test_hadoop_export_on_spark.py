@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,7 +101,7 @@ def dies_after(process: ProcessBatch) -> ProcessBatch:
 
 
 def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
-    export: Export, monkeypatch: pytest.MonkeyPatch
+    export: Export, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write_topic(
         export.broker.bootstrap, TOPIC, [export.line(n) for n in range(20)] + [(b"bad", b"{"), (b"worse", b"{")]
@@ -127,9 +128,20 @@ def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
         "poison alone makes no commit"
     )
 
+    # An older copy of the checkpoint uses ids of batches again, for other records.
+    kept, checkpoint = tmp_path / "copy", Path(str(export.context.checkpoint.path))
+    shutil.copytree(checkpoint, kept)
+    write_topic(export.broker.bootstrap, TOPIC, [export.line(21)])
+    export.run()
+    shutil.rmtree(checkpoint)
+    shutil.copytree(kept, checkpoint)
+    write_topic(export.broker.bootstrap, TOPIC, [export.line(22)])
+    export.run()
+    assert sorted((partition, offset) for _, partition, offset in export.rows()) == export.lines()
+
     # A new checkpoint begins with the topic; the table knows what it has.
     delete_tree(export.context.checkpoint.path)
-    write_topic(export.broker.bootstrap, TOPIC, [export.line(21)])
+    write_topic(export.broker.bootstrap, TOPIC, [export.line(23)])
     settings = export.context.settings.model_copy(update={"generation": 2})
     replace(export, context=replace(export.context, settings=settings)).run()
     assert sorted((partition, offset) for _, partition, offset in export.rows()) == export.lines()
