@@ -38,7 +38,10 @@ def pause_s(ends: int) -> float:
 
 
 def next_pause_s(state_file: Path, now_s: float) -> float:
-    """Records a start at `now_s` in `state_file` and returns how long to wait before it."""
+    """Records a start at `now_s` in `state_file` and returns how long to wait before it.
+
+    It is the longest pause if the start can't be recorded: a full disk ends programs, and takes no record of them.
+    """
     try:
         previous = json.loads(state_file.read_text("utf-8"))
         ends = quick_ends(float(previous["started_s"]), int(previous["quick_ends"]), now_s)
@@ -46,8 +49,12 @@ def next_pause_s(state_file: Path, now_s: float) -> float:
         ends = 0
     pause = pause_s(ends)
     partial = state_file.with_name(f"{state_file.name}.partial")
-    partial.write_text(json.dumps({"started_s": now_s + pause, "quick_ends": ends}), "utf-8")
-    partial.replace(state_file)
+    try:
+        partial.write_text(json.dumps({"started_s": now_s + pause, "quick_ends": ends}), "utf-8")
+        partial.replace(state_file)
+    except OSError as error:
+        sys.stderr.write(f"the start can't be recorded ({error})\n")
+        return LONGEST_PAUSE_S
     return pause
 
 
@@ -56,7 +63,7 @@ def main(arguments: list[str]) -> None:
     state_file, *command = arguments
     pause = next_pause_s(Path(state_file), time.time())
     if pause:
-        sys.stderr.write(f"ended soon after its start: the next try is in {pause:.0f} s\n")
+        sys.stderr.write(f"ended soon after its start, or left no record of it: the next try is in {pause:.0f} s\n")
         sys.stderr.flush()
         time.sleep(pause)
     os.execvp(command[0], command)  # noqa: S606 (an argv, no shell; replacing this process is the point)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from storekeeper.ops import paced_exec
-from storekeeper.ops.paced_exec import next_pause_s, pause_s, quick_ends
+from storekeeper.ops.paced_exec import LONGEST_PAUSE_S, next_pause_s, pause_s, quick_ends
 
 
 def test_the_pause_doubles_up_to_a_minute() -> None:
@@ -42,6 +44,22 @@ def test_a_damaged_state_file_is_no_obstacle(tmp_path: Path) -> None:
     file = tmp_path / "pos.start.json"
     file.write_text("{")
     assert next_pause_s(file, 1000.0) == 0
+
+
+def test_a_start_that_can_not_be_recorded_waits_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pos.start.json"
+    next_pause_s(file, 1000.0)
+    before = file.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert next_pause_s(file, 1001.0) == LONGEST_PAUSE_S
+    assert "No space left on device" in capsys.readouterr().err
+    assert file.read_bytes() == before
 
 
 def test_it_becomes_the_program_and_leaves_its_exit_code(tmp_path: Path) -> None:
