@@ -13,6 +13,7 @@ from storekeeper.apps.registry import APPS, SHARED_DRIVER
 from storekeeper.errors import ConfigurationError, InvalidNameError
 from storekeeper.names import checked_name
 from storekeeper.run_dir import CONFIGURATION
+from storekeeper.whole_files import write_whole
 
 _TEMPLATE = Path(__file__).resolve().parent / "template"
 _PREFIX = f"{__package__}.template."
@@ -85,7 +86,7 @@ def make_app(name: str, folder: Path) -> list[Path]:
         raise ConfigurationError(msg)
     settings = with_app(configuration.read_text("utf-8"), entry_of(name))
     written = _written(app_files(name), folder)
-    configuration.write_text(settings, "utf-8")
+    write_whole(configuration.resolve(), settings.encode())
     return [*written, configuration]
 
 

@@ -29,6 +29,14 @@ def run_tests(project: Path, *arguments: str, **environment: str) -> subprocess.
     )
 
 
+def test_settings_are_extended_in_one_step(tmp_path: Path) -> None:
+    make_project("page_views", tmp_path)
+    before = (tmp_path / "storekeeper.toml").read_text()
+    with (tmp_path / "storekeeper.toml").open() as reader:
+        make_app("orders", tmp_path)
+        assert reader.read() == before
+
+
 def test_a_new_app_passes_its_tests_as_it_is(tmp_path: Path) -> None:
     written = make_project("page_views", tmp_path)
     assert tmp_path / "spark_apps" / "page_views.py" in written
