@@ -116,7 +116,7 @@ def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
     supervisor = supervisor_of(settings)
     programs = watched_programs(supervisor.names(), settings)
     found = AppWatcher(supervisor, settings, SystemClock()).check(programs)
-    with suppress(RetriableError):  # without Kafka the next look does it
+    with suppress(RetriableError):  # without Kafka the next check does it
         publish_lost_aliases(APPS.values(), settings)
     write_answer({"programs": found.actions, "reasons": found.alerts}, output)
     if found.alerts:
