@@ -129,8 +129,6 @@ ODD_TIMES_MS = {
     "of no time": -1,
 }
 """Times of records that a broker takes and that are none."""
-UNREADABLE_MS = 2**63 - 1
-"""A time that stops an app: Spark's Kafka source can't read a record whose microseconds exceed 64 bits."""
 
 TIMED_POISON: dict[str, Poison] = {
     f"record {name}": Poison(b"STR1", sale_bytes(InvoiceNumber=f"in a record {name}"), timestamp_ms)

@@ -14,8 +14,6 @@ from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.names import checked_name
 from storekeeper.run_dir import own_run_dir
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
-
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _KAFKA_PORT = 19092
 

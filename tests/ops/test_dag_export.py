@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from harness.project import ROOT
 from storekeeper.cli.entry import app
 from storekeeper.engine.runtime.scale import AppScale
 from storekeeper.errors import ConfigurationError
 from storekeeper.ops.dag_export import export_dags, platform_names
-from storekeeper.ops.settings import PROJECT_ROOT
 from storekeeper_provider.dag_parts.names import FILE, names_beside
 
 OURS = {
     path.name: path.read_text()
-    for path in (PROJECT_ROOT / "storekeeper_provider" / "dags").glob("*.py")
+    for path in (ROOT / "storekeeper_provider" / "dags").glob("*.py")
     if path.stem != "__init__"
 }
 

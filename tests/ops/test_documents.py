@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import typer
 
+from harness.project import ROOT
 from storekeeper.cli.entry import app
-from storekeeper.ops.settings import PROJECT_ROOT
 from storekeeper.ops.settings_reference import ROLES, names, settings_of
 
 PAGES = [
-    PROJECT_ROOT / "README.md",
-    PROJECT_ROOT / "ARCHITECTURE.md",
-    *sorted((PROJECT_ROOT / "docs").rglob("*.md")),
-    *sorted((PROJECT_ROOT / "storekeeper_provider" / "dags").glob("*.py")),
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "storekeeper_provider" / "dags").glob("*.py")),
 ]
 _VARIABLE = re.compile(r"STOREKEEPER_[A-Z0-9_]*[A-Z0-9]")
 _INLINE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -96,7 +96,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
 
 
 def test_every_command_is_in_the_reference() -> None:
-    page = (PROJECT_ROOT / "docs" / "reference" / "commands.md").read_text()
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     leaves = {" ".join(path) for path, command in all_commands() if not commands_of(command)}
     assert {leaf for leaf in leaves if not re.search(rf"`(storekeeper )?{leaf}`", page)} == set()
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
+from harness.project import ROOT
 from storekeeper.ops.effective import differences, effective, effective_lines, other_programs, write_started_with
 from storekeeper.ops.environment import Instance, child_environment, inherited_environment
 from storekeeper.ops.errors import AlreadyRunningError
-from storekeeper.ops.settings import PROJECT_ROOT, PlatformSettings
+from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import start_supervisor, stop_everything
 from storekeeper.ops.up import up
 from storekeeper.quality.settings import QualitySettings
@@ -107,7 +108,7 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
     ):
         monkeypatch.setenv(f"STOREKEEPER_{name}", value)
     write_started_with(running.layout, effective(running.settings))
-    environment = child_environment(running.settings, inherited_environment()) | {"PYTHONPATH": str(PROJECT_ROOT)}
+    environment = child_environment(running.settings, inherited_environment()) | {"PYTHONPATH": str(ROOT)}
     command, folder = [sys.executable, "-c", _TELL], running.layout.root
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines())

@@ -7,8 +7,9 @@ from pathlib import Path
 import pydantic
 import pytest
 
+from harness.project import ROOT
 from storekeeper.errors import InvalidNameError
-from storekeeper.ops.settings import PROJECT_ROOT, PlatformSettings
+from storekeeper.ops.settings import PlatformSettings
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -16,7 +17,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert settings.kafka_bootstrap == "127.0.0.1:19092"
     assert settings.airflow_url == "http://127.0.0.1:18080"
     assert settings.node_urls == {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102"}
-    assert settings.jars_dir == PROJECT_ROOT / ".jars"
+    assert settings.jars_dir == ROOT / ".jars"
 
 
 def test_the_environment_changes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.ops.settings import PROJECT_ROOT
+from harness.project import ROOT
 from storekeeper.program import NO_RESTART
 from tests.ops.test_documents import wrong_in
 
-UNITS = sorted((PROJECT_ROOT / "storekeeper" / "ops" / "systemd").glob("*.service"))
+UNITS = sorted((ROOT / "storekeeper" / "ops" / "systemd").glob("*.service"))
 
 
 def service(unit: Path) -> dict[str, str]:

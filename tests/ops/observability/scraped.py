@@ -11,10 +11,10 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 
-from storekeeper.ops.settings import PROJECT_ROOT
+from harness.project import ROOT
 from tests.ops.observability.promql import Selector, grouping_labels, selectors
 
-OBSERVABILITY = PROJECT_ROOT / "storekeeper" / "ops" / "observability"
+OBSERVABILITY = ROOT / "storekeeper" / "ops" / "observability"
 RULES = sorted((OBSERVABILITY / "prometheus" / "rules").glob("*.yml"))
 DASHBOARDS = sorted((OBSERVABILITY / "grafana").glob("*.json"))
 NODES, PLATFORM = "Query nodes", "Stream apps"
@@ -96,7 +96,7 @@ class Scrape:
 
 def documented(section: str) -> list[Documented]:
     """The rows of a section of the page of metrics."""
-    page = (PROJECT_ROOT / "docs" / "reference" / "metrics.md").read_text()
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
     (text,) = [part for part in page.split("\n## ") if part.startswith(section)]
     return [
         Documented(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in _ROW.findall(text)

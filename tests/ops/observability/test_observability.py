@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.ops.settings import PROJECT_ROOT
+from harness.project import ROOT
 from tests.ops.observability.promql import Matcher, Selector, grouping_labels, selectors
 from tests.ops.observability.scraped import (
     DASHBOARDS,
@@ -79,7 +79,7 @@ def test_the_labels_of_an_expression() -> None:
 
 
 def test_every_alert_leads_to_its_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", (PROJECT_ROOT / "docs" / "how-to" / "runbooks.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "how-to" / "runbooks.md").read_text(), re.MULTILINE)
     alerts = [rule for rule in rules() if "alert" in rule]
     assert [rule["alert"] for rule in alerts] == headings
     for rule in alerts:
@@ -88,7 +88,7 @@ def test_every_alert_leads_to_its_runbook() -> None:
 
 def test_runbooks_name_panels_that_there_are() -> None:
     titles = {panel["title"] for path in DASHBOARDS for panel in json.loads(path.read_text())["panels"]}
-    text = (PROJECT_ROOT / "docs" / "how-to" / "runbooks.md").read_text()
+    text = (ROOT / "docs" / "how-to" / "runbooks.md").read_text()
     named = {
         name for sentence in re.findall(r"the panels? ([^;.]*)", text) for name in re.findall(r"\*([^*]+)\*", sentence)
     }
