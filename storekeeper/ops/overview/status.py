@@ -102,17 +102,21 @@ def _health(problem: str | None) -> str:
 
 
 def _progress(app: App | None) -> str:
+    """What an app has done; first what to act on, as a narrow terminal cuts the end."""
     if app is None or app.beat is None:
         return "-"
-    lag = app.lag_records
-    read = "" if lag is None else f", {lag} behind" if lag else ", caught up"
-    restoring = f", {app.restoring}" if app.restoring else ""
-    if app.beat.batch_id is None:
-        return f"no batch yet{read}{restoring}"
-    refused = f", {app.beat.dead_letters_total} dead letters" if app.beat.dead_letters_total else ""
-    left_out = f", {app.beat.dropped_total} left out" if app.beat.dropped_total else ""
-    done = f"batch {app.beat.batch_id}, {app.beat.input_rows_total} rows, {app.rows_per_second:.0f}/s"
-    return f"{done}{read}{refused}{left_out}{restoring}"
+    beat, lag = app.beat, app.lag_records
+    done = "no batch yet"
+    if beat.batch_id is not None:
+        done = f"batch {beat.batch_id}, {beat.input_rows_total} rows, {app.rows_per_second:.0f}/s"
+    parts = (
+        "" if lag is None else f"{lag} behind" if lag else "caught up",
+        f"{beat.dead_letters_total} dead letters" if beat.dead_letters_total else "",
+        f"{beat.dropped_total} left out" if beat.dropped_total else "",
+        app.restoring or "",
+        done,
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _times(number: int) -> str:

@@ -173,9 +173,9 @@ def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: p
     assert "is down: start it with" in " ".join(done.stdout.split())
 
 
-def _table(*processes: Process, apps: Sequence[App] = ()) -> str:
-    console = Console(width=160, record=True, file=StringIO())
-    console.print(status_table(Overview(NOW_MS, processes, apps), PlatformSettings.load()))
+def _table(*processes: Process, apps: Sequence[App] = (), width: int = 160) -> str:
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(status_table(Overview(NOW_MS, processes, apps), PlatformSettings.load(), width))
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
@@ -188,15 +188,23 @@ def _progress(**changes: object) -> str:
 def test_caught_up_is_told_from_nothing_done() -> None:
     caught_up = {"offsets": BEAT.offsets, "latest_offsets": BEAT.offsets}
     assert "no batch yet\n" in _progress()
-    assert "no batch yet, caught up\n" in _progress(**caught_up)
-    assert "no batch yet, 7 behind\n" in _progress(offsets=BEAT.offsets)
+    assert "caught up, no batch yet\n" in _progress(**caught_up)
+    assert "7 behind, no batch yet\n" in _progress(offsets=BEAT.offsets)
     worked = caught_up | {"batch_id": 4, "input_rows_total": 30}
-    assert "batch 4, 30 rows, 0/s, caught up\n" in _progress(**worked)
-    assert "batch 4, 30 rows, 0/s, caught up, 2 left out\n" in _progress(**worked, dropped_total=2)
-    assert "batch 4, 30 rows, 0/s, caught up, 3 dead letters\n" in _progress(**worked, dead_letters_total=3)
+    assert "caught up, batch 4, 30 rows, 0/s\n" in _progress(**worked)
+    assert "caught up, 2 left out, batch 4, 30 rows, 0/s\n" in _progress(**worked, dropped_total=2)
+    assert "caught up, 3 dead letters, batch 4, 30 rows, 0/s\n" in _progress(**worked, dead_letters_total=3)
     restoring = {"store": "rewards", "partition": 1, "done": 40, "total": 100, "eta_s": 2.0}
-    telling = "no batch yet, 7 behind, restores 1 store partition: 40 %, 2 s left\n"
+    telling = "7 behind, restores 1 store partition: 40 %, 2 s left, no batch yet\n"
     assert telling in _progress(offsets=BEAT.offsets, restoring=(restoring,))
+
+
+def test_a_narrow_terminal_cuts_what_was_done_and_not_what_to_act_on() -> None:
+    info = ProcessInfo("pos", "RUNNING", 7, 0, 0)
+    ill = app(process=info, offsets=BEAT.offsets, batch_id=4_321, input_rows_total=987_654, dead_letters_total=3)
+    shown = _table(Process("pos", "RUNNING", True, 7, 1, None, ""), apps=[ill], width=60)
+    assert "7 behind, 3 dead letters, " in shown
+    assert "987654" not in shown
 
 
 def test_a_process_that_was_killed_leaves_a_trace() -> None:
