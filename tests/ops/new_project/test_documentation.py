@@ -26,11 +26,11 @@ def test_the_page_names_every_file_but_the_empty_ones(tmp_path: Path) -> None:
 
 
 def test_the_code_on_the_page_runs(tmp_path: Path) -> None:
-    """All but what needs a broker, as one module of the project."""
+    """All but what needs a broker, as one module of the project, below the code of the app alone."""
     make_project("page_views", tmp_path)
     runs = [block for block in BLOCKS[len(SHOWN) :] if "Producer(" not in block]
     assert len(runs) == 4
-    names = "from spark_apps.page_views import *\nfrom state.page_views_totals import *\n"
+    names = "from spark_apps.page_views import *\n"
     (tmp_path / "page.py").write_text("\n".join([names, *runs]))
     done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
