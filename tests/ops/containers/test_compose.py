@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.containers.prepare import METRICS, NODES, SERVERS, STREAM_APPS, prepare_containers
+from storekeeper.ops.disk import LEAST_MB
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
@@ -55,6 +57,25 @@ def test_our_containers_cannot_write_outside_the_run_directory_and_run_as_its_ow
             "./.containers/run",
             "./.containers/run/delta",
         }
+
+
+def test_the_broker_starts_when_its_disk_has_room(tmp_path: Path) -> None:
+    shell, option, script = services()["kafka"]["command"]
+    free = tmp_path / "free"
+    free.write_text(f"{LEAST_MB - 1}")
+    programs = {
+        "df": f'test "$*" = "-Pm /var/lib/kafka/data" && echo Filesystem && echo "disk 900 100 $(cat {free}) 11% /"',
+        "sleep": f"echo waits && echo {LEAST_MB} > {free}",
+        "run": "echo runs",
+    }
+    for name, code in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{code}\n")
+        (tmp_path / name).chmod(0o700)
+    written = script.replace("$$", "$").replace("/etc/kafka/docker/run", str(tmp_path / "run"))
+    environment = {"PATH": f"{tmp_path}:{os.defpath}"}
+    done = subprocess.run([shell, option, written], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["waits", "runs"]
+    assert "is full" in done.stderr
 
 
 def test_ports_are_open_to_this_machine_alone() -> None:
