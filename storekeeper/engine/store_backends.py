@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +17,7 @@ from storekeeper.errors import ConfigurationError, StorageError, StoreCorruptedE
 from storekeeper.private_files import read_secret
 from storekeeper.stores.bytes_store import BytesStore
 from storekeeper.stores.profile import Profile
+from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.set_aside import set_aside
@@ -61,10 +63,11 @@ class TaskBackend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RocksDBBackend:
-    """Rows in a folder, sealed."""
+    """Rows in a folder. `opener` opens it."""
 
     spec: TopologyStore
     folder: Path
+    opener: Callable[[Path, str, RocksDBOptions], BytesStore] = open_sealed
 
     def open(self) -> BytesStore:
         """Waits if the store is locked: an abandoned attempt may still have it open for a moment."""
@@ -73,7 +76,7 @@ class RocksDBBackend:
         deadline_s = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             try:
-                return open_sealed(self.folder, self.spec.name, options)
+                return self.opener(self.folder, self.spec.name, options)
             except StoreCorruptedError:
                 raise
             except StorageError:
@@ -172,7 +175,8 @@ def task_backend(spec: TopologyStore, folder: Path, settings: AppSettings, app: 
             place = f"{_places_of(app, settings.generation)}{spec.name}:{partition}"
             return RedisBackend(spec.name, _redis_url(settings), place)
         case _:
-            return RocksDBBackend(spec, folder)
+            # Without a changelog nothing restores rows that were not sealed when the process died.
+            return RocksDBBackend(spec, folder, open_sealed if spec.options.logging else open_rocksdb)
 
 
 def check_backends(topology: Topology, settings: AppSettings) -> None:

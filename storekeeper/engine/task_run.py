@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from storekeeper.engine.transaction import Transaction
 from storekeeper.engine.work import BatchWork
 from storekeeper.errors import FutureTimestampError, RecordFailedError, StateError, StoreCorruptedError
 from storekeeper.stores.bytes_store import BytesStore, is_empty
-from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology.careful_task import CarefulTask, run_carefully
 from storekeeper.topology.event_time import LATEST_MS
@@ -340,7 +338,6 @@ class _LocalStores:
 
     def __init__(self, run: TaskRun) -> None:
         app, self._run = run.work.app, run
-        folder = app.store_dir(run.sub, run.partition)
         self._logged: dict[str, LocalStore] = {}
         self._others: dict[str, BytesStore] = {}
         try:
@@ -349,9 +346,7 @@ class _LocalStores:
                     log = app.changelogs[spec.name]
                     self._logged[spec.name] = LocalStore(spec, run.holder(spec), log, run.partition, run.clock)
                 else:
-                    path: Path = folder / spec.name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._others[spec.name] = open_rocksdb(path, spec.name)
+                    self._others[spec.name] = run.holder(spec).open()
         except BaseException:
             self.close()
             raise

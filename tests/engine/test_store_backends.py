@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import orjson
 import pytest
@@ -19,6 +19,9 @@ from storekeeper.engine import store_backends
 from storekeeper.engine.store_backends import MemoryBackend, check_backends, delete_remote_rows, task_backend
 from storekeeper.errors import ConfigurationError, RecordFailedError, StorageError
 from storekeeper.serdes.serde import Utf8Serde
+from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.profile import Profile
+from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.topology import Store, StoreKind, StreamsBuilder
 from storekeeper.topology.task import Task
 from storekeeper.topology.topology_store import TopologyStore
@@ -151,6 +154,22 @@ def test_a_process_keeps_rows_in_memory_from_batch_to_batch_for_each_task(tmp_pa
     assert one.open().get(b"a") is None
     other.set_aside()
     one.remove()
+
+
+def test_a_store_without_changelog_is_tuned_as_its_profile_says(
+    run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuned: list[Profile] = []
+
+    def open_rocksdb(path: Path, name: str, options: RocksDBOptions) -> MemoryStore:
+        tuned.append(options.profile)
+        return MemoryStore(name)
+
+    monkeypatch.setattr(store_backends, "open_rocksdb", open_rocksdb)
+    options = Store[Any]("rows", logging=False, profile="memory_constrained")
+    unlogged = TopologyStore("rows", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), options)
+    task_backend(unlogged, tmp_path / "rows", AppSettings(run_dir=run_dir), "app", 0).open()
+    assert tuned == [Profile.MEMORY_CONSTRAINED]
 
 
 def test_a_store_on_redis_needs_a_server(run_dir: Path, tmp_path: Path) -> None:
