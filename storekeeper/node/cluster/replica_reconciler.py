@@ -99,7 +99,7 @@ class ReplicaReconciler:
         self._catalog.want(wanted)
         counted = {variant: count for variant, count in self._counts().items() if variant in wanted}
         counts = {variant: count.partitions for variant, count in counted.items()}
-        if not counts or not members:
+        if not members or (wanted and not counts):
             return
         table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
         if table.epoch != self._epoch:

@@ -14,6 +14,7 @@ from storekeeper.node.cluster.partition_counts import Counted
 from storekeeper.node.cluster.rebalance_policy import HandoverPlan, RebalancePolicy
 from storekeeper.node.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from storekeeper.node.cluster.view import Member
+from storekeeper.node.query.observing.health import readiness
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_set import ReplicaSet, ReplicaSpec
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
@@ -49,6 +50,16 @@ def test_a_newcomer_is_given_partitions_once_it_has_settled() -> None:
         assert catalog.table is not None
         nodes.append(catalog.table.assignment.nodes)
     assert nodes == [("a",), ("a", "b")]
+
+
+def test_a_node_is_ready_without_stores_but_not_before_it_knows_those_that_it_has() -> None:
+    members = [Member("a", "http://a", heard=True)]
+    found = {}
+    for stores in ({}, {"s": StoreDefinition("s", "t")}):
+        catalog = Catalog("a", {"a": "http://a"}, stores)
+        ReplicaReconciler(catalog, NothingHeld(), dict, ReconcilerSettings(replicas=0), ManualClock(0)).update(members)
+        found[len(stores)] = readiness(catalog).ready
+    assert found == {0: True, 1: False}
 
 
 def test_rows_of_a_lost_topic_and_of_one_that_no_alias_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
