@@ -28,11 +28,20 @@ snapshot_commands = typer.Typer(
 )
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
-Stores = Annotated[list[str], typer.Argument(help="The stores' names.")]
+
+
+def _each_once(names: list[str]) -> list[str]:
+    """Names without repetitions: one process can't hold a lease twice."""
+    return list(dict.fromkeys(names))
+
+
+Stores = Annotated[list[str], typer.Argument(help="The stores' names.", callback=_each_once)]
 
 
 def run(
-    apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
+    apps: Annotated[
+        list[str], typer.Argument(help="The app's name; or several, which share one driver.", callback=_each_once)
+    ],
     health_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; by default none.")
     ] = None,

@@ -34,3 +34,8 @@ def test_stores_of_several_apps_have_no_batch_in_common(tmp_path: Path) -> None:
     done = run("snapshot", "create", "rewards", "prices", STOREKEEPER_RUN_DIR=str(tmp_path))
     assert done.returncode == 78
     assert "rewards and prices are stores of several apps" in done.stderr
+
+
+def test_a_name_that_comes_twice_counts_once(tmp_path: Path) -> None:
+    done = run("snapshot", "create", "rewards", "rewards", "prices", STOREKEEPER_RUN_DIR=str(tmp_path))
+    assert "storekeeper: rewards and prices are stores of several apps" in done.stderr
