@@ -65,7 +65,7 @@ IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ project/ snap
 IN_quality := tests/quality/ tests/faults/
 IN_state := $(addprefix tests/,changelog/ client/ kafka/ metrics/ node/ protocol/ schemas/ serdes/ stores/ topology/ model/ contract/)
 APART := spark integration quality state
-IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py contrib/*/tests/)
 PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)

@@ -10,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("storekeeper", "storekeeper_provider")
-PACED = "storekeeper/ops/paced_exec.py"
 VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
 
@@ -45,7 +44,7 @@ def test_no_file_in_dags_bears_the_name_of_a_package() -> None:
 
 def test_every_path_that_the_architecture_names_exists() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    folders = "|".join((*PACKAGES, "harness", "tests", "benchmarks", "docs", "examples"))
+    folders = "|".join({path.relative_to(ROOT).parts[0] for path in tracked("*/*")})
     named = set(re.findall(rf"`((?:{folders})/[\w./-]*)`", text))
     assert named, "ARCHITECTURE.md names no path"
     missing = sorted(path for path in named if not (ROOT / path).exists())
@@ -74,6 +73,18 @@ def test_every_module_on_the_way_of_a_read_exists() -> None:
 def test_one_place_makes(what: str, pattern: str, places: list[str]) -> None:
     sources = {str(p.relative_to(ROOT)): p.read_text() for package in PACKAGES for p in tracked(f"{package}/*.py")}
     assert sorted(name for name, source in sources.items() if re.search(pattern, source)) == places, what
+
+
+def test_make_runs_each_file_of_tests_once() -> None:
+    parts = re.findall(r"^IN_(\w+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    shown = subprocess.run(
+        ["make", "--dry-run", *(f"test-{part}" for part in parts)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    named = re.findall(r"\s((?:tests|contrib)/\S+)", shown.stdout)
+    files = [str(path.relative_to(ROOT)) for path in tracked("tests/*.py", "contrib/*.py") if path.match("test_*.py")]
+    runs = {file: sum(file == one or (one.endswith("/") and file.startswith(one)) for one in named) for file in files}
+    assert len(runs) > 100
+    assert {file: times for file, times in runs.items() if times != 1} == {}
 
 
 def test_views_of_the_platform_read_the_model_alone() -> None:
