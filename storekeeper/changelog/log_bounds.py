@@ -32,6 +32,13 @@ input. The end of a state is that of `committed_ends`.
 """
 
 _TIMEOUT_S = 30.0
+_STALE = {
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 (librdkafka's own code)
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+"""Errors of a client whose metadata and the broker's are not of the same time."""
 
 
 def offset_client(
@@ -119,12 +126,12 @@ def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s:
     else:
         if not any(_is_stale(one.error) for one in answers):
             return answers
-    # The client takes minutes to notice new partitions, or a topic that was deleted and recreated, by itself.
+    # The client takes minutes to notice by itself new partitions, a topic that was deleted and recreated, or a leader
+    # that has begun anew.
     for topic in {topic for topic, _ in wanted}:
         client.list_topics(topic, timeout=timeout_s)
     return client.offsets_for_times(asked, timeout=timeout_s)
 
 
 def _is_stale(error: KafkaError | None) -> bool:
-    stale = (KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION)  # noqa: SLF001 (librdkafka's own codes)
-    return error is not None and error.code() in stale
+    return error is not None and error.code() in _STALE

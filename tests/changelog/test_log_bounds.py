@@ -61,7 +61,15 @@ def test_bounds_are_what_is_told() -> None:
     assert log_bounds(client({FIRST: {("t", 1): 0}, END: {("t", 1): 9}}), "t", 1, 7) == (0, 9)
 
 
-@pytest.mark.parametrize("stale", [KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION])
+@pytest.mark.parametrize(
+    "stale",
+    [
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    ],
+)
 def test_a_client_with_old_metadata_fetches_it_and_asks_again(stale: int) -> None:
     class Stale(ScriptedClient):
         def list_topics(self, topic: str, timeout: float) -> None:
