@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +15,7 @@ from storekeeper.errors import ConfigurationError, InvalidNameError
 from storekeeper.serdes.integers import Int64Serde
 from storekeeper.topology import (
     JoinWindows,
+    ProcessorContext,
     Store,
     StoreKind,
     StreamsBuilder,
@@ -194,3 +196,37 @@ def test_a_bounded_table_forgets_rows_and_says_so_in_its_changelog() -> None:
         driver.pipe("in", key, number)
     assert driver.rows("rows") == [("b", 3), ("c", 2)]
     assert driver.changelog("rows")[-2:] == [(b"a", None), (b"b", b"3")]
+
+
+class Summing:
+    """Sums in a store of its own."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self._rows, self._context = context.store("rows"), context
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        self._rows.put(key, (self._rows.get(key) or 0) + value)
+        self._context.forward(key, value)
+
+
+def summed_in_a_table(streams: StreamsBuilder, store: Store[Any]) -> Any:
+    return streams.stream("in", int).group_by_key().reduce(operator.add, store=store).to_stream()
+
+
+def summed_by_a_processor(streams: StreamsBuilder, store: Store[Any]) -> Any:
+    streams.add_store(store)
+    return streams.stream("in", int).process(Summing, stores=["rows"], values=int)
+
+
+@pytest.mark.parametrize("summed", [summed_in_a_table, summed_by_a_processor])
+def test_a_batch_with_a_bad_record_leaves_a_bounded_store_bounded(summed: Any) -> None:
+    streams = StreamsBuilder("app")
+    store: Store[Any] = Store("rows", int, backend="memory", max_rows=2)
+    summed(streams, store).filter(lambda _, value: 1 / (value - 13)).to("out")
+    driver = TopologyTestDriver(streams.build())
+    for key, number in (("a", 1), ("b", 2), ("c", 3), ("x", 13), ("b", 4)):
+        driver.append("in", key, number)
+    driver.run()
+    assert [letter.record.key for letter in driver.dead_letters] == [b"x"]
+    assert driver.rows("rows") == [("b", 6), ("c", 3)]
+    assert dict(driver.changelog("rows")) == {b"a": None, b"b": b"6", b"c": b"3"}

@@ -228,6 +228,17 @@ class Deduplicating:
             self._context.forward(key, value)
 
 
+def test_a_batch_that_puts_nothing_deletes_rows_from_the_changelog() -> None:
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("seen", int, keys=int, kind=StoreKind.TTL, ttl=10 * MS))
+    positive = streams.stream("in", int).filter(lambda _, value: value > 0)
+    positive.process(Deduplicating, stores=["seen"], values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    for value, time_ms, changes in ((1, 0, [b"1"]), (0, 9, [b"1"]), (0, 10, [b"1", None])):
+        driver.pipe("in", "k", value, time_ms)
+        assert [change for _, change in driver.changelog("seen")] == changes
+
+
 @settings(max_examples=100)
 @given(
     records=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 15)), max_size=30), size=st.integers(1, 10),
