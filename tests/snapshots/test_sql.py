@@ -92,7 +92,10 @@ def test_deletion_vectors_hide_deleted_rows(root: Path) -> None:
 
 
 def test_an_unknown_table_lists_the_known_ones(root: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="no table reward; there are: hadoop_export, rewards"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"no table reward; there are: hadoop_export, rewards\. .*storekeeper snapshot create",
+    ):
         query(root, "SELECT * FROM reward")
 
 
