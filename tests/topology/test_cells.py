@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from storekeeper.serdes.keys.windows import window_row_key
+from storekeeper.serdes.timestamped import STAMP_BYTES
 from storekeeper.stores.bytes_store import BytesIterator
 from storekeeper.stores.memory import MemoryStore
 from storekeeper.topology import (
@@ -232,6 +234,21 @@ def test_who_reads_the_store_in_a_batch_sees_its_rows_and_who_writes_it_is_seen(
     store.put("a", type(row)(40, 6), 0)
     task.process(given_records([("a", 2, 5)]))
     assert store.fetch_one("a", 0) == type(row)(42, 6)
+
+
+def test_who_writes_the_store_in_a_batch_or_reads_several_rows_loses_none() -> None:
+    task = Task(windows(), 0, Kept())
+    store = task.store("rows")
+    task.process(given_records([("a", 1, 5)]))
+    row = store.fetch_one("a", 0)
+    task.process(given_records([("a", 1, 6)]))
+    store.put("b", type(row)(40, 6), 0)
+    assert sorted(key.key for key, _ in store.all()) == ["a", "b"]
+    task.process(given_records([("a", 1, 7)]))
+    keys = [window_row_key(key, 0) for key in (b"a", b"b")]
+    values = [data[STAMP_BYTES:] for data in store.layers.top.get_many(keys)]
+    assert values == [b"3", b"40"]
+    assert sorted(change.value or b"" for change in task.end_batch().changes) == [b"3", b"40"]
 
 
 def test_a_row_that_was_deleted_does_not_lend_its_time_to_the_next_one() -> None:
