@@ -54,6 +54,12 @@ def test_a_wheel_takes_one_name_and_holds_the_licence_and_the_types(built: Mappi
         assert content.read(licence).decode() == (ROOT / "LICENSE").read_text()
 
 
+def test_an_installation_from_a_checkout_takes_no_other_name() -> None:
+    # The archives are made of a copy, which has no other packages.
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    assert found == {"include": ["storekeeper", "storekeeper.*"]}
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_an_archive_has_what_its_wheel_is_built_of(built: Mapping[str, Built], name: str) -> None:
     names = in_archive(built[name].archive)
