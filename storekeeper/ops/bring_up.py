@@ -158,7 +158,7 @@ def _await_health(instance: Instance, client: SupervisorRpc, without: Iterable[s
     deadline_s = time.monotonic() + instance.settings.start_timeout_s
     while True:
         check_not_full(instance.layout.root)
-        # Before the look: one that gives up after it would be described as it was before, as starting.
+        # Before the status: one that gives up after it would be described as it was before, as starting.
         given_up = _given_up(client)
         ill = [process for process in _seen(instance).processes if not process.healthy and process.name not in without]
         waits = {process.name for process in ill if not process.detail.startswith(LOST)} - given_up

@@ -145,7 +145,7 @@ def decide(
 
     A sick app is restarted at once, then again after pauses that double, up to the allowed number of restarts within
     the window. After that, on a configuration error, or if the app has been unhealthy for too long for any reason, each
-    judgement is an alert until the app is healthy or stopped. An app that a restart has stopped and not started again
+    decision is an alert until the app is healthy or stopped. An app that a restart has stopped and not started again
     is sick.
     """
     health, reason = _health(process, beat, limits, now_ms)
