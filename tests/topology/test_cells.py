@@ -358,6 +358,13 @@ def test_a_version_is_looked_up_once_and_a_later_one_not_at_all() -> None:
     assert store.reads == 6
 
 
+def test_a_version_has_the_trace_of_its_record() -> None:
+    task = Task(versioned(), 0, Kept())
+    one, two = (record._replace(topic="rows") for record in given_records([("a", 1, 1), ("b", 1, 2)]))
+    task.process([one._replace(headers=((TRACEPARENT, TRACE),)), two])
+    assert {change.key[:1]: change.trace for change in task.end_batch().changes} == {b"a": TRACE, b"b": None}
+
+
 def test_all_that_a_batch_makes_unreachable_is_looked_at() -> None:
     task = Task(versioned(), 0, Kept())
     keys = [f"k{at}" for at in range(2000)]
