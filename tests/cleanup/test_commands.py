@@ -115,8 +115,13 @@ def test_a_tampered_table_fails_the_verification_and_is_put_back(store: Broker, 
 
 def test_several_stores_are_verified_at_once_and_one_finding_fails_them_all(store: Broker, tmp_path: Path) -> None:
     snapshot(store, tmp_path, {**ROWS, b"S001": b"{}"})
-    code, found = run(store, tmp_path, "verify", "prices", "prices")
-    assert (code, found["subject"], len(found["reasons"])) == (4, "prices,prices", 2)
+    with suppress(KafkaException):
+        store.delete_topic(REWARDS.changelog_topic)
+    store.create_topic(REWARDS.changelog_topic, PARTITIONS, COMPACTED)
+    code, found = run(store, tmp_path, "verify", "prices", "rewards", "prices")
+    assert (code, found["subject"]) == (4, "prices,rewards")
+    assert {reason.split(":")[0] for reason in found["reasons"]} == {"prices", "rewards"}
+    store.delete_topic(REWARDS.changelog_topic)
 
 
 def test_a_table_without_its_log_or_without_any_snapshot_fails_the_verification(store: Broker, tmp_path: Path) -> None:
