@@ -34,7 +34,7 @@ def test_the_readme_shows_where_others_are_faster() -> None:
         for measure in json.loads(path.read_text())["measures"]
         if measure["unit"].endswith("s/s") and measure.get("peer_name", "").startswith("Kafka") and measure["ratio"] < 1
     }
-    assert {"join", "windows", "pos"} <= slower
+    assert slower, "a table that shows no loss has to be looked at"
     assert slower <= {row.benchmark for row in overview() if row.in_readme}
 
 
