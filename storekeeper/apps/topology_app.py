@@ -175,9 +175,9 @@ def own_topics(spec: AppSpec, settings: AppSettings, slots: Slots = NO_SLOTS) ->
 
 
 def markers_topics(spec: AppSpec, settings: AppSettings, slots: Slots) -> list[str]:
-    """The topics of the markers of an app's tasks; an app without topology has none."""
+    """The topics of the markers of an app's tasks. Those of a table sink write one with their first dead letter."""
     if spec.describe is None:
-        return []
+        return [] if spec.table_sink is None else [markers_topic(spec.name, settings.generation, spec.table_sink.topic)]
     return _markers(spec.name, described(spec.name, spec.describe, settings), settings.generation, slots)
 
 

@@ -85,8 +85,10 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     if planned is not None:
         check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
     if claim.query_id is not None:
-        markers = (topic for topic in markers_topics(spec, settings, slots) if topic not in missing)
-        check_newest(mine, checkpoint, topics.markers(markers, claim.query_id))
+        markers = markers_topics(spec, settings, slots)
+        absent = topics.missing(markers)
+        found_markers = topics.markers([topic for topic in markers if topic not in absent], claim.query_id)
+        check_newest(mine, checkpoint, found_markers)
     claim.write(checkpoint.path)
     return Preflight(claim, bounds.start.merged(position), bounds.end)
 

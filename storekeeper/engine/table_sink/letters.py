@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from storekeeper.apps.topology_app import markers_topics
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.engine.dead_letters import dead_letter
 from storekeeper.engine.errors import task_errors
@@ -16,7 +17,7 @@ from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.task_input import check_input_complete
 from storekeeper.engine.transaction import Slot, Transaction, WriterPlan, producer_options
-from storekeeper.names import dead_letter_topic, markers_topic
+from storekeeper.names import dead_letter_topic
 from storekeeper.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")
@@ -63,7 +64,7 @@ class LetterWriter:
         self._topics = Topics(settings.kafka)
         self._topic = topic
         self._letters_topic = dead_letter_topic(context.spec.name)
-        self._markers = markers_topic(context.spec.name, settings.generation, self._topic)
+        (self._markers,) = markers_topics(context.spec, settings, context.slots)
         self._partitions = 0
         self._plan = WriterPlan(
             kafka=settings.kafka,

@@ -260,3 +260,32 @@ def test_an_older_copy_of_a_checkpoint_is_refused_with_a_way_out(
     with pytest.raises(UnusableCheckpointError, match=f"older copy of the one of pos generation 2: .*{says}") as caught:
         check_against(checkpoint_of(tmp_path, *ends), batch, end)
     assert "put the newest one back, or start a new generation" in str(caught.value)
+
+
+class MarkedTopics(CountedTopics):
+    """Topics with one marker each, of batch 2, and topics that are missing."""
+
+    def __init__(self, counts: Mapping[str, int], missing: Iterable[str] = ()) -> None:
+        super().__init__(counts)
+        self._missing = set(missing)
+
+    def missing(self, names: Iterable[str]) -> list[str]:  # type: ignore[override]
+        return [name for name in names if name in self._missing]
+
+    def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
+        return {(name, 0): Marker(2, {"hadoop-sink": {0: (20, 30)}}, {}, b"{}") for name in names}
+
+
+def test_an_older_copy_is_refused_of_an_export_too_whose_dead_letters_have_markers(tmp_path: Path) -> None:
+    app, settings, source = app_named("hadoop_export"), AppSettings(run_dir=tmp_path), "hadoop-sink"
+    markers = "hadoop_export-gen-1-hadoop-sink-markers"
+    path = settings.checkpoint_dir(app.name)
+    assert isinstance(path, Path)
+    checkpoint_of(path)
+    none, some = MarkedTopics({source: 1}, [markers]), MarkedTopics({source: 1})
+    claim = preflight(app, settings, none, ManualClock()).claim
+    (path / "metadata").write_bytes(b'{"id":"query"}')
+    replace(claim, query_id="query").write(path)
+    preflight(app, settings, none, ManualClock())
+    with pytest.raises(UnusableCheckpointError, match=rf"older copy of the one of hadoop_export .*{markers}\[0\]"):
+        preflight(app, settings, some, ManualClock())
