@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import psutil
@@ -16,7 +16,7 @@ from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import FATAL, PROCESSES, Kill, Life, Point, Victim
+from harness.crashes.points import FATAL, IN_RESTORE, PROCESSES, Kill, Life, Point, Victim
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.program import NO_RESTART
 
@@ -86,12 +86,9 @@ class Living:
     def live(self, number: int, life: Life) -> None:
         """Lets one life happen; returns when nothing of the app is left alive but, maybe, its JVM as a zombie."""
         if life.harm is not None:
-            self._end_zombies()
-            for stores in self.stores.values():
-                stores.keep()
-            if not self.stores[str(life.kills[0].app)].harm(life.harm):
+            life = self._harmed(life, life.harm)
+            if not life.kills:
                 return  # nothing would be restored
-            self.harms.append(life.harm)
         one = _One(self, number, life)
         try:
             for kill in life.kills:
@@ -104,6 +101,16 @@ class Living:
             code = one.end()
         if code in _UNASKED:
             self.complaints.append(f"{self.app}, {life}: it ended with {code}")
+
+    def _harmed(self, life: Life, harm: Harm) -> Life:
+        """The life with what was harmed: where there is nothing to be harmed, nothing would be restored."""
+        self._end_zombies()
+        for stores in self.stores.values():
+            stores.keep()
+        harmed = [kill.app for kill in life.kills if kill.point in IN_RESTORE and self.stores[str(kill.app)].harm(harm)]
+        self.harms += [harm] * len(harmed)
+        kills = tuple(kill for kill in life.kills if kill.point not in IN_RESTORE or kill.app in harmed)
+        return replace(life, kills=kills if harmed else ())
 
     def _end_zombies(self) -> None:
         """Returns when no process of an earlier life is there: none may have a store open that is to be harmed."""
@@ -139,15 +146,19 @@ class _One:
         name = f"{living.app}-{number}"
         folder = living.apps.run_dir / "armed" / living.app
         self._armed = Armed(folder, name)
-        self._pending: int | None = None
         first = life.kills[0]
-        if first.point != Point.ANY and first.victim != Victim.BROKER and not first.pause_s:
-            self._pending = self._arm(first)
+        # The tasks of several apps restore at the same time.
+        at_once = [kill for kill in life.kills if kill == first or kill.point in IN_RESTORE]
+        self._pending = {
+            kill: self._arm(kill)
+            for kill in at_once
+            if kill.point != Point.ANY and kill.victim != Victim.BROKER and not kill.pause_s
+        }
         own = {LIFE: name, FOLDER: str(folder)}
         settings = {variable.removeprefix("STOREKEEPER_").lower(): value for variable, value in own.items()}
         master = f"local[2,{_TRIES}]" if life.retries else "local[2]"
         self._began_s = time.monotonic()
-        self._running = False
+        self._running_s: float | None = None
         self._process: AppProcess = living.apps.start_module(
             living.app, "harness.crashes", living.app, spark_master=master, **settings
         )
@@ -190,18 +201,23 @@ class _One:
 
     def _killed(self, kill: Kill) -> bool:
         if kill.point == Point.ANY:
-            self._wait(lambda: self._running, _STARTS_WITHIN_S)
+            self._wait(lambda: self._running_s is not None, _STARTS_WITHIN_S)
             alive = self._wait(lambda: False, kill.pause_s)
             if alive and kill.victim == Victim.BROKER:
                 self._living.broker.kill()
             return alive and (kill.victim == Victim.BROKER or kill_from_outside(self._process, kill.victim))
-        number, self._pending = self._pending, None
+        number, armed_s = self._pending.pop(kill, None), self._began_s
         if number is None:
             if not self._wait(lambda: False, kill.pause_s):
                 return False
-            number = self._arm(kill)
-        patience_s = _REACHED_WITHIN_S + (0 if self._running else _STARTS_WITHIN_S)
-        self._wait(lambda: self._armed.is_taken(number), patience_s)
+            number, armed_s = self._arm(kill), time.monotonic()
+
+        def is_over() -> bool:
+            since_s = None if self._running_s is None else max(armed_s, self._running_s)
+            late = since_s is not None and time.monotonic() > since_s + _REACHED_WITHIN_S
+            return late or self._armed.is_taken(number)
+
+        self._wait(is_over, _STARTS_WITHIN_S + _REACHED_WITHIN_S)
         return not self._armed.withdraw(number)
 
     def _arm(self, kill: Kill) -> int:
@@ -222,13 +238,13 @@ class _One:
         return False
 
     def _look(self) -> None:
-        if not self._running:
+        if self._running_s is None:
             process = self._process
             apps = [AppProcess(app, process.process, process.run_dir) for app in PROCESSES[process.app]]
             beats = [app.heartbeat for app in apps]
             if all(beat is not None and beat.state == AppState.RUNNING for beat in beats):
-                self._running = True
-                self._living.starts_s.append(time.monotonic() - self._began_s)
+                self._running_s = time.monotonic()
+                self._living.starts_s.append(self._running_s - self._began_s)
 
 
 def kill_from_outside(process: AppProcess, victim: Victim) -> bool:

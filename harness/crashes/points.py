@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, cycle
+from itertools import chain, cycle, repeat
 
 from harness.crashes.harm import Harm
 
@@ -50,7 +50,10 @@ class Point(StrEnum):
 IN_DRIVER = (Point.PLANNED, Point.DEAD_LETTERS_WRITTEN, Point.WRITTEN, Point.COMMITTED)
 """The points that the driver passes; the others are passed by its Python workers."""
 
-IN_STORE = (Point.RESTORE_BEGUN, Point.RESTORING, Point.APPLYING, Point.APPLY_TORN, Point.APPLIED)
+IN_RESTORE = (Point.RESTORE_BEGUN, Point.RESTORING)
+"""The points that a task passes if its local stores are not whole."""
+
+IN_STORE = (*IN_RESTORE, Point.APPLYING, Point.APPLY_TORN, Point.APPLIED)
 """The points that only tasks with local stores pass."""
 
 IN_TRANSACTION = (
@@ -99,7 +102,7 @@ class Life:
     """A process from one start to the next.
 
     Attributes:
-        harm: what is done to local stores before it starts, those of the app of the first kill.
+        harm: what is done to local stores before it starts, those of the apps that are killed in a restore.
         retries: whether Spark runs failed tasks again, as on a cluster; if not, a dead worker ends the app.
         kills: what happens to it, in this order. The last one ends it.
     """
@@ -110,34 +113,40 @@ class Life:
 
 
 def lives(process: str, seed: int) -> Iterator[Life]:
-    """The lives of a process, without end. Apps, points, victims and harms come in turn."""
+    """The lives of a process, without end. Apps, points, victims and harms come in turn.
+
+    A driver of several apps starts slowly and has few lives, so each of them meets more points: all of its apps
+    restore, and the broker, whose death it outlives, dies at its points too.
+    """
     rng = random.Random(f"{process}/{seed}")
     apps = PROCESSES[process]
-    passed = [(app, point) for app in apps for point in POINTS[app] if point not in _RESTORES]
+    several = len(apps) > 1
+    passed = [(app, point) for app in apps for point in POINTS[app] if point not in IN_RESTORE]
     rng.shuffle(passed)
     in_driver = [(app, point) for app, point in passed if point in IN_DRIVER]
     in_task = [(app, point) for app, point in passed if point not in IN_DRIVER]
-    workers, brokers, fatal = cycle(in_task), cycle(passed), cycle(FATAL)
     # A driver passes few points, and is killed only where the app ends.
-    drivers = cycle(in_driver)
-    ends = chain.from_iterable(zip(drivers, drivers, cycle(in_task), strict=False))
+    workers, drivers, fatal = cycle(in_task), cycle(in_driver), cycle(FATAL)
+    brokers = drivers if several else cycle(passed)
+    ends = drivers if several else chain.from_iterable(zip(drivers, drivers, cycle(in_task), strict=False))
     harms = cycle([None, *Harm] if process != _WITHOUT_STATE else [None])
     harmed = cycle(apps)
     for number, harm in enumerate(harms):
         kills: list[Kill] = []
         if harm is not None:
-            restoring, app = _RESTORES[number % 2], next(harmed)
+            restoring = IN_RESTORE[number % 2]
             if number // _HARMS % 2:
                 # It dies while its stores are restored, and the next life goes on with that.
-                yield Life(harm, retries=False, kills=(Kill(restoring, next(fatal), app, stateful=True),))
+                yield Life(harm, retries=False, kills=(Kill(restoring, next(fatal), next(harmed), stateful=True),))
                 continue
-            kills.append(Kill(restoring, Victim.WORKER if number % 3 else Victim.BROKER, app, stateful=True))
+            victims = chain([Victim.WORKER if number % 3 else Victim.BROKER], repeat(Victim.WORKER))
+            kills += [Kill(restoring, victim, app, stateful=True) for app, victim in zip(apps, victims, strict=False)]
         if number % 7 == 6:
             yield Life(harm, retries=False, kills=(_kill(*next(workers), Victim.WORKER, rng),))
             continue
-        kills += [_kill(*next(workers), Victim.WORKER, rng) for _ in range(_WORKERS * min(len(apps), 2))]
-        if number % 2:
-            kills.append(_kill(*next(brokers), Victim.BROKER, rng))
+        count = _WORKERS_OF_SEVERAL if several else _WORKERS
+        kills += [_kill(*next(workers), Victim.WORKER, rng) for _ in range(count)]
+        kills += [_kill(*next(brokers), Victim.BROKER, rng) for _ in range(2 if several else number % 2)]
         if number % 3 == 1:
             kills.append(Kill(Point.ANY, rng.choice((Victim.WORKER, Victim.BROKER)), pause_s=rng.uniform(0, 2)))
         if number % 5 == 3:
@@ -150,11 +159,11 @@ def lives(process: str, seed: int) -> Iterator[Life]:
 _WITHOUT_STATE = "hadoop_export"
 _ONLY_STATE = ("careless", "ticks", "leaderboard", "order_location", "session_tracker")
 """All of their tasks have local stores."""
+_FEW_KEYS = "ticks"
+"""Not all of its partitions have records."""
 _HARMS = len([None, *Harm])
-_WORKERS = 6
-"""Workers that die before a victim whose death ends the app: a start takes far longer than all of these.
-Twice as many in a process of several apps, which starts more slowly."""
-_RESTORES = (Point.RESTORE_BEGUN, Point.RESTORING)
+_WORKERS, _WORKERS_OF_SEVERAL = 6, 9
+"""Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
 
 
 def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
@@ -163,4 +172,5 @@ def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
     if point in IN_DRIVER or app == _WITHOUT_STATE:
         return Kill(point, victim, app, pause_s=pause_s)
     stateful = point in IN_STORE or app in _ONLY_STATE or rng.choice((True, False))
-    return Kill(point, victim, app, rng.choice((None, *range(4))), stateful, pause_s)
+    partition = None if app == _FEW_KEYS else rng.choice((None, *range(4)))
+    return Kill(point, victim, app, partition, stateful, pause_s)

@@ -20,7 +20,7 @@ pytestmark = [
 def test_apps_that_are_killed_over_and_over_write_everything_once(tmp_path: Path) -> None:
     broker = start_broker(tmp_path / "broker")
     apps = AppProcesses(tmp_path / "run", broker.bootstrap, SETTINGS, PATIENCE_S, CONSTANTS)
-    campaign = Campaign(apps, broker, minutes=30, seed=1)
+    campaign = Campaign(apps, broker, minutes=60, seed=1)
     try:
         campaign.run()
         campaign.settle()

@@ -34,6 +34,15 @@ def test_a_campaign_meets_every_point_of_every_app(process: str, kills: int) -> 
     assert points == {(None, Point.ANY), *((app, point) for app in PROCESSES[process] for point in POINTS[app])}
 
 
+def test_a_slow_driver_of_several_apps_meets_all_of_their_points_in_ten_lives() -> None:
+    found = list(islice(lives("shared_driver", seed=1), 10))
+    kills = [kill for life in found for kill in life.kills]
+    assert {(kill.app, kill.point) for kill in kills if kill.app} == {
+        (app, point) for app in PROCESSES["shared_driver"] for point in POINTS[app]
+    }
+    assert {kill.victim for kill in kills} == set(Victim)
+
+
 def test_every_victim_dies_and_every_harm_is_done() -> None:
     found = planned("pos", 150)
     assert {kill.victim for life in found for kill in life.kills} == set(Victim)
