@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from storekeeper.apps.errors import MorePartitionsError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, changelog_topics, described, global_topics
+from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
@@ -121,6 +122,7 @@ class Batches:
         Raises:
             StateError: a task failed. None of its writes are visible; other tasks may have committed.
             MorePartitionsError: an input has more partitions than when the app started. No task has run.
+            OpenTransactionError: what was written to a repartition topic stays hidden.
         """
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
@@ -128,6 +130,7 @@ class Batches:
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
         self._context.metrics.add(batch_id, written)
+        self._await_repartitioned()
         if batch_id > 0:  # this batch may be run again
             self._purge(batch_id - 1)
 
@@ -148,6 +151,17 @@ class Batches:
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
         return frame
+
+    def _await_repartitioned(self) -> None:
+        """Waits until readers see all that the batch has written to repartition topics.
+
+        The broker confirms a commit before each partition has its mark, and the next batch ends at the first record
+        without one. Records that it leaves to the batch after it would be late for windows.
+        """
+        between = self._layout.topics_to_create
+        if between:
+            partitions = ((topic, partition) for topic, count in between.items() for partition in range(count))
+            committed_ends(self._context.settings.kafka, partitions)
 
     def _check_partitions(self, batch_id: int) -> None:
         """Refuses a batch with partitions that the tasks were not laid out for. Spark finds new ones by itself.

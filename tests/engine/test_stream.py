@@ -20,6 +20,7 @@ from storekeeper.engine import stream
 from storekeeper.serdes.keys.windows import decode_window_row_key
 from tests.engine import topologies
 from tests.engine.spark_run import SparkRun
+from tests.open_transactions import begun, ends_when_awaited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,6 +146,21 @@ def test_a_backlog_of_many_batches_loses_no_window_behind_a_topic(
     expected = Counter((users[user], time_ms // 1000 * 1000) for user, time_ms in views)
     found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("late-regions-changelog").items()}
     assert found == expected
+
+
+def test_a_batch_behind_a_topic_has_all_that_the_one_before_wrote_there(
+    make_run: MakeRun, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("late", topologies.late_regions)
+    run.make_topics({"late-users": 4, "late-views": 4})
+    run.produce("late-users", [(b"u%d" % n, b"north", NOW_MS) for n in range(20)])
+    run.run()
+    [topic] = [name for name in run.topics() if name.endswith("repartition")]
+    run.produce("late-views", [(b"page", b"u%d" % (n % 20), NOW_MS + n) for n in range(100)])
+    # As if the broker had not yet marked what is written behind this as committed.
+    ends_when_awaited(begun(broker, topic, partition_for(b"north", 4)), monkeypatch)
+    run.run()
+    assert sum(map(int, run.rows("late-regions-changelog").values())) == 100
 
 
 def test_an_app_goes_on_with_its_first_repartition_topic(make_run: MakeRun) -> None:
