@@ -75,11 +75,12 @@ def _with_notes(replica: Mapping[str, Any]) -> dict[str, Any]:
 
 @asks
 def cluster(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """Show the nodes of the cluster and what each holds.
+    """Show the nodes of the cluster and what each holds. A node that has been silent for long holds nothing.
 
     Example: storekeeper cluster
     """
-    members = client.cluster()["members"]
+    found = client.cluster()
+    members = [*found["members"], *found["missing"]]
     write_rows(members if output is ListOutput.JSON else map(member_row, members), output, _MEMBERS)
 
 
@@ -98,7 +99,7 @@ def member_row(member: Mapping[str, Any]) -> dict[str, Any]:
 
 def _state_of(member: Mapping[str, Any]) -> str:
     if not member["heard"]:
-        return "not heard yet"
+        return f"not heard for {member['silent_s']:.0f} s" if member["suspect"] else "not heard yet"
     if member["suspect"]:
         return f"silent for {member['silent_s']:.0f} s"
     return "settling" if member["settling"] else "alive"

@@ -20,7 +20,8 @@ def member(**changes: object) -> dict[str, Any]:
         ({}, "alive"),
         ({"settling": True}, "settling"),
         ({"suspect": True, "silent_s": 7.4}, "silent for 7 s"),
-        ({"heard": False, "suspect": True}, "not heard yet"),
+        ({"heard": False}, "not heard yet"),
+        ({"heard": False, "suspect": True, "silent_s": 11.2}, "not heard for 11 s"),
     ],
 )
 def test_a_member_says_where_it_is_how_it_is_and_what_it_holds(changes: dict[str, Any], state: str) -> None:

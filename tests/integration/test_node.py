@@ -218,6 +218,19 @@ def test_the_overview_misses_a_frozen_node_by_its_name(shared_pair: Two, tmp_pat
     assert sorted((node.node, node.state) for node in seen.nodes) == [("a", "answers"), ("b", "hangs")]
 
 
+def test_a_node_that_hangs_for_long_is_missing_and_comes_back(pair: Two) -> None:
+    one, other = pair
+
+    def missing() -> list[str]:
+        return [member["name"] for member in one.get("/state/cluster").json()["missing"]]
+
+    assert missing() == []
+    with sigstop_pause(other.pid):
+        assert eventually(lambda: missing() == [other.name], 60, "others took over")
+    assert eventually(lambda: missing() == [], 60, "it is back")
+    other.wait_ready()
+
+
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])
 def test_pages_from_both_nodes_make_up_the_whole_store_in_order(shared_split: Two, limit: int) -> None:
     expected = list(ROWS.items()) if limit > 1 else list(ROWS.items())[:20]

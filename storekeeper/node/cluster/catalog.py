@@ -13,6 +13,7 @@ from storekeeper.names import store_of
 from storekeeper.node.cluster.aliases import Alias
 from storekeeper.node.cluster.assignment import Assignment
 from storekeeper.node.cluster.routing import RoutingTable
+from storekeeper.node.cluster.view import Member
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.store_definitions import StoreDefinition
@@ -52,6 +53,7 @@ class Catalog:
         was_ready: whether the node was ready before; see `readiness`.
         addresses: base address of each current node by name, including this one.
         table: the current routing table; None before the heartbeats were read.
+        missing: nodes that are silent and no longer members.
         epoch: of the assignment and of the serving variants; empty before it is known.
         replicas: this node's current replicas; none before the assignment is known.
     """
@@ -78,6 +80,7 @@ class Catalog:
         self._aliases: Mapping[str, Alias] = {}
         self._assignment: Assignment | None = None
         self.table: RoutingTable | None = None
+        self.missing: Sequence[Member] = ()
         self.replicas: Mapping[ReplicaId, Replica] = {}
         self._nobody_fresher_until_s = 0.0
 

@@ -66,7 +66,8 @@ class Membership:
         peers: which addresses other nodes may announce.
         reports: returns the reports on this node's current replicas.
         topics: returns the ids of changelogs that this node goes by.
-        on_members: called on this thread after heartbeats were heard, and about every interval.
+        on_members: called on this thread after heartbeats were heard, and about every interval, with the members and
+            with those that are missing.
         on_name_taken: called when a later incarnation of a node of this name is heard: this one must stop.
     """
 
@@ -83,7 +84,7 @@ class Membership:
         peers: PeerRules,
         reports: Callable[[], Sequence[ReplicaReport]],
         topics: Callable[[], Mapping[str, str]],
-        on_members: Callable[[Sequence[Member]], None],
+        on_members: Callable[[Sequence[Member], Sequence[Member]], None],
         on_name_taken: Callable[[], None],
     ) -> None:
         self.identity = identity
@@ -156,7 +157,7 @@ class Membership:
             heard = self._hear(self._channel.read(min(_POLL_S, max(0.0, next_beat_s - now_s) or _POLL_S)))
             if self._caught_up and (heard or self._clock.monotonic_s() >= next_check_s):
                 next_check_s = self._clock.monotonic_s() + self._settings.interval_s
-                self._on_members(self._view.members())
+                self._on_members(self._view.members(), self._view.missing())
 
     def _beat(self) -> None:
         leaving = self._leaving.is_set()

@@ -57,6 +57,7 @@ class NodeRuntime:
         read_row_for: Callable[[ReplicaId], ReadRow],
         on_name_taken: Callable[[], None],
     ) -> None:
+        self._catalog = catalog
         state_dir = settings.run_dir / "state" / name
         reader = ReaderSettings(settings.kafka)
         self._aliases = AliasWatch(settings.kafka, secret)
@@ -125,7 +126,8 @@ class NodeRuntime:
         self._progress.stop()
         self.replicas.close()
 
-    def _update(self, members: Sequence[Member]) -> None:
+    def _update(self, members: Sequence[Member], missing: Sequence[Member]) -> None:
+        self._catalog.missing = missing
         self._turns.update(members)
         self._reconciler.update(members)
 

@@ -21,11 +21,13 @@ class ViewSettings:
         interval_s: time between two heartbeats of a node.
         suspect_after_s: a node that is silent for longer is asked last.
         expire_after_s: a node that is silent for longer is no longer a member: others take over its replicas.
+        missed_for_s: for how long a node is missing that is not configured and has not said goodbye.
     """
 
     interval_s: float = 0.25
     suspect_after_s: float = 1.0
     expire_after_s: float = 10.0
+    missed_for_s: float = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,24 @@ class Members:
         if self._node not in members and self._node in self._peers and not self._has_left(self._node):
             members[self._node] = Member(self._node, self._peers[self._node])
         return [members[name] for name in sorted(members)]
+
+    def missing(self) -> list[Member]:
+        """The nodes that are silent and no longer members, sorted by name. A peer that has left is missing, too."""
+        found = {
+            name: Member(name, heard.heartbeat.address, heard=True, suspect=True, silent_s=self._silent_s(heard))
+            for name, heard in self._heard.items()
+            if self._is_missed(name, heard)
+        }
+        if self._now_s > self._settings.expire_after_s:
+            for name in self._peers.keys() - self._heard.keys() - {self._node}:
+                found[name] = Member(name, self._peers[name], suspect=True, silent_s=self._now_s)
+        return [found[name] for name in sorted(found)]
+
+    def _is_missed(self, name: str, heard: _Heard) -> bool:
+        if name == self._node or not self._expired(heard):
+            return False
+        left = heard.heartbeat.leaving
+        return name in self._peers or (not left and self._silent_s(heard) <= self._settings.missed_for_s)
 
     def _member(self, heard: _Heard) -> Member | None:
         heartbeat = heard.heartbeat

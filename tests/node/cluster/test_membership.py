@@ -106,7 +106,7 @@ class Node:
             on_name_taken=self.name_taken.set,
         )
 
-    def _told(self, members: Sequence[Member]) -> None:
+    def _told(self, members: Sequence[Member], _: Sequence[Member]) -> None:
         self.members = members
 
     def names(self) -> list[str]:

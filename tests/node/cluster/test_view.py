@@ -90,3 +90,35 @@ def test_what_was_said_long_ago_makes_no_member() -> None:
     view.hear(beat("b"), age_s=11)
     view.hear(beat("c"), age_s=2)
     assert (names(view), suspects(view)) == (["c"], ["c"])
+
+
+def missing(view: Members) -> dict[str, tuple[str, float]]:
+    return {member.name: (member.address, member.silent_s) for member in view.missing()}
+
+
+def test_who_is_silent_is_missed_until_it_is_heard_or_has_said_good_bye() -> None:
+    view = Members("a", PEERS, SETTINGS)
+    for name in ("a", "c", "d"):
+        view.hear(beat(name))
+    assert missing(view) == {}
+    now_s = pass_time(view, 100, 10.25)
+    assert names(view) == ["a"]
+    silent = {"b": "http://127.0.0.1:2", "c": "http://127.0.0.1:99", "d": "http://127.0.0.1:100"}
+    assert missing(view) == {name: (address, 10.25) for name, address in silent.items()}, "b was never heard"
+    assert all(member.suspect and not member.replicas for member in view.missing())
+    view.hear(beat("c", 2, leaving=True))
+    view.hear(beat("b"))
+    view.hear(beat("d", 2))
+    assert missing(view) == {}
+    view.hear(beat("b", 2, leaving=True))
+    assert (names(view), missing(view)) == (["a", "d"], {}), "it may be upgraded now"
+    pass_time(view, now_s, 10.25)
+    assert missing(view).keys() == {"b", "d"}, "b is configured and has not come back"
+
+
+def test_a_node_that_is_not_configured_is_missed_for_a_day() -> None:
+    view = Members("a", PEERS, SETTINGS)
+    view.hear(beat("b"), age_s=90_000)
+    view.hear(beat("c"), age_s=90_000)
+    view.hear(beat("d"), age_s=80_000)
+    assert missing(view).keys() == {"b", "d"}

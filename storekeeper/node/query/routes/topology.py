@@ -223,6 +223,8 @@ class MemberView(BaseModel):
 class ClusterView(BaseModel):
     """The cluster as one node knows it.
 
+    `missing` are nodes that have been silent for so long that they are members no more: frozen, killed or cut off. A
+    configured one stays there as long as it is silent, another one for a day and only if it has not said goodbye.
     `assignment` has the nodes to ask for each store and partition, the best one first. `epoch` is the name of the
     assignment: nodes with the same epoch agree on the holder of each partition.
     """
@@ -230,6 +232,7 @@ class ClusterView(BaseModel):
     node: str
     epoch: str
     members: list[MemberView]
+    missing: list[MemberView]
     assignment: dict[str, list[list[str]]]
 
 
@@ -252,14 +255,19 @@ def cluster_view(catalog: Catalog) -> ClusterView:
     # Read before the table: with a newer table, clients fetch the map once more than needed, not too late.
     epoch, table = catalog.epoch, catalog.table
     if table is None:
-        return ClusterView(node=catalog.node, epoch="", members=[], assignment={})
+        return ClusterView(node=catalog.node, epoch="", members=[], missing=[], assignment={})
     assignment = {
         store: [list(table.holders[ReplicaId(variant, partition)]) for partition in range(count)]
         for store in catalog.names
         if (count := table.assignment.partitions.get(variant := catalog.variant(store))) is not None
     }
-    members = [_member(member) for member in table.members]
-    return ClusterView(node=catalog.node, epoch=epoch, members=members, assignment=assignment)
+    return ClusterView(
+        node=catalog.node,
+        epoch=epoch,
+        members=list(map(_member, table.members)),
+        missing=list(map(_member, catalog.missing)),
+        assignment=assignment,
+    )
 
 
 def _member(member: Member) -> MemberView:

@@ -32,6 +32,7 @@ class Shown:
 
     replicas: dict[str, list[dict[str, Any]]]
     suspects: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
     settling: set[str] = field(default_factory=set)
     gets: int = 0
     cluster: bool = True
@@ -111,20 +112,23 @@ def page_app(shown: Shown) -> FastAPI:
     async def cluster() -> Response:
         if not shown.cluster:
             return JSONResponse({"type": "urn:storekeeper:problem:unknown-route", "detail": "no such path"}, 404)
-        members = [
+        known = [
             {
                 "name": name,
                 "address": address,
                 "rack": "",
-                "suspect": name in shown.suspects,
+                "suspect": name in shown.suspects | shown.missing,
                 "settling": name in shown.settling,
                 "heard": True,
-                "silent_s": 0.0,
-                "replicas": shown.replicas[name],
+                "silent_s": 42.0 if name in shown.missing else 0.0,
+                "replicas": [] if name in shown.missing else shown.replicas[name],
             }
             for name, address in NODES.items()
         ]
-        return JSONResponse({"node": "a", "epoch": "9f2c41d07be3", "members": members, "assignment": {}})
+        missing = [node for node in known if node["name"] in shown.missing]
+        members = [node for node in known if node not in missing]
+        epoch = "9f2c41d07be3"
+        return JSONResponse({"node": "a", "epoch": epoch, "members": members, "missing": missing, "assignment": {}})
 
     @app.get("/metrics")
     async def metrics() -> Response:

@@ -174,6 +174,24 @@ def test_it_tells_a_node_that_is_given_no_partitions_yet(page: Page, shown: Show
         expect(page.locator("#picture .node-name").nth(2)).to_have_text("c")
 
 
+def test_it_tells_a_node_that_did_not_answer_for_so_long_that_others_took_over(page: Page, shown: Shown) -> None:
+    held = sum(len(replicas) for name, replicas in shown.replicas.items() if name != "b")
+    shown.missing.add("b")
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator("#picture .node-name").nth(1)).to_have_text("b · did not answer")
+        expect(page.locator("#figure-nodes")).to_have_text("2")
+        expect(page.locator("#figure-nodes-note")).to_have_text("did not answer: b")
+        expect(page.locator("#figure-serving")).to_have_text(f"{held} / {held}")
+        expect(page.locator("#alarm")).to_have_text("Node b at http://127.0.0.1:18102 did not answer for 42 s")
+        shown.suspects.add("c")
+        expect(page.locator("#figure-nodes-note")).to_have_text("did not answer: b · silent: c")
+        shown.missing.clear()
+        shown.suspects.clear()
+        expect(page.locator("#figure-nodes-note")).to_have_text("all send heartbeats")
+        expect(page.locator("#alarm")).to_be_hidden()
+
+
 def test_queries_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
     headers = {"storekeeper-served-by": "b", "storekeeper-role": "standby", "storekeeper-offset-lag": "7"}
     shown.answers["/state/keyvalue/rewards/a%2Fb?key_format=string"] = (

@@ -1,10 +1,12 @@
-// What the node knows of the cluster, in one shape: nodes, and the replicas that each of them holds.
+// What the node knows of the cluster, in one shape: nodes, and the replicas that each of them holds. Missing ones hold
+// none: others have taken over.
 
 import { askJson, Refused } from "./node.js";
 
 export async function look() {
   const [cluster, lag, stores] = await Promise.all([clusterOrNull(), askJson("/state/lag"), askJson("/state/stores")]);
-  const nodes = cluster === null ? await instances(lag.node) : cluster.members;
+  const missing = (cluster?.missing ?? []).map((node) => ({ ...node, missing: true }));
+  const nodes = cluster === null ? await instances(lag.node) : [...cluster.members, ...missing];
   const found = new Map(nodes.map((node) => [node.name, { ...node, replicas: node.replicas ?? [] }]));
   const own = found.get(lag.node) ?? { name: lag.node, address: location.origin, suspect: false };
   // Of itself the node knows more than what its last heartbeat said.

@@ -34,7 +34,9 @@ async function once() {
 }
 
 function showWell(cluster) {
-  const troubles = new Set(cluster.nodes.flatMap((node) => node.replicas).map((replica) => replica.error).filter(Boolean));
+  const away = cluster.nodes.filter((node) => node.missing);
+  const troubles = new Set(away.map((node) => `Node ${node.name} at ${node.address} did not answer for ${duration(node.silent_s)}`));
+  for (const { error } of cluster.nodes.flatMap((node) => node.replicas)) if (error) troubles.add(error);
   setText("alarm", [...troubles].join(" · "));
   byId("alarm").hidden = troubles.size === 0;
   byId("sign-in").hidden = true;
@@ -58,8 +60,10 @@ function showUnwell(error) {
 
 function showFigures({ nodes, stores }) {
   const silent = nodes.filter((node) => node.suspect);
+  const named = (words, found) => (found.length ? [`${words}: ${found.map(({ name }) => name).join(", ")}`] : []);
+  const notes = [...named("did not answer", silent.filter((node) => node.missing)), ...named("silent", silent.filter((node) => !node.missing))];
   setText("figure-nodes", String(nodes.length - silent.length));
-  setText("figure-nodes-note", silent.length ? `silent: ${silent.map(({ name }) => name).join(", ")}` : "all send heartbeats");
+  setText("figure-nodes-note", notes.join(" · ") || "all send heartbeats");
   const replicas = nodes.flatMap((node) => node.replicas);
   const serving = nodes.filter((node) => !node.suspect).flatMap((node) => node.replicas).filter((replica) => replica.serving);
   setText("figure-serving", `${serving.length} / ${replicas.length}`);

@@ -13,6 +13,7 @@ const BETWEEN = 28;
 
 // settling: it has joined a moment ago and is given no partitions yet.
 function noteOn(node, cluster) {
+  if (node.missing) return " · did not answer";
   if (node.suspect) return " · silent";
   if (node.settling) return " · settling";
   return node.name === cluster.asked ? " · here" : "";
