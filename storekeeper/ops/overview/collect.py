@@ -12,6 +12,7 @@ from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.configuration import RunDirSettings
 from storekeeper.errors import StateError
+from storekeeper.locations import Location
 from storekeeper.node.settings import load_node_settings
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
@@ -56,6 +57,8 @@ def collect(
     now_ms = clock.now_ms()
     infos = [] if settings is None else _supervised(layout, CALL_TIMEOUT_S if probe else _TIMEOUT_S)
     apps = _apps(layout, infos, settings, now_ms)
+    if nodes is not None:
+        apps = _with_places(apps, _locations(layout, settings).durable)
     found = Overview(
         now_ms,
         apps=apps,
@@ -118,6 +121,15 @@ def _apps(
     order = {name: index for index, name in enumerate(APPS)}
     names = sorted({*beats, *by_app, *expected}, key=lambda name: (order.get(name, len(order)), name))
     return [App(name, now_ms, beats.get(name), by_app.get(name)) for name in names]
+
+
+def _with_places(apps: Sequence[App], durable: Location) -> Sequence[App]:
+    """The apps with the roles of their generations. It reads each app's journal, which may be in a store."""
+    found = run_files.places(durable, APPS)
+    return [
+        app if (place := found.get(app.name)) is None else replace(app, role=place.role, change=place.change)
+        for app in apps
+    ]
 
 
 def _with_nodes(found: Overview, nodes: Nodes) -> Overview:

@@ -66,12 +66,16 @@ class App:
         at_ms: when it was looked at.
         beat: its last heartbeat, which may come from an earlier process; None if there is none.
         process: its process; None if no supervisor here has one.
+        role: of its generation: `live`, `candidate` or `standby`; empty if the app has never changed, or unknown.
+        change: how far a change of the app's generations is, in words; empty if none is under way, or unknown.
     """
 
     name: str
     at_ms: int
     beat: Heartbeat | None
     process: ProcessInfo | None = None
+    role: str = ""
+    change: str = ""
 
     @property
     def problem(self) -> str | None:
@@ -133,6 +137,8 @@ class App:
             "app": self.name,
             "process": None if self.process is None else self.process.name,
             "state": self.state,
+            "role": self.role,
+            "change": self.change,
             "healthy": self.problem is None,
             "problem": self.problem,
             "behind": self.lag_records,

@@ -17,7 +17,7 @@ from storekeeper.delta_files import commit_files
 from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 from storekeeper.errors import StateError, TablesUnreachableError
 from storekeeper.generations.desired_state import Role
-from storekeeper.generations.journal import JournalFile
+from storekeeper.generations.journal import GenerationState, Journal, JournalFile
 from storekeeper.locations import Location
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview.model import LastVerdict, Snapshot
@@ -53,6 +53,46 @@ def _is_gone(durable: Location, program: str, app: str) -> bool:
     except StateError:
         return False
     return journal is None or journal.other is None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a process's generation among those of its app: its role, and how far a change is, in words."""
+
+    role: str
+    change: str = ""
+
+
+def places(durable: Location, apps: Iterable[str]) -> dict[str, Place]:
+    """By the processes' names; apps that have never changed are left out.
+
+    Args:
+        durable: where the journals are. If its store doesn't answer, or a journal is damaged, that is left out too.
+        apps: whose.
+    """
+    found: dict[str, Place] = {}
+    for app in apps:
+        try:
+            journal = JournalFile(durable, app).read()
+        except StateError as error:
+            _log.warning("journal_not_read", app=app, error=str(error))
+            continue
+        if journal is None:
+            continue
+        change = _change(journal)
+        found[Role.LIVE.program(app)] = Place("live", change)
+        if journal.other is not None:
+            role = "standby" if journal.other.state is GenerationState.STANDBY else "candidate"
+            found[Role.NEXT.program(app)] = Place(role, change)
+    return found
+
+
+def _change(journal: Journal) -> str:
+    transfer, candidate = journal.transfer, journal.candidate
+    if transfer is not None:
+        phase = transfer.phase.lower()
+        return f"generation {transfer.source} hands over to generation {transfer.target} ({phase})"
+    return "" if candidate is None else f"generation {candidate.number} is {candidate.state.lower()}"
 
 
 def snapshots(tables: Location) -> dict[str, Snapshot]:

@@ -105,7 +105,7 @@ def count(number: float | None) -> str:
 
 def _apps(view: Overview) -> Table:
     columns = (
-        Column("app"), Column("state"), Column("generation", number=True),
+        Column("app"), Column("state"), Column("generation"),
         Column("batch", number=True), Column("rows/s", number=True),
         Column("batch ms", number=True), Column("behind", number=True), Column("last batch"),
         Column("dead letters", number=True), Column("left out", number=True),
@@ -119,7 +119,7 @@ def _app(app: App) -> Sequence[str | Cell]:
     if beat is None:
         return (name, state, *["-"] * 8, _notes_of(app))
     return (
-        name, state, count(beat.generation), count(beat.batch_id), count(app.rows_per_second),
+        name, state, f"{beat.generation} {app.role}".rstrip(), count(beat.batch_id), count(app.rows_per_second),
         count(beat.batch_duration_ms), count(app.lag_records), _last_batch(app), count(beat.dead_letters_total),
         count(beat.dropped_total), _notes_of(app),
     )  # fmt: skip
@@ -138,7 +138,7 @@ def _last_batch(app: App) -> str:
 
 def _notes_of(app: App) -> str:
     error = app.beat.error if app.beat is not None else None
-    return error or app.restoring or ""
+    return "; ".join(filter(None, (error or app.restoring, app.change)))
 
 
 def _stores(view: Overview) -> Table:

@@ -2,8 +2,9 @@
 
 const PAUSE_MS = 3000;
 
-function cell(tag, { words, severity, link }, { number, prose } = {}) {
+function cell(tag, { words, severity, link }, { title, number, prose } = {}) {
   const made = document.createElement(tag);
+  if (title) made.dataset.title = title;
   if (number) made.classList.add("number");
   if (prose) made.classList.add("words");
   if (severity) made.classList.add(severity);

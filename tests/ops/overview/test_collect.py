@@ -12,7 +12,7 @@ from storekeeper.client.exchange import ClientLimits
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import write_heartbeat
 from storekeeper.generations.catalog import first_journal
-from storekeeper.generations.journal import Generation, GenerationState, JournalFile
+from storekeeper.generations.journal import Generation, GenerationState, JournalFile, Transfer, TransferPhase
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview.collect import Nodes, collect
 from storekeeper.ops.overview.model import Overview
@@ -68,6 +68,27 @@ def test_a_generation_that_was_discarded_is_not_seen(run_dir: Path) -> None:
     there = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
     JournalFile(run_dir, "pos").write(journal.updated(there))
     assert [app.name for app in overview(run_dir).apps] == ["pos", "pos-next"]
+
+
+def test_which_generation_is_live_and_how_far_a_change_is_are_seen(run_dir: Path) -> None:
+    def seen() -> list[tuple[str, str, str]]:
+        return [(app.name, app.role, app.change) for app in overview(run_dir).apps]
+
+    journal = first_journal(POS)
+    assert seen() == [("pos", "", "")], "it has never changed"
+    made = Generation(2, GenerationState.SEEDED, {"rewards": "t"})
+    JournalFile(run_dir, "pos").write(journal.updated(made))
+    assert seen() == [("pos", "live", "generation 2 is seeded")], "it has no process yet"
+    write_heartbeat(run_dir / "heartbeats/pos-next.json", BEAT)
+    change = "generation 1 hands over to generation 2 (waiting)"
+    transfer = Transfer(1, 2, TransferPhase.WAITING)
+    JournalFile(run_dir, "pos").write(journal.updated(made, transfer=transfer))
+    assert seen() == [("pos", "live", change), ("pos-next", "candidate", change)]
+    there = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
+    JournalFile(run_dir, "pos").write(journal.updated(there))
+    assert seen() == [("pos", "live", ""), ("pos-next", "standby", "")]
+    (run_dir / "generations/pos.json").write_text("{")
+    assert seen()[0] == ("pos", "", ""), "a damaged journal hides nothing else"
 
 
 def test_what_was_decided_on_a_quarantined_batch_is_seen(run_dir: Path) -> None:

@@ -47,6 +47,15 @@ def test_counts_and_times_are_told_apart() -> None:
     assert told >= {"1,501", "none in 5 min", "4 of 8", "hangs", "restores 2 store partitions: 25 %, 9 s left"}
 
 
+def test_an_app_says_whether_its_generation_is_live_and_how_far_a_change_is() -> None:
+    change = "generation 1 hands over to generation 2 (waiting)"
+    changed = [replace(app, role="live", change=change) for app in SEEN.apps[:1]]
+    (row,) = rows_of("apps", replace(SEEN, apps=changed))
+    assert row[2].words == "2 live"
+    assert row[-1].words == f"restores 2 store partitions: 25 %, 9 s left; {change}"
+    assert [row[2].words for row in rows_of("apps")] == ["2", "2", "2"]
+
+
 def test_what_is_stopped_or_discarded_is_neither_good_nor_bad() -> None:
     severities = {cell.words: cell.severity for table in tables(SEEN) for row in table.rows for cell in row}
     assert (severities["RUNNING"], severities["STOPPED"], severities["discarded"]) == (

@@ -163,6 +163,24 @@ def test_each_situation_is_told_with_its_reason_and_what_is_well_is_not(views: V
         browser.close()
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+def test_a_phone_shows_every_column() -> None:
+    with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto(f"{address}/")
+        expect(page.locator("#apps .good")).to_have_text("RUNNING")
+        wide = "all => all.filter(e => e.scrollWidth > e.clientWidth).map(e => e.firstElementChild.id)"
+        assert page.locator(".scroll").evaluate_all(wide) == [], "nothing is beside the screen"
+        dead_letters = page.locator('#apps td[data-title="dead letters"]').nth(2)
+        expect(dead_letters).to_be_visible()
+        title = dead_letters.evaluate("cell => getComputedStyle(cell, '::before').content")
+        assert (title, dead_letters.inner_text()) == ('"dead letters"', "3")
+        page.set_viewport_size({"width": 1240, "height": 900})
+        expect(page.locator("#apps th").first).to_be_visible()
+        browser.close()
+
+
 def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> None:
     with served(opened(look_allowed=True)) as address:
         export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False, verify=NO_TLS)
