@@ -18,6 +18,7 @@ from storekeeper.ops.disk import check_room, little_room
 from storekeeper.ops.effective import differences, effective, other_programs, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.hanging import continue_frozen, end_hanging
 from storekeeper.ops.kafka.check import check_clock, check_kafka
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import check_not_empty
@@ -136,11 +137,14 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
 
 
 def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool) -> Outcome:
+    continue_frozen(client, report)
+    seen = collect_status(instance.settings)
     # An app that has nothing to read is healthy without its topics.
-    if collect_status(instance.settings).healthy and (accept_loss or not losses_of(instance.settings).topics):
+    if seen.healthy and (accept_loss or not losses_of(instance.settings).topics):
         report(f"everything runs already{little_room(instance.layout.root)}")
         return Outcome()
     check_room(instance.layout.root)
+    end_hanging(client, seen.processes, instance.settings, report)
     before = {info.name for info in client.processes() if info.is_wanted}
     password, _ = make_airflow_password(instance.layout)
     try:

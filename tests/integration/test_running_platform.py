@@ -271,6 +271,26 @@ def test_nodes_are_upgraded_one_after_the_other_and_reads_have_no_gap(running: R
     assert {name for name in before if before[name] != after[name]} == {"node-a", "node-b"}
 
 
+def test_up_continues_what_a_signal_has_stopped(running: RunningPlatform) -> None:
+    platform = running.platform
+    before = _pids(platform.status())
+    stopped = ("kafka", "node-a")
+    for name in stopped:
+        os.kill(before[name], signal.SIGSTOP)
+    try:
+        details = {process["name"]: process["detail"] for process in platform.status()["processes"]}
+        assert {details[name] for name in stopped} == {"frozen: its process was stopped by a signal"}
+        healed = platform.call("up", timeout_s=1200)
+    finally:
+        for name in stopped:
+            os.kill(before[name], signal.SIGCONT)
+    assert healed.returncode == 0, healed.stderr
+    assert all(f"continued {name}, which a signal had stopped" in healed.stderr for name in stopped)
+    assert _pids(platform.status()) == before, "nothing was started anew"
+    with running.publish_prices(["AFTER"]):
+        assert platform.status()["healthy"]
+
+
 def test_up_leaves_a_healthy_platform_alone_and_refuses_other_settings(running: RunningPlatform) -> None:
     platform = running.platform
     status = platform.status()

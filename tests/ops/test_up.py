@@ -37,7 +37,7 @@ def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
     instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
     trouble = Trouble("views", "can't start")
     found = {"losses": Losses({}, 3)}
-    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True))
+    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True, processes=[]))
     monkeypatch.setattr(module, "losses_of", lambda _: found["losses"])
     monkeypatch.setattr(module, "make_airflow_password", lambda _: ("secret", False))
     monkeypatch.setattr(module, "bring_up", lambda *_, **__: (trouble,))
@@ -52,10 +52,35 @@ def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
     assert healed(accept_loss=True) == ()
 
 
+def _begun(steps: list[str]) -> tuple[Trouble, ...]:
+    steps.append("start")
+    return ()
+
+
+def test_what_hangs_is_ended_before_all_that_does_not_run_is_started(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
+    steps: list[str] = []
+    monkeypatch.setattr(module, "continue_frozen", lambda *_: steps.append("continue"))
+    monkeypatch.setattr(module, "end_hanging", lambda *_: steps.append("end"))
+    monkeypatch.setattr(module, "bring_up", lambda *_, **__: _begun(steps))
+    monkeypatch.setattr(module, "make_airflow_password", lambda _: ("secret", False))
+    monkeypatch.setattr(module, "check_room", lambda _: None)
+    monkeypatch.setattr(module, "losses_of", lambda _: Losses({}, 3))
+    supervisor = cast("SupervisorRpc", SimpleNamespace(processes=list))
+    for healthy, wanted in ((True, ["continue"]), (False, ["continue", "end", "start"])):
+        steps.clear()
+        seen = SimpleNamespace(healthy=healthy, processes=[])
+        monkeypatch.setattr(module, "collect_status", lambda _, seen=seen: seen)
+        module._heal(instance, supervisor, lambda _: None, accept_loss=False)
+        assert steps == wanted
+
+
 def test_little_room_refuses_only_what_would_start(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
     said: list[str] = []
-    looks = {"healthy": True}
+    looks: dict[str, object] = {"healthy": True, "processes": []}
     monkeypatch.setattr("storekeeper.ops.disk.ROOM_MB", 10**9)
     monkeypatch.setattr(module, "running_supervisor", lambda _: SimpleNamespace(processes=list))
     monkeypatch.setattr(module, "_take_over_settings", lambda *_: None)

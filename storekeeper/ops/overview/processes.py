@@ -28,6 +28,9 @@ _AIRFLOW_COMPONENTS = {
 }
 
 
+NO_ANSWER = "does not answer"
+"""The problem of a process that runs and can't be reached."""
+
 LOST = "a changelog is lost"
 """The beginning of the problem of a node whose rows are of a changelog that Kafka doesn't have any more."""
 
@@ -67,10 +70,17 @@ def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
 
 
 class Probes:
-    """Asks the processes of the platform itself whether they work. Asks Airflow once for its four components."""
+    """Asks the processes of the platform itself whether they work. Asks Airflow once for its four components.
 
-    def __init__(self, settings: PlatformSettings) -> None:
+    Args:
+        settings: the platform's.
+        patience_s: how long each of them may take; None for what a view waits.
+    """
+
+    def __init__(self, settings: PlatformSettings, *, patience_s: float | None = None) -> None:
         self._settings = settings
+        self._broker_s = patience_s or 2.0
+        self._patience_s = patience_s or 3.0
         self._urls = {METRICS: settings.metrics_url, CONTROL: f"{settings.control_url}/livez"}
         self._nodes = {node_program(name): url for name, url in settings.node_urls.items()}
         self._airflow: dict[str, str] | None = None
@@ -78,13 +88,13 @@ class Probes:
     def problem(self, name: str) -> str | None:
         """Why a running process doesn't work; None if it does, or if there is nothing to ask."""
         if name == KAFKA:
-            return None if answers(self._settings.kafka) else "does not answer"
+            return None if answers(self._settings.kafka, self._broker_s) else NO_ANSWER
         if name in _AIRFLOW_COMPONENTS:
             return self._of_airflow(_AIRFLOW_COMPONENTS[name])
         if name in self._urls:
-            return None if _status(self._urls[name]) == httpx2.codes.OK else "does not answer"
+            return None if _status(self._urls[name], self._patience_s) == httpx2.codes.OK else NO_ANSWER
         if name in self._nodes:
-            return node_problem(self._nodes[name])
+            return node_problem(self._nodes[name], self._patience_s)
         return None
 
     def _of_airflow(self, component: str) -> str | None:
@@ -95,12 +105,12 @@ class Probes:
         return None if health == "healthy" else health
 
 
-def node_problem(url: str) -> str | None:
-    """Why a query node can't serve; None if `/readyz` answers 200."""
+def node_problem(url: str, patience_s: float) -> str | None:
+    """Why a query node can't serve; None if `/readyz` answers 200 within `patience_s`."""
     try:
-        answer = _asked(f"{url}/readyz")
+        answer = _asked(f"{url}/readyz", patience_s)
     except httpx2.HTTPError:
-        return "does not answer"
+        return NO_ANSWER
     if answer.status_code == httpx2.codes.OK:
         return None
     try:
@@ -110,15 +120,15 @@ def node_problem(url: str) -> str | None:
         return "not ready"
 
 
-def _status(url: str) -> int | None:
+def _status(url: str, patience_s: float) -> int | None:
     try:
-        return _asked(url).status_code
+        return _asked(url, patience_s).status_code
     except httpx2.HTTPError:
         return None
 
 
-def _asked(url: str) -> httpx2.Response:
-    return httpx2.get(url, timeout=3.0, trust_env=False, verify=NO_TLS)
+def _asked(url: str, patience_s: float) -> httpx2.Response:
+    return httpx2.get(url, timeout=patience_s, trust_env=False, verify=NO_TLS)
 
 
 def processes_of(
@@ -169,7 +179,7 @@ def processes_of(
 def _problem(info: ProcessInfo, apps: Sequence[App], probes: Probes | None) -> str | None:
     if info.state != RUNNING:
         return _stopped_because(info, apps)
-    if _is_frozen(info.pid):
+    if is_frozen(info.pid):
         return FROZEN
     ill = next((app for app in apps if app.problem is not None), None)
     if ill is not None:
@@ -193,7 +203,8 @@ def _of(app: App, info: ProcessInfo, problem: str) -> str:
     return problem if app.name == info.name else f"{app.name}: {problem}"
 
 
-def _is_frozen(pid: int) -> bool:
+def is_frozen(pid: int) -> bool:
+    """Whether a process was stopped by a signal. One that a debugger holds was not."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:

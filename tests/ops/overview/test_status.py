@@ -144,7 +144,7 @@ def test_what_runs_without_answering_is_not_healthy() -> None:
 )
 def test_a_node_serves_when_it_says_that_it_is_ready(status: int, said: dict[str, str], problem: str | None) -> None:
     with fake_node(lambda connection, _: connection.answer(said, status)) as node:
-        assert node_problem(node.address) == problem
+        assert node_problem(node.address, 3.0) == problem
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
