@@ -177,10 +177,15 @@ def _stopped(name: str, control: AppControl) -> bool:
 
 
 def _changes(name: str, control: AppControl) -> AppChanges:
-    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: _check_code(name))
+    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: check_code(name))
 
 
-def _check_code(name: str) -> None:
+def check_code(name: str) -> None:
+    """Checks that the installed code can take over, and says whether it is another one than at the last start.
+
+    Raises:
+        StateError: it can't take over, with the reason.
+    """
     from storekeeper.generations.changed_code import change_notice, changed_code  # noqa: PLC0415
     from storekeeper.generations.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
 

@@ -111,6 +111,40 @@ def test_a_changelog_is_deleted(shop: Shop) -> None:
     assert shop.equals(FIRST + LATER)
 
 
+def test_a_partition_of_a_changelog_is_removed_from_the_brokers_disk(shop: Shop) -> None:
+    (log,) = shop.layout.kafka.glob(f"data/{SPENT_CHANGELOG}-0")
+    shop.down()
+    shutil.rmtree(log)
+    for local in ("tasks", "state/a"):
+        shutil.rmtree(shop.run_dir / local)
+    said = shop.trouble()
+    assert f"{SPENT_CHANGELOG} ends at 0 in partition 0" in said, "it does not count on from nothing"
+    assert shop.tells_nothing_wrong(FIRST), "the node that has the rows keeps them"
+    shop.down()
+    shop.configure(2)
+    shop.up()
+    assert shop.equals(FIRST)
+    shop.write(ORDERS, LATER)
+    assert shop.equals(FIRST + LATER)
+
+
+def test_a_partition_of_a_changelog_is_emptied_while_all_runs(shop: Shop) -> None:
+    (log,) = shop.layout.kafka.glob(f"data/{SPENT_CHANGELOG}-0")
+    broker = next(info.pid for info in supervisor_of(shop.run_dir).processes() if info.name == "kafka")
+    os.kill(broker, signal.SIGSTOP)
+    shutil.rmtree(log)
+    os.kill(broker, signal.SIGKILL)
+    shop.write(ORDERS, LATER)
+    said = shop.trouble()
+    assert f"{SPENT_CHANGELOG} ends at 0 in partition 0" in said
+    wrong = {*shop.differences(FIRST, "spent")} & {*shop.differences(FIRST + LATER, "spent")}
+    assert wrong == set(), "nodes answer from the rows that they have; other partitions had gone on"
+    shop.down()
+    shop.configure(2)
+    shop.up()
+    assert shop.equals(FIRST + LATER)
+
+
 def test_a_source_is_deleted_and_made_anew(shop: Shop) -> None:
     admin = shop.admin()
     partitions = len(admin.list_topics(ORDERS, timeout=30).topics[ORDERS].partitions)

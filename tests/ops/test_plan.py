@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from spark_apps.pos import POS
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cli.app import check_code
 from storekeeper.cli.entry import app
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
+from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.generations.changes.contract import Description, RunningStore
 from storekeeper.generations.planning.declared import declared_stores
 
@@ -66,3 +71,32 @@ def test_what_runs_here_is_written_down(tmp_path: Path, monkeypatch: pytest.Monk
     done = runner.invoke(app, ["plan", "--export", str(tmp_path / "state.json")])
     assert done.exit_code == 0
     assert Description.decode((tmp_path / "state.json").read_bytes()).stores == {}
+
+
+def _started_with(run_dir: Path, code: str | None) -> None:
+    """Leaves the claim of an app that has started with that code."""
+    folder = Path(str(AppSettings.load(run_dir=run_dir).checkpoint_dir("pos")))
+    folder.mkdir(parents=True, exist_ok=True)
+    CheckpointOwner("pos", 1, code=code).write(folder)
+
+
+def test_changed_code_is_told_with_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    told = "the code of pos has changed since its last start: new rows will follow it"
+    for code, changed in ((code_digest(POS), []), ("another", ["pos"])):
+        _started_with(tmp_path, code)
+        plan = runner.invoke(app, ["plan", "--output", "json"]).stdout.splitlines()[-1]  # behind its log
+        assert json.loads(plan)["changed_code"] == changed
+    assert told in runner.invoke(app, ["plan"]).stderr
+
+
+def test_an_upgrade_says_that_the_code_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr("storekeeper.generations.planning.upgrade_check.check_upgrade", lambda *_: None)
+    for code, said in ((code_digest(POS), False), ("another", True)):
+        _started_with(tmp_path, code)
+        check_code("pos")
+        assert ("compute all rows again: docs/how-to/backfill.md" in capsys.readouterr().err) is said
