@@ -32,8 +32,7 @@ from harness.broker import Broker, start_broker
 from harness.changelog_writer import KafkaChangelogWriter
 from harness.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes
 from harness.waiting import eventually
-from storekeeper.node.cluster.alias_topic import publish_alias
-from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.cluster.aliases import Alias, publish_alias
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 
 OLD, NEW = "changeover-old", "changeover-new"

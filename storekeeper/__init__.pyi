@@ -50,12 +50,12 @@ from storekeeper.client.readings import VersionRow as VersionRow
 from storekeeper.client.readings import WindowedRow as WindowedRow
 from storekeeper.errors import StateError as StateError
 from storekeeper.generations.migration import StoreMigration as StoreMigration
-from storekeeper.protocol.too_stale import Freshest as Freshest
-from storekeeper.protocol.too_stale import TooStaleError as TooStaleError
-from storekeeper.serdes.integers import Int64Serde as Int64Serde
+from storekeeper.protocol.freshness import Freshest as Freshest
+from storekeeper.protocol.freshness import TooStaleError as TooStaleError
 from storekeeper.serdes.json import JsonSerde as JsonSerde
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS as MAX_TIMESTAMP_MS
 from storekeeper.serdes.serde import BytesSerde as BytesSerde
+from storekeeper.serdes.serde import Int64Serde as Int64Serde
 from storekeeper.serdes.serde import Serde as Serde
 from storekeeper.serdes.serde import Utf8Serde as Utf8Serde
 from storekeeper.serdes.struct import StructSerde as StructSerde

@@ -47,7 +47,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [{"integration-name": "Storekeeper", "python-modules": ["storekeeper_provider.triggers"]}],
         "notifications": ["storekeeper_provider.notifications.WebhookNotifier"],
         "extra-links": [
-            "storekeeper_provider.links.QueryPageLink",
-            "storekeeper_provider.links.SparkUiLink",
+            "storekeeper_provider.operators.QueryPageLink",
+            "storekeeper_provider.operators.SparkUiLink",
         ],
     }

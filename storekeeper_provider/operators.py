@@ -1,4 +1,4 @@
-"""Operators that run jobs of a platform through its control API, without holding a worker."""
+"""Operators that run jobs of a platform through its control API, without holding a worker, and their buttons."""
 
 from __future__ import annotations
 
@@ -6,15 +6,43 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.links import QueryPageLink, SparkUiLink
 from storekeeper_provider.triggers import OVER, TASK_ENDED, JobTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+
+class _ConnectionLink(BaseOperatorLink):
+    """Links to an address in the extra of the task's connection."""
+
+    field: ClassVar[str]
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page's address; empty if the connection has none. Called in the task's process once it has ended."""
+        del ti_key
+        return StorekeeperHook(getattr(operator, "storekeeper_conn_id", CONNECTION)).connection_extra(self.field)
+
+
+class QueryPageLink(_ConnectionLink):
+    """Links to the page that shows and queries the stores."""
+
+    name = "Query page"
+    field = "query_page"
+
+
+class SparkUiLink(_ConnectionLink):
+    """Links to the app's Spark UI."""
+
+    name = "Spark UI"
+    field = "spark_ui"
+
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

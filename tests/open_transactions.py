@@ -11,7 +11,7 @@ from harness.broker import Broker
 from storekeeper.changelog import committed_ends
 from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.log_record import LogRecord
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 
 
 def begun(broker: Broker, topic: str, partition: int = 0) -> KafkaTentativeLog:

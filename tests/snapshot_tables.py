@@ -15,7 +15,7 @@ from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.stores.row_digest import moved, row_hash
 
 

@@ -2,14 +2,122 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from storekeeper.apps.checked_table import CheckedTable
-from storekeeper.apps.named_apps import imported_app, make_importable, named_apps
+from storekeeper.apps.settings import ProjectSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.errors import ConfigurationError, UnknownStoreError
+
+_INSTALLED = Path(__file__).resolve().parents[2]
+"""The folder on the path that Storekeeper was loaded from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedApps:
+    """The apps that the configuration names.
+
+    Attributes:
+        apps: all of them, by name.
+        shared: the names of those that share a driver.
+    """
+
+    apps: Mapping[str, AppSpec]
+    shared: tuple[str, ...]
+
+
+def named_apps(*, reserved: str) -> NamedApps:
+    """The apps that the configuration names.
+
+    Args:
+        reserved: a name that no app can have.
+
+    Raises:
+        ConfigurationError: one can't be imported, or is not an app; or two have the same name, store or table.
+    """
+    settings = ProjectSettings()
+    make_importable(settings.project_dir)
+    found: dict[str, AppSpec] = {}
+    for name in dict.fromkeys((*settings.apps, *settings.shared_apps)):
+        app = imported_app(name)
+        check_distinct(app, found, reserved)
+        found[app.name] = app
+    both = sorted({*settings.apps} & {*settings.shared_apps})
+    if both:
+        msg = f"{both[0]} is in apps and in shared_apps: an app has a driver of its own, or shares one"
+        raise ConfigurationError(msg)
+    return NamedApps(found, tuple(imported_app(name).name for name in dict.fromkeys(settings.shared_apps)))
+
+
+def make_importable(folder: Path | None) -> None:
+    """Lets this process import the packages in a folder.
+
+    They come after the standard library, and before what is installed where Storekeeper is: a project's own packages
+    count more than others of their names.
+    """
+    if folder is not None and str(folder) not in sys.path:
+        at = (index for index, path in enumerate(sys.path) if Path(path).resolve() == _INSTALLED)
+        sys.path.insert(next(at, len(sys.path)), str(folder))
+
+
+def imported_app(name: str) -> AppSpec:
+    """The app whose spec is `<module>:<variable>`.
+
+    Raises:
+        ConfigurationError: it can't be imported, or is not an app.
+    """
+    module, _, variable = name.partition(":")
+    try:
+        spec = getattr(importlib.import_module(module), variable)
+    except Exception as error:  # whatever somebody's module raises
+        msg = (
+            f"{name[:140]!r} can't be imported ({type(error).__name__}: {error}): an app is named <module>:<variable>, "
+            "and its package is installed or in the folder of STOREKEEPER_PROJECT_DIR"
+        )
+        raise ConfigurationError(msg) from error
+    if not isinstance(spec, AppSpec):
+        msg = f"{name[:140]!r} is not an AppSpec: name the variable that holds the app's spec"
+        raise ConfigurationError(msg)
+    return spec
+
+
+def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: str) -> None:
+    """Checks that the names of an app, and of its stores and tables, are unique.
+
+    Args:
+        app: the app.
+        others: all other apps, by name.
+        reserved: a name that no app can have.
+
+    Raises:
+        ConfigurationError: another app has the same name, or another store or table.
+    """
+    if app.name in others or app.name == reserved:
+        msg = f"STOREKEEPER_APPS has an app {app.name}, and there is another of that name: rename one of them"
+        raise ConfigurationError(msg)
+    for what, names_of in (("have a store", _stores), ("write a table", _folders)):
+        owners = {name: other.name for other in others.values() for name in names_of(other)}
+        for name in names_of(app):
+            if name in owners:
+                msg = f"apps {owners[name]} and {app.name} both {what} {name}: rename one of them"
+                raise ConfigurationError(msg)
+            owners[name] = app.name
+
+
+def _stores(app: AppSpec) -> list[str]:
+    return [store.name for store in app.stores]
+
+
+def _folders(app: AppSpec) -> list[str]:
+    """The Delta tables of an app."""
+    gated = (name for table in app.gated_tables for name in (table.name, table.staged_name))
+    return [*gated, *(store.table_name for store in app.stores)]
+
 
 SHARED_DRIVER = "shared_driver"
 """The process that runs the apps of `shared_apps` as queries of one Spark session, and its lease."""

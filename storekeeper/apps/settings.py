@@ -1,16 +1,18 @@
-"""The settings of a Spark app or job. Free of Spark, for processes that only watch apps."""
+"""The settings of a project, an app or a job. Free of Spark, for processes that only watch apps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import platformdirs
 from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from storekeeper.apps.records import MAX_RECORD_BYTES
 from storekeeper.apps.spark_properties import PropertiesField, SparkProperties
+from storekeeper.configuration import LIVE, Settings, parse_pairs
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.locations import Location
 
@@ -142,3 +144,90 @@ class AppSettings(KafkaSettings):
     def scratch_dir(self, name: str) -> Path:
         """Where an app's Spark spills and unpacks; emptied at each start."""
         return self.run_dir / "spark" / name
+
+
+_Specs = Annotated[tuple[str, ...], NoDecode]
+
+
+class ProjectSettings(Settings):
+    """The apps of a project, and where they are."""
+
+    change = "restart of the platform"
+
+    apps: _Specs = Field(
+        default=(), description="The apps with a driver of their own: `<module>:<variable>` of each spec."
+    )
+    shared_apps: _Specs = Field(
+        default=(), description="The apps that share one driver, `shared_driver`: `<module>:<variable>` of each spec."
+    )
+    project_dir: Path | None = Field(
+        default=None,
+        description="Folder of their packages, unless they are installed. Airflow runs the DAG files of its `dags` "
+        "beside ours.",
+    )
+
+    @field_validator("apps", "shared_apps", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("project_dir")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser().resolve()
+
+    @property
+    def own_dags(self) -> Path | None:
+        """The folder of the project's DAG files; None if there is none."""
+        folder = None if self.project_dir is None else self.project_dir / "dags"
+        return folder if folder is not None and folder.is_dir() else None
+
+
+if TYPE_CHECKING:
+    from storekeeper.client.credentials import Credentials
+
+
+class ClientSettings(AppSettings):
+    """Addresses of the nodes, and credentials for them. Each field is `STOREKEEPER_<NAME>`."""
+
+    change = LIVE
+
+    peers: str = Field(
+        default="",
+        description="Query nodes: name=address,… Links lead to the first one's page. Without nodes, verification "
+        "does not compare them.",
+    )
+    client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
+    client_ca_file: Path | None = Field(
+        default=None, description="PEM file of the authorities that sign the nodes' certificates."
+    )
+    client_certificate_file: Path | None = Field(
+        default=None, description="PEM file with a certificate to show to nodes."
+    )
+    client_key_file: Path | None = Field(default=None, description="PEM file of its key, if that is another file.")
+
+    @property
+    def node_addresses(self) -> dict[str, str]:
+        """Each query node's base address, in the order of the setting."""
+        return parse_pairs(self.peers)
+
+    @property
+    def credentials(self) -> Credentials:
+        """The credentials for the nodes."""
+        # Imported here, so that a job that asks no node loads no client.
+        from storekeeper.client.credentials import Credentials  # noqa: PLC0415
+
+        return Credentials(
+            token_file=self.client_token_file,
+            ca_file=self.client_ca_file,
+            certificate_file=self.client_certificate_file,
+            key_file=self.client_key_file,
+        )
+
+
+class SnapshotSettings(ClientSettings):
+    """Settings of maintenance jobs. Each field is `STOREKEEPER_<NAME>`."""
+
+    table_history_days: float = Field(
+        default=7, ge=1, description="Every version of a Delta table stays readable for this time."
+    )

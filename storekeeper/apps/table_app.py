@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from storekeeper.apps.checked_table import CheckedTable
-from storekeeper.apps.spec import AppSpec
-from storekeeper.apps.table_sink import TableRow, TableSink
+from storekeeper.apps.spec import AppSpec, TableRow, TableSink
 
 
 def table_app(name: str, topic: str, table: CheckedTable, row: TableRow, *, title: str) -> AppSpec:

@@ -7,9 +7,10 @@ a clean-up that was killed continues where it stopped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import Enum, auto
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -20,15 +21,65 @@ from xxhash import xxh64_intdigest
 from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.changelog.scan import Changelog
 from storekeeper.cleanup.cleanup_folder import CleanupFolder
-from storekeeper.cleanup.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from storekeeper.cleanup.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
-from storekeeper.cleanup.conditional_write import ConditionalWriter
+from storekeeper.cleanup.conditional_write import ConditionalWriter, KafkaTentativeLog
 from storekeeper.cleanup.expiry import added, content_of, no_ages
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
 from storekeeper.clock import Clock
 from storekeeper.errors import ChangelogError, InvalidArgumentError, RefusedError
 from storekeeper.kafka.connection import Kafka
 from storekeeper.masking import masked_key
+
+
+class RowOutcome(Enum):
+    """The newest thing that happened to a row. A row without an entry is unchanged."""
+
+    DELETED = auto()
+    RESTORED = auto()
+    TOUCHED = auto()  # by its app, before the clean-up came to it or after
+    CAME_BACK = auto()  # written by its app after it was deleted
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupOutcome:
+    """The outcome of each key, and the keys with forbidden ones.
+
+    `hit` are keys that their app had written before the clean-up deleted them; `foreign` are keys that the clean-up
+    deleted although they weren't expired. Both are empty unless the clean-up is broken.
+    """
+
+    by_key: dict[bytes, RowOutcome]
+    hit: set[bytes]
+    foreign: set[bytes]
+
+    def count(self, outcome: RowOutcome) -> int:
+        """How many keys have that outcome."""
+        return sum(one is outcome for one in self.by_key.values())
+
+
+def cleanup_outcome(keys: Collection[bytes], records: Iterable[LogRecord], cleanup_id: str) -> CleanupOutcome:
+    """Follows `keys` through the committed records since their preview."""
+    found = CleanupOutcome({}, set(), set())
+    for record in records:
+        key = record.key
+        if key is None:
+            continue
+        action = record.action_of(cleanup_id)
+        if key not in keys:
+            if action is not None:
+                found.foreign.add(key)
+            continue
+        before = found.by_key.get(key)
+        if action is CleanupAction.RESTORE:
+            found.by_key[key] = RowOutcome.RESTORED
+        elif action is CleanupAction.DELETE:
+            if before in (RowOutcome.TOUCHED, RowOutcome.CAME_BACK):
+                found.hit.add(key)
+            found.by_key[key] = RowOutcome.DELETED
+        else:
+            was_gone = before in (RowOutcome.DELETED, RowOutcome.CAME_BACK)
+            found.by_key[key] = RowOutcome.CAME_BACK if was_gone else RowOutcome.TOUCHED
+    return found
+
 
 _CHUNK_RECORDS = 500
 _PASSES = 5

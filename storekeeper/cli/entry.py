@@ -75,7 +75,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "verify": "storekeeper.cli.stream_apps:verify",
         "check": f"{__name__}:check_commands",
         "quarantine": "storekeeper.cli.quality:quarantine_commands",
-        "accept-topic": "storekeeper.cli.accept_topic:accept_topic",
+        "accept-topic": "storekeeper.cli.skipped:accept_topic",
         "skipped": "storekeeper.cli.skipped:skipped",
         "cleanup": "storekeeper.cli.cleanup:commands",
     },

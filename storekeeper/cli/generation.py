@@ -22,15 +22,13 @@ from storekeeper.generations.catalog import (
     check_fitting,
     check_since,
 )
-from storekeeper.generations.changes.explain import explain_plan
-from storekeeper.generations.changes.plan import Verdict
-from storekeeper.generations.controller import controller_of
+from storekeeper.generations.changed_code import check_known
+from storekeeper.generations.changes.plan import Verdict, explain_plan
 from storekeeper.generations.deletion import delete_generation
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.errors import GenerationRefusedError
-from storekeeper.generations.handover import GenerationController
+from storekeeper.generations.handover import GenerationController, controller_of
 from storekeeper.generations.journal import GenerationState, Journal
-from storekeeper.generations.running_code import check_known
 from storekeeper.generations.status import generation_status, status_of
 from storekeeper.program import ExitCode
 

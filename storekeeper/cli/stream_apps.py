@@ -12,7 +12,7 @@ import typer
 
 from storekeeper.apps.priority import begin_job, begin_stream
 from storekeeper.apps.registry import app_named
-from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings, SnapshotSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import SystemClock
@@ -20,7 +20,6 @@ from storekeeper.engine.driver.health_server import health_served
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.live import live_store, live_stores, store_in
 from storekeeper.program import ExitCode
-from storekeeper.snapshots.settings import SnapshotSettings
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
 
 snapshot_commands = typer.Typer(
@@ -117,7 +116,7 @@ def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper snapshot restore rewards
     """
     begin_job()
-    from storekeeper.snapshots.tables import restored  # noqa: PLC0415 (loads Delta)
+    from storekeeper.snapshots.table_upkeep import restored  # noqa: PLC0415 (loads Delta)
 
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
@@ -133,7 +132,7 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper snapshot optimize rewards
     """
     begin_job()
-    from storekeeper.snapshots.tables import optimized  # noqa: PLC0415 (loads Delta)
+    from storekeeper.snapshots.table_upkeep import optimized  # noqa: PLC0415 (loads Delta)
 
     write_answer(optimized(store, SnapshotSettings.of_platform()), output)
 
@@ -169,7 +168,7 @@ def register(
             output,
         )
         return
-    from storekeeper.snapshots.catalogue.job import register_tables  # noqa: PLC0415 (loads Spark)
+    from storekeeper.snapshots.catalogue.registration import register_tables  # noqa: PLC0415 (loads Spark)
 
     write_answer(register_tables(settings, live_stores(settings), schema, SystemClock()), output)
 

@@ -22,7 +22,7 @@ from storekeeper.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
-from storekeeper.protocol.too_stale import Freshest, TooStaleError
+from storekeeper.protocol.freshness import Freshest, TooStaleError
 
 T = TypeVar("T")
 

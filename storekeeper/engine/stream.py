@@ -24,10 +24,9 @@ from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.rows import DDL, RECORD_COLUMNS
 from storekeeper.engine.runtime.checkpoint_sources import add_sources
-from storekeeper.engine.runtime.partitions import check_partitions, counts_in
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
-from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stages import run_gathered, run_sources
 from storekeeper.engine.transaction import WriterPlan, producer_options
 from storekeeper.engine.work import AppWork, BatchWork

@@ -19,7 +19,7 @@ from storekeeper.apps.errors import BrokerRefusedError, FencedWriterError, Refus
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, read_marker
-from storekeeper.engine.runtime.partitions import check_partitions
+from storekeeper.engine.runtime.topics import check_partitions
 from storekeeper.engine.topic_rules import BY_KEY, FOREVER_MS, SinkRecord, TopicRule, dead_letter
 from storekeeper.kafka.clients import CONNECT_AT_ONCE, new_producer
 from storekeeper.kafka.connection import Kafka

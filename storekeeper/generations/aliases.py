@@ -11,9 +11,8 @@ from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.clock import SystemClock
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import FIRST_GENERATION, Generation, GenerationState, JournalFile
-from storekeeper.generations.named import is_fixed
-from storekeeper.node.cluster.alias_topic import publish_alias, read_aliases
-from storekeeper.node.cluster.aliases import Alias
+from storekeeper.generations.live import is_fixed
+from storekeeper.node.cluster.aliases import Alias, publish_alias, read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 
 _log = structlog.get_logger(__name__)

@@ -7,30 +7,34 @@ journal has it. What an entry depends on (a planned batch, a published alias) is
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from storekeeper.apps.errors import AppRunningError
+from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
-from storekeeper.clock import Clock
+from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.heartbeat import read_heartbeat
 from storekeeper.engine.runtime.lease import Lease
+from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.aliases import aliases_of
 from storekeeper.generations.boundary import is_settled, plan_batch
-from storekeeper.generations.catalog import first_journal, settings_of
-from storekeeper.generations.changes.compare import ComparisonVerdict
-from storekeeper.generations.comparison import behind
+from storekeeper.generations.catalog import check_changeable, check_not_fixed, first_journal, settings_of
+from storekeeper.generations.comparison import ComparisonVerdict, behind, compare_generations
 from storekeeper.generations.desired_state import Role, generation_lease
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from storekeeper.generations.journal import Generation, Journal, JournalFile, Transfer, TransferPhase
-from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.cluster.aliases import Alias, publish_alias
+from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.program import NO_RESTART
 
 _POLL_S = 0.1
@@ -378,3 +382,35 @@ def _differing(source: Generation, target: Generation, found: ComparisonVerdict)
 def _shown(found: ComparisonVerdict) -> str:
     counts = ("same", "differing", "missing", "unexpected", "unconvertible")
     return ", ".join(f"{getattr(found, name)} {name}" for name in counts)
+
+
+def controller_of(
+    app: str, timeout_s: float = 0, max_behind: int = 0, *, accepts_differences: bool = False
+) -> GenerationController:
+    """The controller of an app's generations on this platform.
+
+    Raises:
+        ConfigurationError: there is no such app, or it can't have generations.
+        GenerationRefusedError: a setting says which generation runs.
+    """
+    spec = app_named(app)
+    check_changeable(spec)
+    settings = AppSettings.of_platform()
+    check_not_fixed(settings)
+    secret = load_cluster_secret(settings.cluster_secret_file)
+    return GenerationController(
+        spec,
+        spec.settings(settings),
+        SystemClock(),
+        time.sleep,
+        partial(publish_alias, settings.kafka, secret),
+        partial(_compared, settings),
+        Topics(settings.kafka).committed_end,
+        timeout_s=timeout_s,
+        max_behind=max_behind,
+        accepts_differences=accepts_differences,
+    )
+
+
+def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
+    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)

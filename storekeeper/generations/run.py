@@ -33,7 +33,7 @@ from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, Journal, JournalFile
-from storekeeper.generations.named import is_fixed
+from storekeeper.generations.live import is_fixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -32,9 +32,8 @@ from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.lease import job_lease
-from storekeeper.engine.runtime.partitions import counts_in
 from storekeeper.engine.runtime.session import leased_session
-from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.runtime.topics import Topics, counts_in
 from storekeeper.engine.stream import planned
 from storekeeper.engine.transaction import producer_options
 from storekeeper.generations.boundary import BatchFiles, begin_behind
@@ -47,19 +46,28 @@ from storekeeper.generations.errors import (
     UnconvertibleRowsError,
 )
 from storekeeper.generations.journal import BEGINNING, Generation, Journal
-from storekeeper.generations.seed_progress import Progress, live_progress, peer_of, progress_of
 from storekeeper.generations.seed_rows import (
     COUNT_DDL,
     ROWS_DDL,
     Placement,
+    Progress,
     SeedTarget,
     converted_rows,
+    live_progress,
+    peer_of,
+    progress_of,
     written_rows,
 )
 from storekeeper.kafka.clients import new_producer
 from storekeeper.names import markers_topic
-from storekeeper.snapshots.changes import cut, newest_by_key, read_changelog
-from storekeeper.snapshots.cut import CommittedBatch, planned_batches, range_to_fold
+from storekeeper.snapshots.changes import (
+    CommittedBatch,
+    cut,
+    newest_by_key,
+    planned_batches,
+    range_to_fold,
+    read_changelog,
+)
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.slots import NO_SLOTS, Slots, assigned, partitions_by_slot, slot_of

@@ -9,9 +9,8 @@ import orjson
 from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import read_heartbeat
 from storekeeper.generations.comparison import behind
-from storekeeper.generations.controller import controller_of
 from storekeeper.generations.desired_state import Role
-from storekeeper.generations.handover import GenerationController
+from storekeeper.generations.handover import GenerationController, controller_of
 from storekeeper.generations.journal import Generation, Journal
 
 

@@ -1,7 +1,7 @@
 """The file with the properties of every client: how they are authenticated, and how they check the brokers.
 
 Lines are `name=value` with librdkafka's names; `#` begins a comment. Lines that begin with `schema.registry.` are for
-clients of a schema registry: see `storekeeper.schemas.registry_properties`. The file is private (mode 0600), since it
+clients of a schema registry: see `storekeeper.schemas.registry`. The file is private (mode 0600), since it
 may hold passwords. Relative paths begin at its folder. It has neither escapes nor continuation lines, so that Kafka's
 own `FileConfigProvider` reads the same values: the JVM gets references to them, never a secret itself.
 """

@@ -37,7 +37,7 @@ from storekeeper.node.query.reads.streams import Streams
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.node.replicas.ranked_index import IndexBudget, RankedIndex, as_it_is
 from storekeeper.node.replicas.replica_rows import ReadRow
-from storekeeper.node.security.node_security import NodeSecurity
+from storekeeper.node.security.exposure import NodeSecurity
 from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.schemas.registry import registry_of

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from storekeeper.apps.priority import JOB_NICENESS
-from storekeeper.apps.project_settings import ProjectSettings
+from storekeeper.apps.settings import ProjectSettings
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout

@@ -13,7 +13,7 @@ from storekeeper.apps.registry import APPS, store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
 from storekeeper.generations.catalog import numbered
-from storekeeper.generations.named import is_fixed
+from storekeeper.generations.live import is_fixed
 from storekeeper.node.settings import load_node_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program, platform_programs

@@ -16,7 +16,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CLAIM_SUFFIX, CheckpointOwner
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.generations.named import named_generations
+from storekeeper.generations.live import named_generations
 from storekeeper.locations import Location, entries
 from storekeeper.ops.errors import LostTopicsError
 from storekeeper.ops.layout import RunLayout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from storekeeper.apps.client_settings import ClientSettings
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.configuration import counted
 
 

@@ -12,7 +12,7 @@ from storekeeper.errors import InvalidArgumentError, StorageError
 from storekeeper.generations.changes.contract import Description
 from storekeeper.generations.changes.plan import Plan, plan_changes
 from storekeeper.generations.planning.declared import declared_stores, with_topologies
-from storekeeper.generations.planning.schemas import with_schemas
+from storekeeper.generations.planning.upgrade_check import with_schemas
 
 
 def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:

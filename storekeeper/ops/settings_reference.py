@@ -12,9 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
-from storekeeper.apps.client_settings import ClientSettings
-from storekeeper.apps.project_settings import ProjectSettings
-from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings, ClientSettings, ProjectSettings, SnapshotSettings
 from storekeeper.configuration import PREFIX, RunDirSettings, Settings, read_file
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.settings import KafkaSettings
@@ -22,7 +20,6 @@ from storekeeper.node.settings import NodeSettings
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
-from storekeeper.snapshots.settings import SnapshotSettings
 
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by every program", RunDirSettings),

@@ -13,13 +13,13 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import described
 from storekeeper.engine.own_topics import CHANGELOG_CONFIG, OwnTopic, own_topics_of
-from storekeeper.generations.named import named_generations
+from storekeeper.generations.live import named_generations
 from storekeeper.kafka.access import denial
 from storekeeper.kafka.clients import new_admin, new_topic
 from storekeeper.kafka.connection import Kafka
 from storekeeper.names import aliases_topic, members_topic
 from storekeeper.node.cluster.compacted_topic import COMPACTED
-from storekeeper.node.cluster.heartbeat_topic import HEARTBEAT_CONFIG
+from storekeeper.node.cluster.heartbeat import HEARTBEAT_CONFIG
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.waiting import eventually

@@ -8,17 +8,22 @@ counts the failing rows of all failed expectations at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import great_expectations as gx
 import orjson
 import structlog
+from great_expectations import ExpectationSuite
 from great_expectations.checkpoint.actions import ActionContext, ValidationAction
 from great_expectations.checkpoint.checkpoint import CheckpointResult
 from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.core.expectation_validation_result import ExpectationValidationResult
 from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import (
@@ -26,14 +31,20 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
+from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
 from great_expectations.datasource.fluent.interfaces import Batch
 from great_expectations.expectations import Expectation
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.render.renderer import (
+    ExpectationSuitePageRenderer,
+    SiteIndexPageRenderer,
+    ValidationResultsPageRenderer,
+)
+from great_expectations.render.view import DefaultJinjaPageView
 from great_expectations.validator.metric_configuration import MetricConfiguration
 from great_expectations.validator.metrics_calculator import MetricsCalculator
 
 from storekeeper.apps.checked_table import Notify
-from storekeeper.quality import data_docs
 from storekeeper.quality.errors import ValidationError
 from storekeeper.quality.verdict import Outcome, Verdict
 
@@ -76,7 +87,7 @@ class ReplaceDataDocs(ValidationAction):
         _evaluated(checkpoint_result)
         [validation] = checkpoint_result.checkpoint_config.validation_definitions
         [(key, results)] = checkpoint_result.run_results.items()
-        data_docs.build(validation.suite, key, results, self.docs_dir)
+        build(validation.suite, key, results, self.docs_dir)
         return {}
 
 
@@ -227,3 +238,67 @@ def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
 
 def _key(config: ExpectationConfiguration) -> _Key:
     return config.type, config.kwargs.get("column"), str(config.notes)
+
+
+_TEMPLATES = Path(__file__).with_name("docs_templates")
+_STYLES = "data_docs.css"
+
+
+class OfflineView(DefaultJinjaPageView):
+    """Renders a page from our templates, and from Great Expectations' where we have none of the same name."""
+
+    def __init__(self) -> None:
+        super().__init__(custom_views_directory=str(_TEMPLATES))
+        # Our loader was added last; reversing makes it the first to be searched.
+        self.env.loader.loaders.reverse()  # type: ignore[union-attr]
+
+    def render_styling(self, styling: Mapping[str, Any]) -> str:
+        """The classes and attributes only: the server of the pages forbids styles within them."""
+        return str(super().render_styling({key: value for key, value in styling.items() if key != "styles"}))
+
+
+@cache
+def _view() -> OfflineView:
+    """The view of this process, which keeps the templates that it has compiled."""
+    return OfflineView()
+
+
+def build(
+    suite: ExpectationSuite, key: ValidationResultIdentifier, result: ExpectationSuiteValidationResult, docs_dir: Path
+) -> None:
+    """Replaces the Data Docs in `docs_dir` by those of a suite and its result, when the new ones are whole."""
+    new, old = (docs_dir.with_name(f".{docs_dir.name}.{which}") for which in ("new", "old"))
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+    for name, page in _pages(suite, key, result):
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        (new / name).write_text(_view().render(page), "utf-8")  # type: ignore[no-untyped-call]
+    shutil.copyfile(_TEMPLATES / _STYLES, new / _STYLES)
+    if docs_dir.exists():
+        docs_dir.rename(old)
+    new.rename(docs_dir)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _pages(
+    suite: ExpectationSuite, key: ValidationResultIdentifier, result: ExpectationSuiteValidationResult
+) -> Iterator[tuple[str, Any]]:
+    """The names and contents of the pages."""
+    about_suite = f"expectations/{suite.name}.html"
+    about_result = f"validations/{'/'.join(key.to_tuple())}.html"  # type: ignore[no-untyped-call]
+    yield about_suite, ExpectationSuitePageRenderer().render(suite)  # type: ignore[no-untyped-call]
+    yield about_result, ValidationResultsPageRenderer().render(result)
+    checked = {
+        "expectation_suite_name": suite.name,
+        "expectation_suite_filepath": about_suite,
+        "filepath": quote(about_result),
+        "validation_success": result.success,
+        "run_time": key.run_id.run_time,
+        "run_name": key.run_id.run_name,
+        "batch_identifier": key.batch_identifier,
+        "batch_spec": result.meta["batch_spec"],
+        "asset_name": result.asset_name,
+    }
+    described = {"expectation_suite_name": suite.name, "filepath": quote(about_suite)}
+    links = {"site_name": "data_docs", "validations_links": [checked], "expectations_links": [described]}
+    yield "index.html", SiteIndexPageRenderer.render(links)  # type: ignore[no-untyped-call]

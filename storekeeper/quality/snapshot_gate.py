@@ -6,33 +6,105 @@ or was released. It needs no Spark: DuckDB reads the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import duckdb
 from deltalake.exceptions import DeltaError
 
-from storekeeper.apps.checked_table import CheckedTable, WithTable
-from storekeeper.apps.spec import StoreSpec
+from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, WithTable, WithTopic
+from storekeeper.apps.leaks import disguised_leak
+from storekeeper.apps.registry import APPS
+from storekeeper.apps.spec import StoreSpec, misfit
 from storekeeper.clock import Clock
 from storekeeper.generations.live import store_in
-from storekeeper.locations import reaching
-from storekeeper.quality.errors import StagedTableError
+from storekeeper.locations import Location, reaching
+from storekeeper.quality.errors import StagedTableError, wrong_condition
 from storekeeper.quality.gate import Batch, PublishAs
+from storekeeper.quality.measures import (
+    COPIES,
+    DISGUISED,
+    DUCKDB_QUOTE,
+    bucket_sql,
+    condition_column,
+    condition_sql,
+    fell_column,
+)
 from storekeeper.quality.profile import drifted
-from storekeeper.quality.reconciliation import compare, other_is_gone
+from storekeeper.quality.reconciliation import Totals, compare, other_is_gone
 from storekeeper.quality.resolution import ResolutionArchive, good_versions
 from storekeeper.quality.settings import QualitySettings
-from storekeeper.quality.store_table import growing_fields, store_as_written, table_of
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
+from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.damage import delta_table
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.verified_version import newest_snapshot
 
-if TYPE_CHECKING:
-    from storekeeper.quality.snapshot_rows import SnapshotRows
+
+def table_of(store: StoreSpec) -> CheckedTable:
+    """The declaration of a store's snapshots, in the generation that `store` is of.
+
+    A field must be there unless it is nullable, and is at least 0 if it is never negative. A declared column adds to
+    that. What is declared for other rows than those of this generation is left out.
+    """
+    declared = next((table for table in APPS[store.app].tables if table.name == store.name), None)
+    if declared is None or misfit(store, declared) is not None:
+        declared = CheckedTable(store.name, ())
+    columns = tuple(_column(item, declared.column(item.name)) for item in store.value_fields)
+    return replace(declared, columns=columns)
+
+
+def store_as_written(store: StoreSpec, manifest: SnapshotManifest) -> StoreSpec:
+    """The store with the fields that a snapshot has columns of, and their types there.
+
+    A schema may have got more fields since, and a column may be of a wider type than the schema's.
+
+    Raises:
+        StagedTableError: what is declared for the store is about a column that the snapshot doesn't have yet.
+    """
+    if not manifest.by_schema:
+        return store
+    written = replace(store, value_fields=tuple(_as_written(store, manifest)))
+    declared = next((table for table in APPS[store.app].tables if table.name == store.name), None)
+    if declared is not None and misfit(store, declared) is None and (why := misfit(written, declared)) is not None:
+        msg = f"snapshot {manifest.delta_version} of {store.name} can't be checked as declared ({why}): take a new one"
+        raise StagedTableError(msg)
+    return written
+
+
+def _as_written(store: StoreSpec, manifest: SnapshotManifest) -> Iterator[ValueField]:
+    for item in store.value_fields:
+        kind = manifest.columns.get(item.name)
+        if kind is not None:
+            is_text = kind == "string"
+            yield replace(
+                item,
+                sql_type=kind,
+                never_negative=item.never_negative and not is_text,
+                only_grows=item.only_grows and not is_text,
+            )
+
+
+def growing_fields(store: StoreSpec, before: SnapshotManifest | None) -> list[str]:
+    """The store's fields that only grow, without those that the earlier snapshot has no such column of."""
+    growing = [item for item in store.value_fields if item.only_grows]
+    if before is None or not before.by_schema:
+        return [item.name for item in growing]
+    return [item.name for item in growing if before.columns.get(item.name) == item.sql_type]
+
+
+def _column(item: ValueField, declared: CheckedColumn | None) -> CheckedColumn:
+    least: float | None = 0 if item.never_negative else None
+    if declared is None:
+        return CheckedColumn(item.name, item.sql_type, nullable=item.nullable, least=least)
+    if declared.least is not None:
+        least = declared.least if least is None else max(least, declared.least)
+    return replace(declared, nullable=item.nullable and declared.nullable, least=least)
+
 
 TakeSnapshot = Callable[[tuple[Outcome, ...], int, Profile], Verdict | None]
 """Decides by the outcomes, the number of rows and the profile of a snapshot."""
@@ -113,7 +185,6 @@ class SnapshotGate:
     def _check(self, batch: Batch, take: TakeSnapshot, docs_dir: Path | None) -> None:
         # Great Expectations takes seconds to import: import it only for a batch.
         from storekeeper.quality.checkpoint import Afterwards, run_checkpoint  # noqa: PLC0415
-        from storekeeper.quality.snapshot_rows import SnapshotRows  # noqa: PLC0415
         from storekeeper.quality.suite import CheckedFrame, for_pandas, suite_of  # noqa: PLC0415
 
         manifest = newest_manifest(self._path, before=batch.last_version + 1)
@@ -168,3 +239,119 @@ class SnapshotGate:
                 expected = rows.totals_of_other(self._settings.delta_table(rule.table), rule)
                 outcomes += other_is_gone(rule) if expected is None else compare(rule, expected, rows.totals(rule))
         return outcomes
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class SnapshotRows:
+    """One version of a store's table, and the earlier one that it is compared with if there is one."""
+
+    def __init__(self, session: duckdb.DuckDBPyConnection, table: CheckedTable) -> None:
+        self._session = session
+        self._table = table
+
+    @staticmethod
+    @contextmanager
+    def opened(
+        path: Location, table: CheckedTable, version: int, before: int | None, growing: list[str]
+    ) -> Iterator[SnapshotRows]:
+        """The rows while the block runs.
+
+        Raises:
+            StagedTableError: the version can't be read any more.
+        """
+        with duckdb.connect() as session:
+            names = [column.name for column in table.columns]
+            session.register("newest", _rows(path, version, ["_key", *names]))
+            if before is None:
+                fell = ["0"] * len(growing)
+                joined = ""
+            else:
+                session.register("earlier", _rows(path, before, ["_key", *growing]))
+                fell = [f'coalesce((newest."{name}" < earlier."{name}")::INT, 0)' for name in growing]
+                joined = "LEFT JOIN earlier USING (_key)"
+            selected = [f'newest."{name}"' for name in names]
+            selected += [f'{sql} AS "{fell_column(name)}"' for sql, name in zip(fell, growing, strict=True)]
+            columns = ", ".join(selected) or "1 AS __row"  # a store may have no fields
+            # Every name is that of a declared column.
+            session.execute(f"CREATE VIEW rows_there AS SELECT {columns} FROM newest {joined}")  # noqa: S608
+            yield SnapshotRows(session, table)
+
+    def measured(self) -> pd.DataFrame:
+        """Every row, with a column for each check that the suite can't do on one column of a row.
+
+        Raises:
+            ValidationError: a condition isn't SQL over these columns.
+        """
+        added = [
+            f'{self._checked_sql(condition)} AS "{condition_column(number)}"'
+            for number, condition in enumerate(self._table.conditions, 1)
+        ]
+        if self._table.unique:
+            added.append(f'count(*) OVER (PARTITION BY {_names(self._table.unique)}) AS "{COPIES}"')
+        frame = self._session.execute(f"SELECT {', '.join(['*', *added])} FROM rows_there").df()  # noqa: S608
+        if any(column.leaks for column in self._table.columns):
+            texts = [column.name for column in self._table.columns if column.is_text]
+            values = frame[texts].astype(object).where(frame[texts].notna(), None)
+            frame[DISGUISED] = [int(disguised_leak(list(row))) for row in values.itertuples(index=False)]
+        return frame
+
+    def _checked_sql(self, condition: Condition) -> str:
+        sql = condition_sql(condition, DUCKDB_QUOTE)
+        try:
+            self._session.execute(f"EXPLAIN SELECT {sql} FROM rows_there")  # noqa: S608 (an app's own declaration)
+        except duckdb.Error as error:  # of the SQL alone: no row was read
+            raise wrong_condition(self._table.name, condition.sql, error) from error
+        return sql
+
+    def profile(self) -> Profile:
+        """Its profile by the columns that are declared with `drift`."""
+        return {
+            column.name: dict(
+                self._session.execute(
+                    f"SELECT {bucket_sql(column, DUCKDB_QUOTE)}, count(*) FROM rows_there GROUP BY 1"  # noqa: S608
+                ).fetchall()
+            )
+            for column in self._table.columns
+            if column.drift
+        }
+
+    def totals(self, rule: WithTable | WithTopic) -> Totals:
+        """Its totals by the groups of a rule."""
+        return self._totals("rows_there", rule)
+
+    def totals_of_other(self, path: Location, rule: WithTable) -> Totals | None:
+        """The totals of another table in the groups that these rows have; None if it isn't there or lacks a column."""
+        wanted = [*rule.group_by, *filter(None, [rule.sum])]
+        try:
+            other = delta_table(path)
+            if not set(wanted) <= {item.name for item in other.schema().fields}:
+                return None
+            self._session.register("other", other.to_pyarrow_table(columns=wanted or None))
+        except (DeltaError, OSError):
+            return None
+        if not rule.group_by:
+            return self._totals("other", rule)
+        same = " AND ".join(f'other."{name}" IS NOT DISTINCT FROM rows_there."{name}"' for name in rule.group_by)
+        return self._totals(f"other SEMI JOIN rows_there ON {same}", rule)
+
+    def _totals(self, source: str, rule: WithTable | WithTopic) -> Totals:
+        amount = "0" if rule.sum is None else f'sum("{rule.sum}")'
+        selected = ", ".join(filter(None, [_names(rule.group_by), "count(*)", amount]))
+        grouped = f"GROUP BY {_names(rule.group_by)}" if rule.group_by else ""
+        return Totals.of(self._session.execute(f"SELECT {selected} FROM {source} {grouped}").fetchall())  # noqa: S608
+
+
+def _rows(path: Location, version: int, columns: list[str]) -> Any:
+    try:
+        with reaching(path):
+            return delta_table(path, version).to_pyarrow_table(columns=columns)
+    except (DeltaError, OSError) as error:
+        msg = f"version {version} of {path} can't be read any more ({error}): decide on a newer one"
+        raise StagedTableError(msg) from error
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

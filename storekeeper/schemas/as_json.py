@@ -17,9 +17,9 @@ from google.protobuf.message_factory import GetMessageClass
 from storekeeper.errors import SerializationError
 from storekeeper.schemas import avro, protobuf
 from storekeeper.schemas.framing import framed
-from storekeeper.schemas.protobuf_fields import with_integers
+from storekeeper.schemas.protobuf import with_integers
 from storekeeper.schemas.registry import SchemaRegistry
-from storekeeper.serdes.json_fields import json_fields
+from storekeeper.serdes.json import json_fields
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 

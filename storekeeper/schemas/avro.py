@@ -1,8 +1,13 @@
-"""Avro values. A decimal of the schema is a `Decimal` with all its digits, never a float.
+"""Avro values, and their fields as columns. A decimal of the schema is a `Decimal` with all its digits, never a float.
 
 A topic's values are in Confluent's wire format: see `bound`. Byte layout of values for the app's own use: the first 8
 bytes of the SHA-256 of the schema's JSON, then the value. (Avro's own fingerprint is the same for two scales of a
 decimal.)
+
+Defaults of an Avro schema as values.
+
+A schema has them in JSON: a decimal as the characters of its bytes, a time as a number. fastavro gives them to readers,
+and takes them from writers, as they are there.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -22,12 +27,132 @@ import fastavro.schema
 import msgspec
 
 from storekeeper.errors import ConfigurationError, SerializationError
-from storekeeper.schemas.avro_defaults import convert_defaults, has_shared_defaults
-from storekeeper.schemas.avro_fields import avro_fields
-from storekeeper.schemas.column_fields import numbers_of
+from storekeeper.schemas.column_fields import JSON_TEXT, common_type, decimal_type, numbers_of
 from storekeeper.schemas.framing import framed, head_of
 from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
+
+_SQL_TYPES = {
+    "boolean": "boolean", "int": "bigint", "long": "bigint", "float": "double", "double": "double", "string": "string"
+}  # fmt: skip
+_LOGICAL = {"date": "date", "timestamp-millis": "timestamp", "timestamp-micros": "timestamp"}
+_AS_TEXT = frozenset({"time-millis", "time-micros", "local-timestamp-millis", "local-timestamp-micros"})
+"""Times without a day or without a zone: no column type that every reader has holds them."""
+
+
+def avro_fields(parsed: Any) -> tuple[ValueField, ...]:
+    """The fields of a record; none of any other schema.
+
+    A field that has a default, or may be null, is nullable: a row that is older than the field lacks it.
+    """
+    if not isinstance(parsed, dict) or parsed.get("type") != "record":
+        return ()
+    named = parsed.get("__named_schemas", {})
+    return tuple(
+        ValueField(
+            field["name"],
+            _sql_type(field["type"], named),
+            nullable="default" in field or _may_be_null(field["type"]),
+            meaning=field.get("doc") or "",
+        )
+        for field in parsed["fields"]
+    )
+
+
+def _may_be_null(kind: Any) -> bool:
+    return kind == "null" or (isinstance(kind, list) and any(map(_may_be_null, kind)))
+
+
+def _sql_type(kind: Any, named: Mapping[str, Any]) -> str:
+    if isinstance(kind, list):  # a union
+        present = [_sql_type(part, named) for part in kind if part != "null"]
+        return common_type(present or [JSON_TEXT])
+    if not isinstance(kind, dict):
+        return _sql_type(named[kind], named) if kind in named else _SQL_TYPES.get(kind, JSON_TEXT)
+    logical = kind.get("logicalType")
+    if logical == "decimal":
+        return decimal_type(kind["precision"], kind.get("scale", 0))
+    return JSON_TEXT if logical in _AS_TEXT else _LOGICAL.get(str(logical)) or _sql_type(kind["type"], named)
+
+
+_BYTES = ("bytes", "fixed")
+
+
+def convert_defaults(parsed: Any) -> None:
+    """Puts a value in the place of each default of a parsed schema. One that doesn't fit its type stays."""
+    named = dict(parsed.get("__named_schemas", {})) if isinstance(parsed, dict) else {}
+    for record in _records([parsed, *named.values()]):
+        for field in record["fields"]:
+            if "default" in field:
+                field["default"] = _value(field["default"], field["type"], named)
+
+
+def has_shared_defaults(parsed: Any) -> bool:
+    """Whether a default can be changed in place: readers give the same object again and again."""
+    records = _records([parsed, *(parsed.get("__named_schemas", {}).values() if isinstance(parsed, dict) else ())])
+    return any(isinstance(field.get("default"), dict | list) for record in records for field in record["fields"])
+
+
+def _records(waiting: list[Any]) -> Iterator[dict[str, Any]]:
+    """The records in schemas, each once."""
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        if not isinstance(part, dict) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        waiting += [part[name] for name in ("type", "items", "values") if name in part]
+        if part.get("type") in {"record", "error"}:
+            waiting += [field["type"] for field in part["fields"]]
+            yield part
+
+
+def _value(default: Any, kind: Any, named: Mapping[str, Any]) -> Any:
+    for one in kind if isinstance(kind, list) else [kind]:  # of a union, the first one that fits
+        try:
+            return _read(_plain(default, one, named), one, named)
+        except Exception:  # noqa: S112 (fastavro raises many)
+            continue
+    return default
+
+
+def _read(default: Any, kind: Any, named: Mapping[str, Any]) -> Any:
+    """A default as it is read when it was written."""
+    schema = {
+        "type": "record", "name": "one.Default", "fields": [{"name": "default", "type": kind}],
+        "__fastavro_parsed": True, "__named_schemas": dict(named),
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, schema, {"default": default}, strict=True)
+    buffer.seek(0)
+    record: Any = fastavro.schemaless_reader(buffer, schema, None)
+    return record["default"]
+
+
+def _plain(default: Any, kind: Any, named: Mapping[str, Any]) -> Any:  # noqa: PLR0911 (one for each kind)
+    """A default with bytes in place of the characters for them."""
+    if isinstance(kind, list):
+        return _plain(default, kind[0], named)
+    if isinstance(kind, str) and kind in named:
+        return _plain(default, named[kind], named)
+    shape = kind.get("type") if isinstance(kind, dict) else kind
+    if shape in _BYTES:
+        return default.encode("latin-1") if isinstance(default, str) else default
+    if isinstance(shape, dict | list):
+        return _plain(default, shape, named)
+    if shape == "array":
+        return [_plain(part, kind["items"], named) for part in default]
+    if shape == "map":
+        return {key: _plain(part, kind["values"], named) for key, part in default.items()}
+    if shape in {"record", "error"}:
+        return {
+            field["name"]: _plain(default.get(field["name"], field.get("default")), field["type"], named)
+            for field in kind["fields"]
+        }
+    return default
+
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema

@@ -1,4 +1,4 @@
-"""Protobuf values, of a class that `protoc` has made.
+"""Protobuf values, of a class that `protoc` has made, and their fields as columns.
 
 A topic's values are in Confluent's wire format: see `bound`. Values for the app's own use are the message
 alone.
@@ -10,19 +10,75 @@ import base64
 import binascii
 import importlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from storekeeper.errors import ConfigurationError, SerializationError
+from storekeeper.schemas.column_fields import JSON_TEXT
 from storekeeper.schemas.framing import framed
-from storekeeper.schemas.protobuf_fields import protobuf_fields, protobuf_numbers
 from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
+
+_SQL_TYPES = {
+    FieldDescriptor.CPPTYPE_BOOL: "boolean",
+    FieldDescriptor.CPPTYPE_INT32: "bigint",
+    FieldDescriptor.CPPTYPE_UINT32: "bigint",
+    FieldDescriptor.CPPTYPE_INT64: "bigint",
+    FieldDescriptor.CPPTYPE_UINT64: "decimal(20,0)",
+    FieldDescriptor.CPPTYPE_FLOAT: "double",
+    FieldDescriptor.CPPTYPE_DOUBLE: "double",
+    FieldDescriptor.CPPTYPE_STRING: "string",
+}
+_LONG = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
+_TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
+_JSON_NUMBERS = ("bigint", "double")
+
+
+def protobuf_fields(message: Descriptor) -> tuple[ValueField, ...]:
+    """The fields of a message. All are nullable: a row that is older than a field lacks it."""
+    return tuple(ValueField(field.name, _sql_type(field), nullable=True) for field in message.fields)
+
+
+def protobuf_numbers(message: Descriptor) -> frozenset[str]:
+    """The fields that are numbers in a message's JSON, where 64-bit integers are text."""
+    return frozenset(
+        field.name
+        for field in message.fields
+        if field.message_type is None and _sql_type(field) in _JSON_NUMBERS and field.cpp_type not in _LONG
+    )
+
+
+def with_integers(plain: dict[str, Any], message: Descriptor) -> dict[str, Any]:
+    """A message in JSON's types, whose 64-bit integers are numbers and not text."""
+    return plain | {name: int(plain[name]) for name in _long_fields(message) if plain.get(name) is not None}
+
+
+def _long_fields(message: Descriptor) -> Iterator[str]:
+    return (field.name for field in message.fields if not field.is_repeated and _content(field).cpp_type in _LONG)
+
+
+def _sql_type(field: FieldDescriptor) -> str:
+    if field.is_repeated:  # a map too
+        return JSON_TEXT
+    if field.message_type is not None and field.message_type.full_name == _TIMESTAMP:
+        return "timestamp"
+    return _SQL_TYPES.get(_content(field).cpp_type, JSON_TEXT)
+
+
+def _content(field: FieldDescriptor) -> FieldDescriptor:
+    """The field, or that of the value which it wraps."""
+    wraps = field.message_type is not None and field.message_type.full_name in _WRAPPERS
+    return field.message_type.fields_by_name["value"] if wraps else field
+
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema

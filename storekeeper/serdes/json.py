@@ -1,8 +1,11 @@
-"""JSON documents of any shape."""
+"""JSON documents of any shape, and the fields of an object."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from storekeeper.errors import SerializationError
 from storekeeper.serdes.struct import StructSerde
@@ -35,3 +38,25 @@ class JsonSerde(StructSerde[Any]):
         except Exception as error:
             msg = f"not a JSON value: {error}"
             raise SerializationError(msg) from error
+
+
+_NOT_A_NUMBER = float("nan")
+
+
+def json_fields(value: bytes) -> dict[str, Any]:
+    """The fields by name; none if the value is not a JSON object. Numbers with a point or an exponent are `Decimal`."""
+    try:
+        content = _decode(value)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _exact_number(text: str) -> Decimal | float:
+    try:
+        return Decimal(text)
+    except ArithmeticError:  # an exponent of more digits than there are atoms
+        return _NOT_A_NUMBER
+
+
+_decode = msgspec.json.Decoder(float_hook=_exact_number).decode

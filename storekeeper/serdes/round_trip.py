@@ -6,12 +6,151 @@ taken as it will be read, or refused, when it is put.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Iterable
+from copy import copy
+from decimal import Decimal
+from math import copysign
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from uuid import UUID
+
+import msgspec
 
 from storekeeper.errors import SerializationError
-from storekeeper.serdes.differences import Likeness
 from storekeeper.serdes.serde import Serde, read_by
+
+_BASES = (str, int, float, bytes, tuple, list, dict, set, frozenset, Decimal, dt.datetime, dt.date, dt.time,
+          dt.timedelta, UUID)  # fmt: skip
+
+
+class Likeness(NamedTuple):
+    """What is no difference.
+
+    Attributes:
+        subclasses: whether a subclass of a built-in type, such as a StrEnum, may come back as that type.
+        digits: whether a decimal may come back with another number of zeros.
+    """
+
+    subclasses: bool = True
+    digits: bool = False
+
+    def difference(self, value: Any, back: Any, at: str = "$") -> str | None:
+        """Says what differs and where; None if nothing does.
+
+        A whole number may come back as a float or a decimal of the same value, and a set in another order.
+        """
+        kind = type(back)
+        if type(value) is not kind and not self._may_become(value, back):
+            return f"{at}: {_a(type(value))} would come back as {_a(kind)}"
+        if isinstance(back, dict) and isinstance(value, dict):
+            return self._of_dicts(value, back, at)
+        if isinstance(back, list | tuple):
+            return self._of_parts(enumerate(value), enumerate(back), at) if len(value) == len(back) else _changed(at)
+        fields = field_names(kind)
+        if fields is not None:
+            values, backs = ([(name, getattr(one, name, None)) for name in fields] for one in (value, back))
+            found = self._of_parts(values, backs, at)
+            is_like = found is not None or _may_be_equal(value, back) or _has_equal_rest(value, back, fields)
+            return found if is_like else _changed(at)
+        return None if self._is_same(value, back) else _changed(at)
+
+    def _may_become(self, value: Any, back: Any) -> bool:
+        if type(value) is int:
+            return isinstance(back, float | Decimal)
+        if isinstance(value, set | frozenset) and isinstance(back, set | frozenset):
+            return True
+        if isinstance(value, bool) or not self.subclasses or hasattr(value, "__missing__"):
+            return False
+        return type(back) in _BASES and isinstance(value, type(back))
+
+    def _of_dicts(self, value: dict[Any, Any], back: dict[Any, Any], at: str) -> str | None:
+        if len(value) != len(back):
+            return _changed(at)
+        known = {_instant(key): key for key in back}
+        for key, inner in value.items():
+            if (instant := _instant(key)) not in known:
+                other = next(iter(known.keys() - set(map(_instant, value))))
+                return f"a key in {at}: {_a(type(key))} would come back as {_a(type(other))}"
+            found = self.difference(key, known[instant], f"a key in {at}")
+            found = found or self.difference(inner, back[known[instant]], f"{at}[...]")
+            if found is not None:
+                return found
+        return None
+
+    def _of_parts(self, values: Any, backs: Any, at: str) -> str | None:
+        for (name, value), (_, back) in zip(values, backs, strict=True):
+            place = f"{at}[...]" if isinstance(name, int) else f"{at}.{name}"
+            found = self.difference(value, back, place)
+            if found is not None:
+                return found
+        return None
+
+    def _is_same(self, value: Any, back: Any) -> bool:
+        if type(value) is Decimal and not self.digits:
+            return bool(value == back) and (not value or value.as_tuple() == back.as_tuple())
+        if type(value) is float:
+            return bool(value == back) and (self.digits or copysign(1, value) == copysign(1, back))
+        if isinstance(value, dt.datetime):
+            return bool(_instant(value) == _instant(back))
+        if isinstance(value, set | frozenset):
+            return {_instant(each) for each in value} == {_instant(each) for each in back}
+        if isinstance(value, msgspec.Raw):
+            return bytes(value) == bytes(back)
+        return _may_be_equal(value, back)
+
+
+def field_names(kind: type) -> list[str] | tuple[str, ...] | None:
+    """The names of the fields of a struct, a data class or a model; None of any other type."""
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    for attribute in ("__attrs_attrs__", "model_fields"):
+        if hasattr(kind, attribute):
+            return [getattr(field, "name", field) for field in getattr(kind, attribute)]
+    return None
+
+
+def _may_be_equal(value: Any, back: Any) -> bool:
+    """Whether two objects are equal, as far as they can say."""
+    if isinstance(value, msgspec.Struct) or "__eq__" not in _methods(type(value)):
+        return True
+    try:
+        return bool(value == back)
+    except Exception:  # such as arrays, which compare part by part
+        return True
+
+
+def _has_equal_rest(value: Any, back: Any, fields: Iterable[str]) -> bool:
+    """Whether two objects are equal but for their fields, which were compared one by one."""
+    other = copy(value)
+    for name in fields:
+        object.__setattr__(other, name, getattr(back, name, None))
+    return _may_be_equal(other, back)
+
+
+def _instant(part: Any) -> Any:
+    """A time in UTC; anything else as it is.
+
+    Of an hour that comes twice, when clocks are put back, Python calls equal times of two zones different.
+    """
+    return part.astimezone(dt.UTC) if isinstance(part, dt.datetime) and part.tzinfo is not None else part
+
+
+def _methods(kind: type) -> set[str]:
+    """The names that a class and its bases define, without those of every object."""
+    return {name for base in kind.__mro__ if base is not object for name in vars(base)}
+
+
+def _a(kind: type) -> str:
+    name = kind.__name__
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
+
+
+def _changed(at: str) -> str:
+    return f"{at} would come back changed"
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,9 @@
-"""Typed values as JSON, by msgspec: structs, data classes, numbers, decimals, lists of them; and pydantic's models."""
+"""Typed values as JSON, by msgspec: structs, data classes, numbers, decimals, lists of them; and pydantic's models.
+
+What a serde does, without the calls around it: for values and bytes that it takes.
+
+Where the serde raises a `SerializationError`, these raise any error. Done again by the serde, it says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,8 @@ import msgspec
 from msgspec import inspect
 
 from storekeeper.errors import ConfigurationError, SerializationError
-from storekeeper.serdes.differences import Likeness
 from storekeeper.serdes.plain_check import Check, plain_check
+from storekeeper.serdes.round_trip import Likeness
 from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
 
 T = TypeVar("T")
@@ -312,3 +317,17 @@ def _no_form(type_: Any, why: object) -> ConfigurationError:
         f"values of type {type_!r} have no JSON form: use a msgspec.Struct, a data class or a model of pydantic, or "
         f"pass a serde ({why})"
     )
+
+
+def bare_serialize(serde: Serde[T]) -> Callable[[T], bytes]:
+    """`serde.serialize`."""
+    known: Any = serde
+    return cast("Callable[[T], bytes]", str.encode) if type(known) is Utf8Serde else serde.serialize
+
+
+def bare_deserialize(serde: Serde[T]) -> Callable[[bytes], T]:
+    """`serde.deserialize`."""
+    known: Any = serde
+    if type(known) is Utf8Serde:
+        return cast("Callable[[bytes], T]", bytes.decode)
+    return cast("Callable[[bytes], T]", known.read) if type(known) in {StructSerde, KeySerde} else serde.deserialize

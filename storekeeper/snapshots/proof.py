@@ -19,7 +19,7 @@ from storekeeper.masking import masked_key
 from storekeeper.snapshots.columns import PLACE_COLUMNS, ReadFields, derived_columns, snapshot_schema, sql_types
 from storekeeper.snapshots.damage import damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.snapshots.verified_version import VerifiedVersion
 from storekeeper.stores.row_digest import entry_hash, moved, row_hash
 

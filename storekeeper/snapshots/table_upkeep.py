@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
+"""Upkeep of the tables of snapshots: OPTIMIZE and VACUUM without breaking a promise, and the way back to a snapshot.
 
 Readers read fixed versions: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
 of the last days'. VACUUM removes files that the newest version doesn't need. After a compaction these include the
@@ -7,19 +7,30 @@ newest snapshot's files. So VACUUM is given the promised versions to keep, howev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from deltalake import CommitProperties
 from deltalake.exceptions import DeltaError
 
+from storekeeper.apps.settings import AppSettings, SnapshotSettings
+from storekeeper.apps.spec import StoreSpec
+from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.delta_files import is_table
-from storekeeper.errors import SerializationError, StorageError
+from storekeeper.engine.runtime.lease import Lease, job_lease
+from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from storekeeper.locations import Location, reaching
-from storekeeper.snapshots.damage import open_table
-from storekeeper.snapshots.verified_version import newest_snapshot
+from storekeeper.snapshots.damage import damaged, open_table, unreadable
+from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.proof import check_proven
+from storekeeper.snapshots.values import StoreValues, values_of
+from storekeeper.snapshots.verified_version import VerifiedVersion, newest_snapshot, verified_version
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8
@@ -112,3 +123,95 @@ def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms:
     except (DeltaError, OSError) as error:
         msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"
         raise StorageError(msg) from error
+
+
+def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreValues) -> int | None:
+    """Restores a table to its snapshot, and proves the result. Hold the lease of the table's writer.
+
+    Args:
+        path: the table's folder.
+        manifest: that of the table's newest snapshot.
+        values: the store's values, in the generation of the manifest.
+
+    Returns:
+        The version of the new commit, which has the snapshot's manifest; None if the table was sound.
+
+    Raises:
+        SnapshotDamagedError: the snapshot itself is damaged, or the table can't be written.
+    """
+    if _is_sound(path, values):
+        return None
+    check_proven(path, VerifiedVersion(manifest.delta_version, manifest), values)
+    try:
+        with reaching(path):
+            open_table(path).restore(
+                manifest.delta_version,
+                protocol_downgrade_allowed=True,
+                commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+            )
+    except (DeltaError, OSError) as error:
+        raise unreadable(path, error) from error
+    found = verified_version(path)
+    if found is None:
+        raise damaged(path, "lost its snapshots while it was restored")
+    check_proven(path, found, values)
+    return found.version
+
+
+def _is_sound(path: Location, values: StoreValues) -> bool:
+    try:
+        found = verified_version(path)
+        if found is not None:
+            check_proven(path, found, values)
+    except SnapshotDamagedError:
+        return False
+    return found is not None
+
+
+def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
+    """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
+    with _table_lease(store, settings):
+        now_ms = SystemClock().now_ms()
+        promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
+        done = keep_up(
+            settings.delta_table(store),
+            promised,
+            now_ms=now_ms,
+            history_ms=round(settings.table_history_days * DAY_MS),
+        )
+    return {"table": store, "missing": True} if done is None else done.as_dict()
+
+
+def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], settings: AppSettings) -> dict[str, Any]:
+    """Puts the table back to its last snapshot; a sound one is left alone. Returns what was done.
+
+    Args:
+        store: the store, in the live generation of its app.
+        as_in: the store in the generation of a snapshot.
+        settings: where the tables are.
+
+    Raises:
+        ConfigurationError: there is no snapshot to go back to.
+    """
+    path = settings.delta_table(store.table_name)
+    with _table_lease(store.name, settings):
+        manifest = newest_manifest(path)
+        if manifest is None:
+            msg = f"there is no snapshot of {store.name} at {path} to go back to"
+            raise ConfigurationError(msg)
+        version = restore_snapshot(path, manifest, values_of(as_in(manifest), settings))
+    return {
+        "store": store.name,
+        "snapshot": manifest.delta_version,
+        "restored": version is not None,
+        "version": version,
+    }
+
+
+@contextmanager
+def _table_lease(store: str, settings: AppSettings) -> Iterator[None]:
+    with Lease(
+        settings.lease_file(job_lease(store, "snapshot")), clock=SystemClock(), wait=threading.Event().wait
+    ) as lease:
+        lease.acquire()
+        yield

@@ -29,8 +29,7 @@ from storekeeper.errors import (
     StorageError,
     StoreCorruptedError,
 )
-from storekeeper.stores.backend import Backend
-from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from storekeeper.stores.bytes_store import NO_METADATA, Backend, BytesIterator, Entry
 from storekeeper.stores.iterators import Row, RowIterator
 
 T = TypeVar("T")

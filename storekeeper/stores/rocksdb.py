@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 from rocksdict import AccessType, ColumnFamily, Rdict, ReadOptions, WriteBatch
 
 from storekeeper.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
-from storekeeper.stores.backend import Backend
-from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from storekeeper.stores.bytes_store import NO_METADATA, Backend, BytesIterator, Entry
 from storekeeper.stores.durable_mark import FILE_NAME, DurableMark, check_whole, observed_mark, read_mark, write_mark
 from storekeeper.stores.iterators import Row, RowIterator
 from storekeeper.stores.rocksdb_options import RocksDBOptions, metadata_options, row_options

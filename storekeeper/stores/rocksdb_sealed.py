@@ -18,8 +18,7 @@ from xxhash import xxh3_64_digest
 
 from storekeeper.errors import StoreCorruptedError
 from storekeeper.names import checked_name
-from storekeeper.stores.backend import Backend
-from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from storekeeper.stores.bytes_store import NO_METADATA, Backend, BytesStore, Entry
 from storekeeper.stores.durable_mark import DurableMark, read_mark
 from storekeeper.stores.iterators import Row
 from storekeeper.stores.rocksdb import RocksDBStore

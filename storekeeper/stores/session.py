@@ -10,8 +10,8 @@ from storekeeper.serdes.keys.sessions import decode_session_row_key, session_bou
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, key_bounds
 from storekeeper.serdes.serde import Serde
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from storekeeper.stores.iterators import StoreIterator
 from storekeeper.stores.layers import StoreLayers
-from storekeeper.stores.store_iterator import StoreIterator
 from storekeeper.stores.stream_time import TimedStore, check_key_and_time
 from storekeeper.stores.windowed import Windowed
 

@@ -16,9 +16,9 @@ from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.serdes.serde import Serde
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from storekeeper.stores.expiry_index import NEVER_MS, ExpiryIndexStore, expires_at_ms, put_at_ms, stamped, unstamped
-from storekeeper.stores.key_ranges import KeyRanges
+from storekeeper.stores.iterators import StoreIterator
+from storekeeper.stores.key_value import KeyRanges
 from storekeeper.stores.layers import StoreLayers
-from storekeeper.stores.store_iterator import StoreIterator
 from storekeeper.stores.stream_time import NOTHING_SEEN_MS, TimedStore, check_key_and_time
 from storekeeper.stores.transaction import TransactionStore
 

@@ -16,8 +16,8 @@ from storekeeper.serdes.keys.windows import (
 )
 from storekeeper.serdes.serde import Serde
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from storekeeper.stores.iterators import StoreIterator
 from storekeeper.stores.layers import StoreLayers
-from storekeeper.stores.store_iterator import StoreIterator
 from storekeeper.stores.stream_time import TimedStore, check_key_and_time, clamped
 from storekeeper.stores.windowed import Windowed
 

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from storekeeper.errors import InvalidArgumentError
+from storekeeper.serdes.serde import Serde
+from storekeeper.topology.functions import WithKey
+from storekeeper.topology.serde_checks import Serdes, check_type
+from storekeeper.topology.store import Store
 
 A = TypeVar("A")
 K = TypeVar("K")
 V = TypeVar("V")
 
 Initializer = Callable[[], A]
-Adder = Callable[[K, V, A], A]
 Merger = Callable[[K, A, A], A]
 
 
@@ -36,9 +39,9 @@ class Aggregator(Generic[K, V, A]):
     """
 
     initialize: Initializer[A]
-    add: Adder[K, V, A]
+    add: Callable[[K, V, A], A]
     merge: Merger[K, A] | None = None
-    subtract: Adder[K, V, A] | None = None
+    subtract: Callable[[K, V, A], A] | None = None
 
     @property
     def merger(self) -> Merger[K, A]:
@@ -52,7 +55,7 @@ class Aggregator(Generic[K, V, A]):
         return self.merge
 
     @property
-    def subtractor(self) -> Adder[K, V, A]:
+    def subtractor(self) -> Callable[[K, V, A], A]:
         """`subtract`.
 
         Raises:
@@ -93,3 +96,31 @@ def reduction(reducer: Callable[[V, V], V], undo: Callable[[V, V], V] | None = N
         return None if aggregate is None or undo is None else undo(aggregate, value)
 
     return Aggregator(initialize=lambda: None, add=add, merge=merge, subtract=None if undo is None else subtract)
+
+
+Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
+"""`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
+AnyStore = str | Store[A] | None
+INITIALIZE = "initialize()"
+ADDER = "adder(aggregate, value)"
+
+
+def row_serdes(
+    operator: str, kind: str, above: Serdes, values: Serde[Any] | None, options: Store[Any] | None
+) -> Serdes:
+    """The serdes of an aggregate's rows.
+
+    Raises:
+        ConfigurationError: a type is not known.
+    """
+    stored = None if options is None else options.value_serde
+    if kind != "aggregate":
+        check_type(f"{operator}: the values are", values, stored)
+    known = Serdes(above.keys, stored or values)
+    name = (None if options is None else options.name) or "totals"
+    way_on = "annotate what makes them where the stream is made, or pass values= there"
+    if kind == "aggregate":
+        way_on = f"annotate what the initializer returns, or pass store=Store({name!r}, int) with their type"
+    known.required_keys(operator)
+    known.required_values(operator, way_on)
+    return known

@@ -12,12 +12,12 @@ from storekeeper.serdes.struct import serde_of
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.function_checks import check_function, check_kind
 from storekeeper.topology.functions import Check, TimestampExtractor, Type, without_none
-from storekeeper.topology.known_serdes import Serdes
 from storekeeper.topology.kstream import KStream
 from storekeeper.topology.ktable import GlobalTable, KTable
 from storekeeper.topology.node import Graph
 from storekeeper.topology.operators.source import GlobalSource, Source, TableSource
 from storekeeper.topology.plan import Topology
+from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, StoreKind, milliseconds, options_of
 from storekeeper.topology.topic_checks import changelogs_of, check_topics
 from storekeeper.topology.topology_store import TopologyStore, check_options

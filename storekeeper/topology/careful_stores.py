@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
-from storekeeper.stores.lru import LruStore
+from storekeeper.stores.memory import LruStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import TimedStore
 from storekeeper.stores.versioned import VersionedKeyValueStore

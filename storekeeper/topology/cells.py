@@ -14,11 +14,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from storekeeper.serdes.bare import bare_deserialize, bare_serialize
 from storekeeper.serdes.keys.sessions import decode_session_row_key, session_bounds, session_row_key
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, window_row_key, window_start_ms
 from storekeeper.serdes.round_trip import Trusted
 from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import bare_deserialize, bare_serialize
 from storekeeper.serdes.timestamped import STAMP_BYTES, ValueAndTimestamp, stamp_of, stamped
 from storekeeper.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from storekeeper.stores.record_context import RecordContext

@@ -1,8 +1,10 @@
-"""A topology to look at: as text, and as a Mermaid diagram."""
+"""A topology to look at: as text, as a Mermaid diagram, and as an SVG picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
 
 from storekeeper.topology.node import GraphNode
 from storekeeper.topology.operators.process import Process
@@ -81,3 +83,108 @@ def _stores(node: GraphNode) -> str:
     names = [spec.name for spec in node.stores] + [name for name in node.store_names if name not in
                                                    {spec.name for spec in node.stores}]  # fmt: skip
     return f"store {', '.join(names)}" if names else ""
+
+
+_CHAR = 7.5  # the width of a character of the font below
+_BOX, _STEP, _GAP, _MARGIN = 26, 34, 44, 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A box of the picture. `dashed` ones are not topics or stores of their own: shuffles, and tables looked up."""
+
+    text: str
+    dashed: bool = False
+
+    @property
+    def width(self) -> float:
+        return len(self.text) * _CHAR + 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    title: _Label
+    reads: list[_Label]
+    keeps: list[_Label]
+    writes: list[_Label]
+
+    @property
+    def height(self) -> int:
+        return max(len(self.reads), len(self.keeps) + 1, len(self.writes)) * _STEP + _MARGIN
+
+
+def as_svg(sub_topologies: Iterable[SubTopology]) -> str:
+    """The picture, a whole SVG document in the color of the text around it."""
+    rows = [_row(sub) for sub in sub_topologies]
+    reads = _width(label for row in rows for label in row.reads)
+    writes = _width(label for row in rows for label in row.writes)
+    middle = _width(label for row in rows for label in (row.title, *row.keeps)) + 2 * _MARGIN
+    left = _MARGIN + reads + _GAP
+    right = left + middle + _GAP
+    shapes, top = [], _MARGIN
+    for row in rows:
+        shapes.append(_rectangle(left, top, middle, row.height))
+        shapes.append(_text(left + _MARGIN, top + 20, row.title.text, bold=True))
+        for number, label in enumerate(row.keeps, 1):
+            shapes.append(_box(left + _MARGIN, top + _MARGIN / 2 + number * _STEP, label, rounded=4))
+        for number, label in enumerate(row.reads):
+            y = top + _MARGIN / 2 + number * _STEP
+            shapes += [_box(_MARGIN, y, label), _arrow(_MARGIN + label.width, left, y + _BOX / 2)]
+        for number, label in enumerate(row.writes):
+            y = top + _MARGIN / 2 + number * _STEP
+            shapes += [_box(right, y, label), _arrow(left + middle, right, y + _BOX / 2)]
+        top += row.height + 2 * _MARGIN
+    wide = right + writes + _MARGIN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{top:g}" viewBox="0 0 {wide:g} {top:g}" '
+        'role="img" aria-label="Sub-topologies with their topics and stores" font-family="monospace" font-size="12">'
+        f"{''.join(shapes)}</svg>"
+    )
+
+
+def _row(sub: SubTopology) -> _Row:
+    looked_up = [_Label(f"looks up {node.table.spec.name}", dashed=True)
+                 for node in sub.nodes if isinstance(node, GlobalJoin)]  # fmt: skip
+    return _Row(
+        _Label(title(sub)),
+        _distinct(map(_picture_topic, sub.sources)),
+        _distinct([*(_Label(f"store {spec.name}") for spec in sub.stores), *looked_up]),
+        _distinct(map(_picture_topic, sub.sinks)),
+    )
+
+
+def _picture_topic(node: Source | Sink) -> _Label:
+    sink = node.sink if isinstance(node, RepartitionSource) else node
+    if isinstance(sink, RepartitionSink):
+        return _Label(f"{transport(sink)} {sink.topic}", dashed=sink.may_be_shuffle)
+    return _Label(node.topic)
+
+
+def _distinct(labels: Iterable[_Label]) -> list[_Label]:
+    return list(dict.fromkeys(labels))
+
+
+def _width(labels: Iterable[_Label]) -> float:
+    return max((label.width for label in labels), default=0.0)
+
+
+def _rectangle(x: float, y: float, width: float, height: float, *, rounded: float = 8, dashed: bool = False) -> str:
+    dashes = ' stroke-dasharray="4 3"' if dashed else ""
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{rounded:g}" fill="none" '
+        f'stroke="currentColor"{dashes}/>'
+    )
+
+
+def _box(x: float, y: float, label: _Label, *, rounded: float = _BOX / 2) -> str:
+    shape = _rectangle(x, y, label.width, _BOX, rounded=rounded, dashed=label.dashed)
+    return shape + _text(x + 10, y + 17, label.text)
+
+
+def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x:g}" y="{y:g}" fill="currentColor"{weight}>{escape(text)}</text>'
+
+
+def _arrow(start: float, end: float, y: float) -> str:
+    return f'<path d="M{start:g} {y:g}H{end:g}m-6 -4l6 4l-6 4" fill="none" stroke="currentColor"/>'

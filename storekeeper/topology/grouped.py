@@ -9,15 +9,13 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import StructSerde
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.aggregation import ADDER, INITIALIZE, AnyStore, row_serdes
-from storekeeper.topology.aggregator import Aggregator, count, reduction
+from storekeeper.topology.aggregator import ADDER, INITIALIZE, Aggregator, AnyStore, count, reduction, row_serdes
 from storekeeper.topology.function_checks import check_function, check_kind
 from storekeeper.topology.functions import WithKey, WithWindow, keyed
-from storekeeper.topology.known_serdes import Serdes, made_by
 from storekeeper.topology.ktable import KTable
 from storekeeper.topology.node import GraphNode, operator_name
 from storekeeper.topology.operators.aggregate import StreamAggregate
-from storekeeper.topology.serde_checks import check_keys
+from storekeeper.topology.serde_checks import Serdes, check_keys, made_by
 from storekeeper.topology.store import options_of
 from storekeeper.topology.windows import (
     EmitStrategy,

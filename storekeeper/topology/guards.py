@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from storekeeper.errors import RejectedRecordError, SerializationError, StorageError
-from storekeeper.serdes.bare import bare_serialize
 from storekeeper.serdes.round_trip import round_trip
 from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import bare_serialize
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.topology.careful_stores import CarefulRows, CarefulStore
 from storekeeper.topology.change import Change

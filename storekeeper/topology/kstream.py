@@ -22,7 +22,6 @@ from storekeeper.topology.functions import (
 )
 from storekeeper.topology.grouped import KGroupedStream
 from storekeeper.topology.join_windows import JoinWindows
-from storekeeper.topology.known_serdes import Serdes, keys_of, made_by, of_type
 from storekeeper.topology.ktable import GlobalTable, KTable
 from storekeeper.topology.node import GraphNode, operator_name
 from storekeeper.topology.operators import stateless
@@ -32,7 +31,7 @@ from storekeeper.topology.operators.source import TableSource, refuse_nulls
 from storekeeper.topology.operators.stateless import Branch, Kind, Merge, Sink, Split, Stateless
 from storekeeper.topology.operators.stream_join import StreamJoin
 from storekeeper.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
-from storekeeper.topology.serde_checks import check_keys, check_type, wider
+from storekeeper.topology.serde_checks import Serdes, check_keys, check_type, keys_of, made_by, of_type, wider
 from storekeeper.topology.store import Store, milliseconds, name_of, options_of
 
 K = TypeVar("K")

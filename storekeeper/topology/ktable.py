@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import StructSerde
-from storekeeper.topology.aggregation import ADDER, INITIALIZE, Adder, AnyStore, row_serdes
-from storekeeper.topology.aggregator import Aggregator, count, reduction
+from storekeeper.topology.aggregator import ADDER, INITIALIZE, Adder, Aggregator, AnyStore, count, reduction, row_serdes
 from storekeeper.topology.function_checks import check_function, check_kind
 from storekeeper.topology.functions import Joiner, Type, ValueMapper, WithKey, keyed, returned_pair
-from storekeeper.topology.known_serdes import Serdes, keys_of, made_by, of_type
 from storekeeper.topology.node import GraphNode, TableNode, operator_name
 from storekeeper.topology.operators.derived_table import DerivedTableNode
 from storekeeper.topology.operators.foreign_key import ForeignKeyJoin
@@ -22,7 +20,7 @@ from storekeeper.topology.operators.source import GlobalSource
 from storekeeper.topology.operators.stateless import ToStream
 from storekeeper.topology.operators.suppress import Suppress, Suppressed
 from storekeeper.topology.operators.table_join import TableJoin
-from storekeeper.topology.serde_checks import check_keys, check_type
+from storekeeper.topology.serde_checks import Serdes, check_keys, check_type, keys_of, made_by, of_type
 from storekeeper.topology.store import Store, options_of
 from storekeeper.topology.windows import WindowedSerde, Windows
 

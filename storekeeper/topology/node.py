@@ -15,7 +15,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.names import checked_name
 from storekeeper.serdes.serde import Serde
 from storekeeper.topology.failures import OnError
-from storekeeper.topology.known_serdes import Serdes
+from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store
 from storekeeper.topology.topology_store import TopologyStore, check_options, rows_spec
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from storekeeper.errors import ConfigurationError, NotCopartitionedError
-from storekeeper.topology.describe import as_mermaid, as_text
+from storekeeper.topology.describe import as_mermaid, as_svg, as_text
 from storekeeper.topology.node import Graph, GraphNode, ancestors
 from storekeeper.topology.operators.repartition import RepartitionSink, RepartitionSource
 from storekeeper.topology.operators.source import Source
-from storekeeper.topology.picture import as_svg
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.topology_store import TopologyStore
 

@@ -1,16 +1,16 @@
-"""Whether serdes that meet in an operator write the same types, as far as that is known where it is described."""
+"""The serdes of a stream, as far as they are known, and whether those that meet write the same types."""
 
 from __future__ import annotations
 
 import types
 import typing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from storekeeper.errors import ConfigurationError
-from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
-from storekeeper.serdes.struct import StructSerde
+from storekeeper.serdes.serde import BytesSerde, Int64Serde, Serde, Utf8Serde
+from storekeeper.serdes.struct import StructSerde, serde_of
+from storekeeper.topology.functions import returned_type
 from storekeeper.topology.windows import WindowedSerde
 
 _FORMS: tuple[tuple[type, str], ...] = (
@@ -139,3 +139,76 @@ def _members(kind: Any) -> list[Any]:
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return [part for part in typing.get_args(kind) if part is not types.NoneType]
     return [kind]
+
+
+class Serdes(NamedTuple):
+    """Serdes of keys and values; None where the type is not known."""
+
+    keys: Serde[Any] | None
+    values: Serde[Any] | None
+
+    def required(self, where: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Both serdes.
+
+        Raises:
+            ConfigurationError: one is not known.
+        """
+        return self.required_keys(where), self.required_values(where)
+
+    def required_keys(self, where: str) -> Serde[Any]:
+        """The serde of keys.
+
+        Raises:
+            ConfigurationError: it is not known.
+        """
+        return _known(self.keys, f"{where}: the type of the keys is not known here: pass keys= where they are made")
+
+    def required_values(self, where: str, way_on: str = "annotate what makes them, or pass values=") -> Serde[Any]:
+        """The serde of values.
+
+        Args:
+            where: the operator.
+            way_on: what the user can do if it is not known.
+
+        Raises:
+            ConfigurationError: it is not known.
+        """
+        return _known(self.values, f"{where}: the type of the values is not known here: {way_on}")
+
+
+def _known(serde: Serde[Any] | None, why_not: str) -> Serde[Any]:
+    if serde is None:
+        raise ConfigurationError(why_not)
+    return serde
+
+
+def made_by(function: object, spec: Any = None) -> Serde[Any] | None:
+    """The serde of what a function returns: of `spec` if it is given, else of the function's annotation."""
+    return of_type(returned_type(function), spec)
+
+
+def of_type(made: Any, spec: Any = None) -> Serde[Any] | None:
+    """The serde of `spec` if it is given, else of the type that a function is annotated to make, if that has one."""
+    if spec is not None:
+        return serde_of(spec)
+    try:
+        return None if made is None else serde_of(made)
+    except ConfigurationError:
+        return None
+
+
+def keys_of(operator: str, made: Any, spec: Any) -> Serde[Any]:
+    """The serde of keys: of `spec` if it is given, else of the type that they are made of; text if it is not known.
+
+    Raises:
+        ConfigurationError: the type has no serde.
+    """
+    try:
+        if spec is None:
+            return serde_of(str if made is None else made)
+        found: Serde[Any] = serde_of(spec)
+    except ConfigurationError as error:
+        msg = f"{operator}: keys can't be of type {made if spec is None else spec!r}: pass keys= with a serde ({error})"
+        raise ConfigurationError(msg) from error
+    check_type(f"{operator}: the keys are", of_type(made), found)
+    return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from storekeeper.errors import InvalidTimestampError, NullValueError, SerializationError
-from storekeeper.serdes.bare import bare_deserialize
+from storekeeper.serdes.struct import bare_deserialize
 from storekeeper.stores.bytes_store import NO_METADATA
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.dropped_records import DroppedRecords

@@ -8,18 +8,17 @@ from typing import Any, Generic, TypeVar
 
 from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS
 from storekeeper.errors import SerializationError
-from storekeeper.serdes.bare import bare_deserialize, bare_serialize
 from storekeeper.serdes.keys.versions import version_timestamp_ms
 from storekeeper.serdes.round_trip import RoundTrip, Trusted, name_row, round_trip
 from storekeeper.serdes.serde import Serde
+from storekeeper.serdes.struct import bare_deserialize, bare_serialize
 from storekeeper.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from storekeeper.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from storekeeper.stores.expiry_index import ExpiryIndexStore, put_at_ms, unstamped
 from storekeeper.stores.iterators import Row
 from storekeeper.stores.key_value import KeyValueStore
 from storekeeper.stores.layers import StateStore, StoreLayers
-from storekeeper.stores.lru import LruStore
-from storekeeper.stores.memory import MemoryStore
+from storekeeper.stores.memory import LruStore, MemoryStore
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.segmented import SegmentedStore, session_segments, window_segments
 from storekeeper.stores.session import SessionStore

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from storekeeper_provider import CONNECTION
 from storekeeper_provider.dag_parts.names import Names
-from storekeeper_provider.dag_parts.params import choice_param
+from storekeeper_provider.dag_parts.runs import choice_param
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 

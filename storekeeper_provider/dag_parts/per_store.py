@@ -12,8 +12,7 @@ from storekeeper_provider import CONNECTION
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
 from storekeeper_provider.dag_parts.names import Names
-from storekeeper_provider.dag_parts.params import choice_param
-from storekeeper_provider.dag_parts.runs import operating
+from storekeeper_provider.dag_parts.runs import choice_param, operating
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.operators import StorekeeperJobOperator
 

@@ -9,7 +9,7 @@ from airflow.sdk import Asset, AssetAlias, Param
 
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.choose import ALL, ChooseOperator
-from storekeeper_provider.dag_parts.params import choice_param
+from storekeeper_provider.dag_parts.runs import choice_param
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 

@@ -1,4 +1,4 @@
-"""Runs of DAGs: when the clock starts one, how long it may take, and an error for params that its DAG doesn't have."""
+"""Runs of DAGs: their params, when the clock starts one, and how long it may take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import DAG, CronTriggerTimetable
+from airflow.sdk import DAG, CronTriggerTimetable, Param
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 from airflow.sdk.exceptions import AirflowFailException
@@ -122,3 +122,34 @@ def report_missed_deadline(context: Mapping[str, Any] | None = None, **_: Any) -
         "ti": SimpleNamespace(dag_id=dag_id, run_id=run_id, task_id=None),
     }
     notify_all(cast("Context", {**(context or {}), **named}))
+
+
+TEXT_END = r"(?![\s\S])"
+"""The end of a text, in every dialect of regular expressions. Python's `$` also matches before a last newline."""
+
+
+NOTHING = "(none)"
+"""The one choice where a platform has nothing to choose from: a form needs one, and the command refuses this name."""
+
+
+def choice_param(title: str, description: str, choices: Iterable[str]) -> Param:
+    """A param that is one of the choices; by default the first. Without choices it is `NOTHING`."""
+    names = list(choices) or [NOTHING]
+    return Param(names[0], type="string", enum=names, title=title, description=description)
+
+
+def switch_param(title: str, description: str, *, default: bool = False) -> Param:
+    """A param that is true or false."""
+    return Param(default, type="boolean", title=title, description=description)
+
+
+def whole_param(title: str, description: str, default: int, *, minimum: int = 0, maximum: int) -> Param:
+    """A param that is a whole number from `minimum` to `maximum`, inclusive."""
+    return Param(default, type="integer", minimum=minimum, maximum=maximum, title=title, description=description)
+
+
+def number_param(title: str, description: str, default: float, *, minimum: float, maximum: float) -> Param:
+    """A param that is a finite number from `minimum` to `maximum`, inclusive."""
+    # NaN passes every comparison of JSON schema. Only a negated comparison refuses it.
+    bounds = {"minimum": minimum, "maximum": maximum, "not": {"exclusiveMinimum": maximum}}
+    return Param(default, type="number", title=title, description=description, **bounds)

@@ -38,8 +38,7 @@ from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import choice_param, number_param, switch_param, whole_param
-from storekeeper_provider.dag_parts.runs import operating
+from storekeeper_provider.dag_parts.runs import choice_param, number_param, operating, switch_param, whole_param
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"

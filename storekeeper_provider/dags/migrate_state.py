@@ -64,8 +64,14 @@ from storekeeper_provider.dag_parts.generation import (
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import TEXT_END, choice_param, number_param, switch_param, whole_param
-from storekeeper_provider.dag_parts.runs import operating
+from storekeeper_provider.dag_parts.runs import (
+    TEXT_END,
+    choice_param,
+    number_param,
+    operating,
+    switch_param,
+    whole_param,
+)
 from storekeeper_provider.sensors import CaughtUpSensor
 
 _NAMES = names_beside(__file__)

@@ -31,8 +31,7 @@ from storekeeper_provider.dag_parts.generation import (
     snapshot_after,
 )
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import switch_param
-from storekeeper_provider.dag_parts.runs import operating
+from storekeeper_provider.dag_parts.runs import operating, switch_param
 
 _NAMES = names_beside(__file__)
 _APP = "{{ params.app }}"

@@ -21,8 +21,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.params import TEXT_END, choice_param
-from storekeeper_provider.dag_parts.runs import operating
+from storekeeper_provider.dag_parts.runs import TEXT_END, choice_param, operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 
 with DAG(

@@ -12,8 +12,7 @@ from quality.hadoop_export import EXPORT
 from spark_apps.hadoop_export import HADOOP_EXPORT
 from spark_apps.pos import POS, with_tiers
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable, WithTopic
-from storekeeper.apps.named_apps import check_distinct
-from storekeeper.apps.registry import gated_tables
+from storekeeper.apps.registry import check_distinct, gated_tables
 from storekeeper.apps.topology_app import with_topology
 from storekeeper.errors import ConfigurationError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storekeeper.apps.decodings import decodings
+from storekeeper.apps.leaks import decodings
 
 CARD = "4012888888881881"
 

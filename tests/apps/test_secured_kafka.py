@@ -23,7 +23,7 @@ from storekeeper.changelog.bounded_reader import stable_bounds
 from storekeeper.cleanup.cleanup import Cleanup
 from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import ConfigurationError
@@ -33,8 +33,7 @@ from storekeeper.ops.kafka.check import check_clock, check_kafka
 from storekeeper.ops.kafka.rights import acl_commands, rights_of
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.topics import make_topics
-from storekeeper.snapshots.changes import read_changelog
-from storekeeper.snapshots.cut import ChangelogRange
+from storekeeper.snapshots.changes import ChangelogRange, read_changelog
 from tests.engine import topologies
 from tests.engine.spark_run import SparkRun
 

@@ -14,7 +14,7 @@ import pytest
 from storekeeper.apps.registry import store_named, stores
 from storekeeper.apps.value_fields import fields_of, value_fields
 from storekeeper.errors import ConfigurationError
-from storekeeper.serdes.json_fields import json_fields
+from storekeeper.serdes.json import json_fields
 from storekeeper.serdes.struct import StructSerde
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import derived_columns

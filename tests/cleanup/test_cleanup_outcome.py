@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
-from storekeeper.cleanup.cleanup_outcome import RowOutcome, cleanup_outcome
+from storekeeper.cleanup.cleanup import RowOutcome, cleanup_outcome
 from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
 from storekeeper.cleanup.expiry import no_ages
 from storekeeper.errors import InvalidArgumentError, SerializationError

@@ -21,7 +21,7 @@ from storekeeper.engine.runtime.app_health import HEARTBEAT_STALE_MS
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
-from storekeeper.generations.changes.compare import ComparisonVerdict
+from storekeeper.generations.comparison import ComparisonVerdict
 from storekeeper.generations.deletion import delete_generation, remove_folder
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.handover import GenerationController

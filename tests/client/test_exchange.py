@@ -13,9 +13,8 @@ from storekeeper.client.exchange import Answered, Ask, ClientLimits, Exchange, W
 from storekeeper.client.nodes import Nodes
 from storekeeper.client.queries import Query, ReadOptions, about, value_of
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError
-from storekeeper.protocol.freshness import FreshnessRequirement
+from storekeeper.protocol.freshness import FreshnessRequirement, TooStaleError
 from storekeeper.protocol.position_token import PositionToken
-from storekeeper.protocol.too_stale import TooStaleError
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 LIMITS = ClientLimits(timeout_s=10, attempt_s=2, pause_s=0.1, max_pause_s=1)

@@ -22,7 +22,7 @@ from storekeeper.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
-from storekeeper.protocol.too_stale import TooStaleError
+from storekeeper.protocol.freshness import TooStaleError
 from tests.client.both import Either
 from tests.client.fake_node import (
     Behaviour,

@@ -11,9 +11,8 @@ from storekeeper.client.answers import Reply
 from storekeeper.client.core import ClientCore
 from storekeeper.client.exchange import ClientLimits
 from storekeeper.client.queries import Query
-from storekeeper.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
+from storekeeper.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, TooStaleError
 from storekeeper.protocol.position_token import PositionToken
-from storekeeper.protocol.too_stale import TooStaleError
 from tests.client.both import Either
 from tests.client.fake_node import Behaviour, Connection, fake_node, resets
 

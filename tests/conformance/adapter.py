@@ -33,9 +33,8 @@ from storekeeper.errors import (
     StoreCorruptedError,
     StoreUnavailableError,
 )
-from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
+from storekeeper.serdes.serde import BytesSerde, Int64Serde, Serde, Utf8Serde
 from tests.conformance.backend import Backend
 from tests.conformance.case import decoded, matches, plain
 

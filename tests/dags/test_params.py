@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper_provider.dag_parts.params import NOTHING, choice_param
-from storekeeper_provider.dag_parts.runs import why_unknown
+from storekeeper_provider.dag_parts.runs import NOTHING, choice_param, why_unknown
 from tests.dags.conftest import RunDag
 
 KNOWN = ["store", "ttl_days", "approval"]

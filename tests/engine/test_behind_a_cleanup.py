@@ -17,8 +17,8 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog import committed_ends
 from storekeeper.changelog.errors import OpenTransactionError
 from storekeeper.changelog.headers import ChangelogHeaders
-from storekeeper.cleanup import kafka_log
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup import conditional_write
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 from storekeeper.engine.markers import MARKER_TOPIC_CONFIG, Marker, read_marker
 from storekeeper.kafka.clients import new_producer
 from storekeeper.topology import Store, StreamsBuilder
@@ -33,7 +33,7 @@ _numbers = itertools.count()
 _DIES = """
 import os, sys
 from storekeeper.kafka.connection import Kafka
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 from storekeeper.changelog.log_record import LogRecord
 
 tombstone = LogRecord(0, 1, b"expired", None, [("schema-version", b"1"), ("cleanup-action", b"delete")])
@@ -127,5 +127,5 @@ def test_no_older_marker_is_taken_for_the_newest(broker: Broker, monkeypatch: py
 
 def test_a_cleanup_lets_go_before_a_task_gives_up() -> None:
     broker_looks_every_s = 10
-    longest_s = kafka_log._TRANSACTION_TIMEOUT_MS / 1000 + broker_looks_every_s
+    longest_s = conditional_write._TRANSACTION_TIMEOUT_MS / 1000 + broker_looks_every_s
     assert longest_s < committed_ends.PATIENCE_S

@@ -19,7 +19,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter
 from storekeeper.errors import StateError
 from storekeeper.generations import steps
-from storekeeper.generations.changes.compare import ComparisonVerdict
+from storekeeper.generations.comparison import ComparisonVerdict
 from storekeeper.generations.desired_state import Role
 from storekeeper.generations.errors import (
     GenerationPendingError,

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from harness.broker import Broker
 from storekeeper.engine.markers import Marker
 from storekeeper.generations.errors import GenerationRefusedError, NotesGoneError
-from storekeeper.generations.seed_progress import live_progress, peer_of, progress_of
+from storekeeper.generations.seed_rows import live_progress, peer_of, progress_of
 from storekeeper.names import markers_topic
 from storekeeper.topology import StreamsBuilder
 from storekeeper.topology.layout import Layout

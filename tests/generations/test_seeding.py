@@ -23,8 +23,7 @@ from storekeeper.engine.stream import open_topology_stream
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import first_journal, settings_of, spec_of
-from storekeeper.generations.changes.compare import ComparisonVerdict
-from storekeeper.generations.comparison import compare_generations
+from storekeeper.generations.comparison import ComparisonVerdict, compare_generations
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError, UnconvertibleRowsError
 from storekeeper.generations.journal import Generation, Journal
 from storekeeper.generations.migration import StoreMigration, StoreRecord

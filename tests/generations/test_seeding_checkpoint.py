@@ -22,7 +22,7 @@ from storekeeper.generations.boundary import is_settled
 from storekeeper.generations.catalog import first_journal, settings_of
 from storekeeper.generations.errors import GenerationPendingError
 from storekeeper.generations.journal import BEGINNING
-from storekeeper.generations.seed_progress import Progress
+from storekeeper.generations.seed_rows import Progress
 from storekeeper.generations.seeding import Seeding
 from storekeeper.topology import StreamsBuilder
 from tests.apps.checkpoints import write_checkpoint

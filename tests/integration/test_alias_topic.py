@@ -12,8 +12,7 @@ from harness.broker import Broker
 from harness.waiting import eventually
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.names import aliases_topic
-from storekeeper.node.cluster.alias_topic import AliasReader, AliasWatch, publish_alias, read_aliases
-from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.cluster.aliases import Alias, AliasReader, AliasWatch, publish_alias, read_aliases
 
 pytestmark = pytest.mark.broker
 

@@ -20,7 +20,7 @@ from storekeeper.changelog.scan import Changelog
 from storekeeper.cleanup.cleanup import Cleanup, CleanupRefusedError
 from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 from storekeeper.clock import DAY_MS, SystemClock
 
 pytestmark = pytest.mark.broker

@@ -15,7 +15,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.cli.entry import app
 from storekeeper.generations.changes.contract import Description
-from storekeeper.generations.planning import schemas
+from storekeeper.generations.planning import upgrade_check
 from storekeeper.schemas.avro import AvroSerde
 from storekeeper.schemas.protobuf import ProtobufSerde
 from storekeeper.schemas.registry import registry_of
@@ -53,7 +53,7 @@ def test_a_changed_schema(
             streams.stream("planned-in", str).map_values(lambda _: None).to(f"planned-{kind}", values=serde)
 
         with monkeypatch.context() as patch:
-            patch.setattr(schemas, "APPS", {"pos": topology_app("pos", describe, title="planned")})
+            patch.setattr(upgrade_check, "APPS", {"pos": topology_app("pos", describe, title="planned")})
             done = CliRunner().invoke(app, ["plan", "--output", "json", "--against", str(tmp_path / "nothing.json")])
         changes = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
         return done.exit_code, changes[subject]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.errors import InvalidArgumentError
-from storekeeper.protocol.as_of import parse_as_of
+from storekeeper.node.query.reads.point import parse_as_of
 
 
 @pytest.mark.parametrize(

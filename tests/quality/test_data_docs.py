@@ -53,7 +53,7 @@ def test_readers_have_the_old_pages_until_the_new_ones_are_whole(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("storekeeper.quality.data_docs.shutil.copyfile", full)
+        patched.setattr("storekeeper.quality.checkpoint.shutil.copyfile", full)
         with pytest.raises(OSError, match="full"):
             run_checkpoint(frame, suite, Afterwards(lambda _: None, folder))
     assert {path: path.read_text() for path in folder.rglob("*.html")} == before

@@ -4,8 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.hadoop_export import EXPORT
-from storekeeper.quality.measured_rows import measured
-from storekeeper.quality.measures import COPIES
+from storekeeper.quality.measures import COPIES, measured
 from tests.staged_lines import COLUMNS, SCHEMA, line
 
 

@@ -24,8 +24,7 @@ from storekeeper.quality.gate import Batch
 from storekeeper.quality.quarantine import Decision, Quarantine
 from storekeeper.quality.resolution import last_good_version
 from storekeeper.quality.settings import QualitySettings
-from storekeeper.quality.snapshot_gate import SnapshotGate
-from storekeeper.quality.store_table import table_of
+from storekeeper.quality.snapshot_gate import SnapshotGate, table_of
 from storekeeper.quality.verdict import Status, Verdict
 from storekeeper.snapshots.manifest import SnapshotManifest
 from tests.local_tables import local_table
@@ -97,7 +96,7 @@ def decide(gate: SnapshotGate) -> Verdict:
 def declare(monkeypatch: pytest.MonkeyPatch, *columns: CheckedColumn, **rules: Any) -> None:
     """Declares more about the snapshots of `rewards`."""
     declared = replace(POS, tables=(CheckedTable("rewards", columns, **rules),))
-    monkeypatch.setattr("storekeeper.quality.store_table.APPS", {"pos": declared})
+    monkeypatch.setattr("storekeeper.quality.snapshot_gate.APPS", {"pos": declared})
 
 
 def test_a_good_snapshot_passes_and_has_data_docs(gate: SnapshotGate, path: Path, settings: QualitySettings) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.properties import read_properties
-from storekeeper.schemas.registry import SchemaRegistry
-from storekeeper.schemas.registry_properties import read_registry_properties
+from storekeeper.schemas.registry import SchemaRegistry, read_registry_properties
 
 
 def written(folder: Path, content: str, mode: int = 0o600) -> Path:

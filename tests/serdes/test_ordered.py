@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from storekeeper.errors import InvalidArgumentError
-from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.ordered import keeps_order
+from storekeeper.serdes.serde import Int64Serde
 from storekeeper.serdes.struct import serde_of
+from storekeeper.stores.layers import keeps_order
 from storekeeper.topology import Store, StoreKind, StreamsBuilder, TopologyTestDriver
 
 HOUR = timedelta(hours=1)

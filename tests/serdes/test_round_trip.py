@@ -18,11 +18,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from storekeeper.errors import ConfigurationError, SerializationError
-from storekeeper.serdes.fingerprint import fingerprint, in_order
 from storekeeper.serdes.json import JsonSerde
 from storekeeper.serdes.round_trip import round_trip
 from storekeeper.serdes.serde import BytesSerde, Utf8Serde
 from storekeeper.serdes.struct import StructSerde, key_serde, serde_of
+from storekeeper.topology.operators.foreign_key import fingerprint, in_order
 
 
 class Colour(enum.StrEnum):

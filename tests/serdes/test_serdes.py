@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storekeeper.errors import ConfigurationError, InvalidTimestampError, SerializationError
-from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
-from storekeeper.serdes.serde import BytesSerde, Utf8Serde
+from storekeeper.serdes.serde import BytesSerde, Int64Serde, Utf8Serde
 from storekeeper.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
 from storekeeper.serdes.versioned import SchemaVersions, VersionedSerde
 

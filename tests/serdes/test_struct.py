@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from storekeeper.errors import ConfigurationError, SerializationError
-from storekeeper.serdes.integers import Int64Serde
-from storekeeper.serdes.serde import BytesSerde, Utf8Serde
+from storekeeper.serdes.serde import BytesSerde, Int64Serde, Utf8Serde
 from storekeeper.serdes.struct import StructSerde, serde_of
 
 

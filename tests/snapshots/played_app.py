@@ -17,15 +17,15 @@ from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.locations import Location, write_in_one_step
 from storekeeper.snapshots.catalogue.entry import entry_of_store
+from storekeeper.snapshots.changes import CommittedBatch
 from storekeeper.snapshots.columns import PLACE_COLUMNS
-from storekeeper.snapshots.cut import CommittedBatch
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.values import values_of
 from storekeeper.snapshots.verified_version import verified_version
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
-from storekeeper.verification.snapshot_copies import SnapshotCopies
+from storekeeper.verification.verify import SnapshotCopies
 from tests.apps.checkpoints import METADATA
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table

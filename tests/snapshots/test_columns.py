@@ -10,7 +10,7 @@ import pytest
 from storekeeper.apps.registry import stores
 from storekeeper.errors import ConfigurationError
 from storekeeper.schemas.arrow_types import arrow_type
-from storekeeper.serdes.json_fields import json_fields
+from storekeeper.serdes.json import json_fields
 from storekeeper.snapshots.columns import derived_columns, snapshot_schema
 
 NOON_MS = 1_767_268_800_000

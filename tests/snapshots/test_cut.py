@@ -7,7 +7,7 @@ from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.errors import ChangelogError
 from storekeeper.locations import Location, write_in_one_step
-from storekeeper.snapshots.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
+from storekeeper.snapshots.changes import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from storekeeper.snapshots.manifest import SnapshotManifest
 from tests.apps.checkpoints import write_checkpoint
 

@@ -23,7 +23,7 @@ from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import load_snapshot
-from storekeeper.snapshots.table_restore import restore_snapshot
+from storekeeper.snapshots.table_upkeep import restore_snapshot
 from storekeeper.snapshots.values import values_of
 from storekeeper.snapshots.verified_version import newest_snapshot
 from storekeeper.stores.store_definitions import ServedKind
@@ -137,7 +137,7 @@ def test_the_next_generations_batches_come_later_than_all_of_this_one(app: App) 
 
 
 def test_a_run_that_dies_before_its_commit_changes_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storekeeper.snapshots.table import SnapshotTable
+    from storekeeper.snapshots.job import SnapshotTable
 
     app.write(0, {"a": "apple"})
     app.commit(0)
@@ -250,7 +250,7 @@ def test_a_row_whose_tombstone_is_gone_leaves_the_snapshot(app: App) -> None:
 def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from storekeeper.snapshots.table import SnapshotTable
+    from storekeeper.snapshots.job import SnapshotTable
 
     app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)

@@ -26,7 +26,7 @@ from storekeeper.schemas.registry import registry_of
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.sql import query
-from storekeeper.snapshots.table_restore import restore_snapshot
+from storekeeper.snapshots.table_upkeep import restore_snapshot
 from storekeeper.snapshots.values import values_of
 from storekeeper.snapshots.verified_version import newest_snapshot
 from tests.local_tables import local_table

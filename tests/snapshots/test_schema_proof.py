@@ -21,7 +21,7 @@ from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import derived_columns
 from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.snapshots.verified_version import verified_version
 from tests.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, MONEY, Purchase, message
 from tests.snapshot_tables import Row, manifest_of, write_snapshot

@@ -6,7 +6,7 @@ import pytest
 
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import derived_columns
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.stores.versioned import DELETED_VERSION, version_of
 
 

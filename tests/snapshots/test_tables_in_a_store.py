@@ -23,9 +23,8 @@ from storekeeper.snapshots.damage import delta_table, open_table
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.sql import list_tables, query
-from storekeeper.snapshots.store_values import StoreValues
-from storekeeper.snapshots.table_restore import restore_snapshot
-from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
+from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, restore_snapshot
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.snapshots.verified_version import newest_snapshot, verified_version
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.snapshots.test_proof import FIELDS, flaws, rows

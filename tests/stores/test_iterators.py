@@ -10,8 +10,7 @@ import pytest
 
 from storekeeper.errors import IteratorClosedError, StoreCorruptedError
 from storekeeper.stores.derived_iterator import DerivedIterator
-from storekeeper.stores.iterators import OpenIterators, Row, RowIterator
-from storekeeper.stores.store_iterator import StoreIterator
+from storekeeper.stores.iterators import OpenIterators, Row, RowIterator, StoreIterator
 
 ROWS: list[Row] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from storekeeper import Store, StoreKind, StreamsBuilder
 from storekeeper.errors import ConfigurationError, StoreClosedError
 from storekeeper.stores.bytes_store import Entry
-from storekeeper.stores.lru import LruStore
+from storekeeper.stores.memory import LruStore
 from storekeeper.topology.records import StoreChange
 from tests.stores.task_store import TaskStore, store_spec
 

@@ -12,8 +12,8 @@ import pytest
 
 from storekeeper.apps.records import KeySerde
 from storekeeper.errors import ConfigurationError
-from storekeeper.serdes.integers import Int64Serde
 from storekeeper.serdes.json import JsonSerde
+from storekeeper.serdes.serde import Int64Serde
 from storekeeper.topology import (
     EmitStrategy,
     JoinWindows,

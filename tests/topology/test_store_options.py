@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from storekeeper.errors import ConfigurationError, InvalidNameError
-from storekeeper.serdes.integers import Int64Serde
+from storekeeper.serdes.serde import Int64Serde
 from storekeeper.topology import (
     JoinWindows,
     ProcessorContext,

@@ -12,12 +12,11 @@ from storekeeper.changelog.log_record import LogRecord
 from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
 from storekeeper.snapshots.proof import prove
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.snapshots.verified_version import VerifiedVersion
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, to_hex
 from storekeeper.verification.copies import Copy, Fold, Verification, verify_copies
-from storekeeper.verification.node_copies import NodeCopies
-from storekeeper.verification.snapshot_copies import SnapshotCopies
+from storekeeper.verification.verify import NodeCopies, SnapshotCopies
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 Rows = dict[bytes, bytes]

@@ -16,7 +16,7 @@ from harness.broker import Broker
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.changelog.scan import Changelog
-from storekeeper.cleanup.kafka_log import KafkaTentativeLog
+from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 from storekeeper.clock import SystemClock
 from storekeeper.engine.transaction import Transaction
 from storekeeper.stores.bytes_store import BytesStore
@@ -25,7 +25,7 @@ from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.topology import Store, StoreKind, StreamsBuilder, sessions, tumbling
 from storekeeper.topology.operators.process import ProcessorContext
 from storekeeper.verification.copies import verify_copies
-from storekeeper.verification.local_copies import LocalCopies
+from storekeeper.verification.verify import LocalCopies
 from tests.engine.task_runs import TaskRuns
 
 pytestmark = pytest.mark.broker

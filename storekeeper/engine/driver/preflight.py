@@ -23,8 +23,14 @@ from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
 from storekeeper.engine.runtime.code_digest import code_digest
-from storekeeper.engine.runtime.partitions import check_partitions, state_topics
-from storekeeper.engine.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
+from storekeeper.engine.runtime.topics import (
+    PATIENCE_S,
+    TopicBounds,
+    Topics,
+    await_topics,
+    check_partitions,
+    state_topics,
+)
 from storekeeper.engine.store_backends import check_backends
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import check_login

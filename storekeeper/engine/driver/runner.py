@@ -1,4 +1,10 @@
-"""Running an app: one copy, checked before it starts, watched while it runs, stopped between two batches."""
+"""Running an app: one copy, checked before it starts, watched while it runs, stopped between two batches.
+
+Stops an app when too large a share of its input can't be processed.
+
+Dead letters are for single sources of invalid records, such as a broken till. A producer with a new format, or the
+wrong topic, would turn a day's input into dead letters, and the app would seem to make progress.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,11 @@ import contextlib
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 from pyspark.errors import PySparkException
@@ -19,7 +26,6 @@ from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import own_topics, read_topics
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
-from storekeeper.engine.driver.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
 from storekeeper.engine.driver.drain_barrier import DrainBarrier
 from storekeeper.engine.driver.preflight import Preflight, preflight
 from storekeeper.engine.restores import restore_dir, restores
@@ -28,14 +34,57 @@ from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
-from storekeeper.engine.runtime.partitions import check_partitions, counts_in
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
 from storekeeper.engine.runtime.stream import GenerationView, ProcessBatch, Stream, StreamContext
-from storekeeper.engine.runtime.topics import Topics
+from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
 from storekeeper.engine.table_sink.stream import open_table_stream
 from storekeeper.errors import ConfigurationError, StateError
+
+
+class DeadLetterLimitError(ConfigurationError):
+    """Too large a share of the input became dead letters. The app has stopped and a restart alone won't help."""
+
+
+class _Seen(NamedTuple):
+    at_s: float
+    rows: int
+    dead_letters: int
+
+
+@dataclass(slots=True)
+class DeadLetterBreaker:
+    """Watches the share of dead letters in the input of the last `window_s` seconds. Not thread-safe.
+
+    A share above `max_share` trips the breaker, unless there were fewer than `min_records` records in that time.
+    """
+
+    max_share: float
+    window_s: float
+    min_records: int
+    _seen: deque[_Seen] = field(default_factory=lambda: deque([_Seen(0.0, 0, 0)]))
+
+    def check(self, now_s: float, rows: int, dead_letters: int) -> None:
+        """Adds the totals since the start at time `now_s`, which must not decrease, and checks the share.
+
+        Raises:
+            DeadLetterLimitError: the breaker trips.
+        """
+        seen = self._seen
+        # Of the entries older than the window, only the newest is kept: the window begins there.
+        while len(seen) > 1 and seen[1].at_s <= now_s - self.window_s:
+            seen.popleft()
+        seen.append(_Seen(now_s, rows, dead_letters))
+        total, dead = rows - seen[0].rows, dead_letters - seen[0].dead_letters
+        if total >= self.min_records and dead > self.max_share * total:
+            msg = (
+                f"{dead} of the last {total} records can't be processed, more than {self.max_share:.0%}: look at the "
+                "dead letters' headers for the reason, correct what writes to the topic, then start the app again; "
+                "to accept these dead letters, raise STOREKEEPER_MAX_DEAD_LETTER_SHARE"
+            )
+            raise DeadLetterLimitError(msg)
+
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

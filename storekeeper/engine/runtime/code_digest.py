@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from storekeeper.apps.project_settings import ProjectSettings
+from storekeeper.apps.settings import ProjectSettings
 from storekeeper.apps.spec import AppSpec
 
 _PRODUCT = "storekeeper"

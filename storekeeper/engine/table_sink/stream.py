@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.apps.table_sink import PLACE, TableSink
+from storekeeper.apps.spec import PLACE, TableSink
 from storekeeper.changelog.position import Position
 from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks

@@ -1,4 +1,4 @@
-"""Compares declared stores with running stores and plans the changes. Pure.
+"""Compares declared stores and topics with running ones and plans the changes, as data and in words. Pure.
 
 A change is harmless, or done by a new generation (`migrate`), or it would orphan or break state (`breaks`): then a
 deployment must not go ahead.
@@ -7,12 +7,24 @@ deployment must not go ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from storekeeper.generations.changes.contract import BY_SCHEMA, DeclaredStore, Description, Fields, RunningStore, Step
+import orjson
+
+from storekeeper.errors import ConfigurationError
+from storekeeper.generations.changes.contract import (
+    BY_SCHEMA,
+    AppTopology,
+    DeclaredStore,
+    Description,
+    Fields,
+    RunningStore,
+    Step,
+)
+from storekeeper.topology.slots import continued
 
 _FIXED_MINUTES = 3.0
 """Two Spark sessions that start, and the hand-over itself."""
@@ -255,3 +267,99 @@ def _broken(found: RunningStore, details: Sequence[str]) -> Change:
 
 def _count(keys: int | None) -> str:
     return "an unknown number of keys" if keys is None else f"{keys:,} keys"
+
+
+_WORDS = {
+    Verdict.UNCHANGED: "stays as it is",
+    Verdict.NEW: "is new",
+    Verdict.REBUILD: "stays, its index is rebuilt",
+    Verdict.MIGRATE: "can be changed by a new generation",
+    Verdict.BREAKS: "WOULD BREAK",
+}
+
+
+def explain_plan(plan: Plan) -> str:
+    """All changes, breaking ones first; then the stores that stay as they are, in one line."""
+    ordered = sorted(plan.changes, key=lambda change: (change.verdict is not Verdict.BREAKS, change.store))
+    unchanged = [change for change in ordered if change.verdict is Verdict.UNCHANGED and not change.details]
+    lines = [explain_change(change) for change in ordered if change not in unchanged]
+    if unchanged:
+        stay = "stays as it is" if len(unchanged) == 1 else "stay as they are"
+        lines.append(f"{', '.join(f'**{change.store}**' for change in unchanged)} {stay}\n")
+    return "\n".join(lines)
+
+
+def explain_change(change: Change) -> str:
+    """One store's change: a line, and one for each detail, size, time and what to trigger."""
+    lines = [f"**{change.store}** {_WORDS[change.verdict]}", *(f"- {detail}" for detail in change.details)]
+    if change.keys is not None and change.verdict in {Verdict.MIGRATE, Verdict.BREAKS}:
+        size = "" if change.size_bytes is None else f", {_size(change.size_bytes)} in its snapshot"
+        lines.append(f"- {change.keys:,} keys{size}")
+    if change.minutes is not None:
+        lines.append(f"- about {change.minutes} minutes, while reads and writes go on")
+    if change.conf:
+        lines.append(f"- DAG `migrate_state` with `{orjson.dumps(change.conf).decode()}`")
+    return "\n".join(lines) + "\n"
+
+
+def _size(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+_KEEP = (
+    "Is an operator above it new, or called otherwise? Then give it its old name by `named=`. Or take it out by a "
+    "migration, which makes a new generation."
+)
+
+
+def topology_changes(wanted: AppTopology, found: AppTopology) -> list[Change]:
+    """The change of each store that no node serves, of each repartition topic, and of the tasks if they can't go on."""
+    return [*_stores(wanted, found), *_repartitions(wanted, found), *_tasks(wanted, found)]
+
+
+def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    for name in sorted(wanted.stores.keys() | found.stores.keys()):
+        there, declared = found.stores.get(name), wanted.stores.get(name)
+        if there is None:
+            yield Change(name, Verdict.NEW, ("It begins empty, with the input from then on.",))
+        elif declared is None:
+            details = f"No operator of {found.app} has this store any more: its rows would belong to nobody. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (details,))
+        elif declared != there:
+            details = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (details,))
+        else:
+            yield Change(name, Verdict.UNCHANGED)
+
+
+def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    for name in sorted(wanted.repartitions.keys() | found.repartitions.keys()):
+        there, declared = found.repartitions.get(name), wanted.repartitions.get(name)
+        if there is None:
+            yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
+        elif declared is None:
+            details = (
+                f"{found.app} no longer has this repartition: the tasks behind it would lose their stream times, "
+                f"and records in flight would be lost. {_KEEP}"
+            )
+            yield Change(name, Verdict.BREAKS, (details,))
+        elif (there, declared) == ("topic", "shuffle"):
+            details = (
+                "It would be a shuffle instead of a topic: records in flight in the topic would be lost. "
+                "Ask for the topic by `repartition(topic=...)`."
+            )
+            yield Change(name, Verdict.BREAKS, (details,))
+        else:
+            yield Change(name, Verdict.UNCHANGED)
+
+
+def _tasks(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    try:
+        continued(wanted.slots, found.slots)
+    except ConfigurationError as error:
+        yield Change(f"tasks of {found.app}", Verdict.BREAKS, (f"{error}.",))

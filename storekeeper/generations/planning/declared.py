@@ -19,8 +19,7 @@ from storekeeper.generations.catalog import (
     topology_of,
 )
 from storekeeper.generations.changes.contract import BY_SCHEMA, AppTopology, DeclaredStore, Description, Fields, Step
-from storekeeper.generations.changes.plan import Plan
-from storekeeper.generations.changes.topology import topology_changes
+from storekeeper.generations.changes.plan import Plan, topology_changes
 from storekeeper.topology.slots import assigned
 
 

@@ -11,8 +11,15 @@ import structlog
 
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
-from storekeeper.node.cluster.heartbeat import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
-from storekeeper.node.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
+from storekeeper.node.cluster.heartbeat import (
+    Heartbeat,
+    HeartbeatChannel,
+    HeartbeatError,
+    HeartbeatRecord,
+    ReplicaReport,
+    opened,
+    signed,
+)
 from storekeeper.node.cluster.rebalance_policy import RebalancePolicy
 from storekeeper.node.cluster.view import Member, Members, ViewSettings
 from storekeeper.node.peer_address import PeerAddressError, PeerRules, check_announced_address

@@ -8,9 +8,9 @@ from pathlib import Path
 from storekeeper.changelog.listener import logging_listener
 from storekeeper.changelog.reader import ChangelogReader, ReaderSettings
 from storekeeper.clock import Clock
-from storekeeper.node.cluster.alias_topic import AliasWatch
+from storekeeper.node.cluster.aliases import AliasWatch
 from storekeeper.node.cluster.catalog import Catalog
-from storekeeper.node.cluster.heartbeat_topic import HeartbeatChannel
+from storekeeper.node.cluster.heartbeat import HeartbeatChannel
 from storekeeper.node.cluster.membership import Identity, Membership, static_view
 from storekeeper.node.cluster.partition_counts import PartitionCounts
 from storekeeper.node.cluster.rebalance_policy import RebalancePolicy, RebuildTurns

@@ -5,9 +5,8 @@ from __future__ import annotations
 from storekeeper.node.query.answers.answer import SERVED_BY, Answer, problem_of
 from storekeeper.node.query.page.routes import page_routes
 from storekeeper.node.query.reads.point import Front
-from storekeeper.node.query.routes.digests import digest_routes
 from storekeeper.node.query.routes.health import health_routes
-from storekeeper.node.query.routes.internal import internal_routes
+from storekeeper.node.query.routes.internal import digest_routes, internal_routes
 from storekeeper.node.query.routes.keyvalue import keyvalue_routes
 from storekeeper.node.query.routes.openapi import NodeApp, operation_id
 from storekeeper.node.query.routes.paged import response_of

@@ -21,9 +21,8 @@ from storekeeper.clock import Clock
 from storekeeper.errors import ChangelogError, StoreClosedError, StoreCorruptedError
 from storekeeper.metrics.latency import LatencyRecorder
 from storekeeper.node.replicas.ranked_index import RankedIndex
-from storekeeper.node.replicas.replica_rows import ReadRow, ReplicaRows
+from storekeeper.node.replicas.replica_rows import ReadRow, ReplicaRows, RowCache
 from storekeeper.node.replicas.replica_storage import ReplicaStorage
-from storekeeper.node.replicas.row_cache import RowCache
 from storekeeper.protocol.replica_freshness import EndRequest, FreshnessTracker, SourceProgress
 from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from storekeeper.stores.bytes_store import BytesStore, is_empty

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from storekeeper.apps.client_settings import ClientSettings
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.ops.control.app_control import AppFailedError
 from storekeeper.ops.control.process_supervisor import ProcessSupervisor
 from storekeeper.ops.supervisor_rpc import ENDED_STATES

@@ -13,7 +13,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.errors import RefusedError, TablesUnreachableError
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import JournalFile
-from storekeeper.generations.named import is_fixed
+from storekeeper.generations.live import is_fixed
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc

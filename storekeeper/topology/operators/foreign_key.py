@@ -16,20 +16,47 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from storekeeper.serdes.fingerprint import fingerprint
+import xxhash
+
+from storekeeper.serdes.round_trip import field_names
 from storekeeper.serdes.serde import BytesSerde, Serde
-from storekeeper.serdes.struct import key_serde
+from storekeeper.serdes.struct import StructSerde, key_serde
 from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
-from storekeeper.topology.known_serdes import Serdes
 from storekeeper.topology.node import GraphNode, TableNode, joined_name
 from storekeeper.topology.operators.repartition import RepartitionSink
 from storekeeper.topology.operators.source import SourceTable
+from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, StoreKind
 from storekeeper.topology.table import Table
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.wiring import Wiring
+
+
+def fingerprint(value: Any, serde: Serde[Any]) -> bytes:
+    """Eight bytes that are the same for equal values of one type, in any process."""
+    # A set has no order of its own: hashes of texts differ from process to process.
+    has_order = not (isinstance(serde, StructSerde) and serde.holds_sets)
+    return xxhash.xxh3_64_digest(serde.serialize(value) if has_order else repr(in_order(value)).encode())
+
+
+def in_order(part: Any) -> Any:
+    """The value in lists, the parts of each set in the order of their texts."""
+    if isinstance(part, set | frozenset):
+        return sorted((in_order(inner) for inner in part), key=repr)
+    inner = _inner(part)
+    return part if inner is None else [type(part).__name__, *map(in_order, inner)]
+
+
+def _inner(part: Any) -> list[Any] | None:
+    if isinstance(part, dict):
+        return list(part.items())
+    if isinstance(part, list | tuple):
+        return list(part)
+    names = field_names(type(part))
+    return None if names is None else [getattr(part, name, None) for name in names]
+
 
 NO_ROW = bytes(8)
 WINDOW_BYTES = 16

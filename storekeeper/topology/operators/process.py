@@ -13,8 +13,8 @@ from storekeeper.topology.event_time import epoch_ms
 from storekeeper.topology.failures import note
 from storekeeper.topology.function_checks import check_function, check_kind, check_methods
 from storekeeper.topology.functions import Push
-from storekeeper.topology.known_serdes import Serdes
 from storekeeper.topology.node import GraphNode, ancestors
+from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, name_of
 from storekeeper.topology.timers import TimeKind, Timer
 from storekeeper.topology.wiring import Wiring, encoder

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from storekeeper.engine.driver.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
+from storekeeper.engine.driver.runner import DeadLetterBreaker, DeadLetterLimitError
 
 
 def test_a_share_above_the_limit_is_a_storm() -> None:

@@ -7,7 +7,7 @@ from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, topology_app
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.partitions import check_partitions, counts_in, state_topics
+from storekeeper.engine.runtime.topics import check_partitions, counts_in, state_topics
 from tests.engine import topologies
 
 

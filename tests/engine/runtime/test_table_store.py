@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from harness.ports import free_ports
-from storekeeper.engine.runtime.table_store import close_to_others, reaching_by_spark, store_properties
+from storekeeper.engine.runtime.session import close_to_others, reaching_by_spark, store_properties
 from storekeeper.errors import ConfigurationError, TablesUnreachableError
 from storekeeper.locations import RemoteFolder
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storekeeper.generations.changes.compare import Change, ComparisonVerdict, Row, compare
+from storekeeper.generations.comparison import Change, ComparisonVerdict, Row, compare
 from storekeeper.masking import masked_key
 
 
@@ -23,7 +23,7 @@ def _doubled(key: bytes, value: bytes) -> list[Row]:
 
 @pytest.fixture(autouse=True)
 def _few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storekeeper.generations.changes.compare._PARTS", 4)
+    monkeypatch.setattr("storekeeper.generations.comparison._PARTS", 4)
 
 
 def _ask(older: Iterable[Change], newer: Iterable[Change], folder: Path) -> ComparisonVerdict:
@@ -101,7 +101,7 @@ def _peak_bytes(rows: int, folder: Path) -> int:
 
 
 def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storekeeper.generations.changes.compare._PARTS", 64)
+    monkeypatch.setattr("storekeeper.generations.comparison._PARTS", 64)
     content_bytes = 20_000 * 212
     assert _peak_bytes(20_000, tmp_path) < content_bytes / 2
 

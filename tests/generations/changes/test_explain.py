@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from storekeeper.generations.changes.explain import explain_plan
-from storekeeper.generations.changes.plan import Change, Plan, Verdict
+from storekeeper.generations.changes.plan import Change, Plan, Verdict, explain_plan
 
 PRICES, REWARDS = Change("prices", Verdict.UNCHANGED), Change("rewards", Verdict.UNCHANGED)
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from storekeeper.generations.changes.contract import AppTopology
-from storekeeper.generations.changes.plan import Verdict
-from storekeeper.generations.changes.topology import topology_changes
+from storekeeper.generations.changes.plan import Verdict, topology_changes
 
 RUNNING = AppTopology(
     "pos",

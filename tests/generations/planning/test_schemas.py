@@ -13,7 +13,7 @@ from storekeeper.apps.topology_app import topology_app
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.changes.contract import Description
 from storekeeper.generations.changes.plan import Change, Plan, Verdict
-from storekeeper.generations.planning import schemas
+from storekeeper.generations.planning import upgrade_check
 from storekeeper.schemas.avro import AvroSerde
 from storekeeper.schemas.errors import UnregisteredSchemaError
 from storekeeper.schemas.registry import SchemaRegistry
@@ -54,11 +54,11 @@ def changes(monkeypatch: pytest.MonkeyPatch, registry: SchemaRegistry | None) ->
         streams.table("prices", int, store="prices").to_stream().to("copies")
 
     apps = {name: topology_app(name, describe, title=name) for name, describe in (("shop", shop), ("plain", plain))}
-    monkeypatch.setattr(schemas, "APPS", apps)
+    monkeypatch.setattr(upgrade_check, "APPS", apps)
     if registry is not None:
         monkeypatch.setattr(module, "registry_of", lambda _: registry)
         module.described.cache_clear()
-    found = schemas.with_schemas(Plan(()), NOTHING, ["shop", "plain", "gone"]).changes
+    found = upgrade_check.with_schemas(Plan(()), NOTHING, ["shop", "plain", "gone"]).changes
     module.described.cache_clear()
     return {change.store: change for change in found}
 
@@ -84,7 +84,7 @@ def test_schemas_without_a_registry_are_not_passed_over(monkeypatch: pytest.Monk
 
 
 def test_apps_without_schemas_need_no_registry() -> None:
-    assert schemas.with_schemas(Plan(()), NOTHING, ["pos", "ticks"]).changes == ()
+    assert upgrade_check.with_schemas(Plan(()), NOTHING, ["pos", "ticks"]).changes == ()
 
 
 def test_an_app_with_a_schema_has_a_store_that_nodes_show_by_it(tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from harness.meanwhile import running
 from harness.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
 from harness.waiting import eventually
 from storekeeper.client.client import StateClient
-from storekeeper.node.cluster.alias_topic import publish_alias
-from storekeeper.node.cluster.aliases import Alias
+from storekeeper.node.cluster.aliases import Alias, publish_alias
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.protocol.position_token import PositionToken
 

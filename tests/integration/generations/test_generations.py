@@ -21,7 +21,7 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
-from storekeeper.node.cluster.alias_topic import read_aliases
+from storekeeper.node.cluster.aliases import read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.serdes.struct import StructSerde
 from tests.integration.generations.generation_steps import GenerationSteps

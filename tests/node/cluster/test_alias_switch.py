@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from storekeeper.node.cluster.alias_switch import AliasSwitch
 from storekeeper.node.cluster.aliases import Alias
 from storekeeper.node.cluster.assignment import Assignment
 from storekeeper.node.cluster.heartbeat import ReplicaReport
+from storekeeper.node.cluster.replica_reconciler import AliasSwitch
 from storekeeper.node.cluster.routing import RoutingTable, Tolerance, routing_table
 from storekeeper.node.cluster.view import Member
 from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState

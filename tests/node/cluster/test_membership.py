@@ -13,8 +13,7 @@ import pytest
 from harness.waiting import eventually
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import SystemClock
-from storekeeper.node.cluster.heartbeat import Heartbeat, ReplicaReport, signed
-from storekeeper.node.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
+from storekeeper.node.cluster.heartbeat import Heartbeat, HeartbeatChannel, HeartbeatRecord, ReplicaReport, signed
 from storekeeper.node.cluster.membership import Identity, Membership, static_view
 from storekeeper.node.cluster.rebalance_policy import RebalancePolicy
 from storekeeper.node.cluster.view import Member, ViewSettings

@@ -8,8 +8,8 @@ import threading
 from storekeeper.changelog.log_ends import LogEnds
 from storekeeper.clock import SystemClock
 from storekeeper.kafka.connection import Kafka
-from storekeeper.node.replicas.end_offset_poller import EndOffsetPoller
 from storekeeper.node.replicas.replica import Replica
+from storekeeper.node.replicas.replica_set import EndOffsetPoller
 
 
 def test_an_error_at_its_start_does_not_end_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storekeeper.node.replicas.row_cache import RowCache
+from storekeeper.node.replicas.replica_rows import RowCache
 
 
 def test_the_older_half_goes_first() -> None:

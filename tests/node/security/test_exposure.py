@@ -14,8 +14,7 @@ from harness.tokens import write_callers
 from storekeeper.clock import SystemClock
 from storekeeper.errors import ConfigurationError
 from storekeeper.node.security.access import Caller, Role, new_token
-from storekeeper.node.security.exposure import checked_exposure
-from storekeeper.node.security.node_security import NodeSecurity
+from storekeeper.node.security.exposure import NodeSecurity, checked_exposure
 from storekeeper.node.settings import NodeSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

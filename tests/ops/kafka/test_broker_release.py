@@ -7,8 +7,8 @@ import pytest
 from harness.secured_broker import SecuredBroker
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
-from storekeeper.ops.kafka import broker_release
-from storekeeper.ops.kafka.broker_release import check_release, decide
+from storekeeper.ops.kafka import check
+from storekeeper.ops.kafka.check import check_release, decide
 
 KAFKA = Kafka("broker:1")
 PREFIX = "APIVERSION [rdkafka#producer-1] [thrd:broker:1/bootstrap]: broker:1/bootstrap:   ApiKey "
@@ -46,6 +46,6 @@ def test_the_library_shows_the_versions_of_a_real_broker(
 ) -> None:
     for kafka in (secured_broker.broker.kafka, secured_broker.with_certificate("platform")):
         assert check_release(kafka, 30).startswith("the brokers answer the requests of Kafka 2.5")
-    monkeypatch.setattr(broker_release, "_NEEDED", 99)
+    monkeypatch.setattr(check, "_NEEDED", 99)
     with pytest.raises(ConfigurationError, match="is older than"):
         check_release(secured_broker.broker.kafka, 30)

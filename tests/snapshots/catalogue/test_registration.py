@@ -24,11 +24,10 @@ from storekeeper.generations.live import live_stores
 from storekeeper.program import ExitCode
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.catalogue.entry import entries_of, entry_of_store
-from storekeeper.snapshots.catalogue.job import register_tables
-from storekeeper.snapshots.catalogue.registration import register
+from storekeeper.snapshots.catalogue.registration import register, register_tables
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.store_values import StoreValues
+from storekeeper.snapshots.values import StoreValues
 from storekeeper.snapshots.verified_version import verified_version
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql
@@ -58,7 +57,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object) -> None:
         pytest.fail("Spark was started")
 
-    monkeypatch.setattr("storekeeper.snapshots.catalogue.job.leased_session", start)
+    monkeypatch.setattr("storekeeper.snapshots.catalogue.registration.leased_session", start)
 
 
 def files(settings: AppSettings) -> set[Path]:

@@ -15,8 +15,7 @@ from storekeeper.topology.dropped_records import DroppedRecords
 from storekeeper.topology.operators.grouped_table import Selector, TableAggregation, regrouping
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.source import SourceTable
-from storekeeper.topology.operators.suppress import Suppressed, SuppressedTable
-from storekeeper.topology.operators.time_ordered_buffer import TimeOrderedBuffer
+from storekeeper.topology.operators.suppress import Suppressed, SuppressedTable, TimeOrderedBuffer
 from storekeeper.topology.operators.windowed_aggregation import (
     NOTHING_EMITTED_MS,
     StreamAggregation,

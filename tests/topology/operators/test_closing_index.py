@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.operators.closing_index import ClosingIndex
+from storekeeper.topology.operators.windowed_aggregation import ClosingIndex
 
 
 def test_windows_come_in_the_order_of_closing_then_start_then_key() -> None:

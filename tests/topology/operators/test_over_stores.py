@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storekeeper.serdes.integers import Int64Serde
+from storekeeper.serdes.serde import Int64Serde
 from storekeeper.topology.aggregator import count
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation

@@ -18,10 +18,10 @@ from storekeeper.topology.operators.suppress import (
     BufferFullStrategy,
     Suppressed,
     SuppressedTable,
+    TimeOrderedBuffer,
     until_limit,
     until_window_closes,
 )
-from storekeeper.topology.operators.time_ordered_buffer import TimeOrderedBuffer
 from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.windows import SessionWindows, TimeWindows, WindowedSerde
 

@@ -52,7 +52,7 @@ from storekeeper.errors import (
 from storekeeper.names import store_of
 from storekeeper.node.security.access import ForbiddenError, UnauthenticatedError
 from storekeeper.node.security.hop import HopRefusedError
-from storekeeper.protocol.too_stale import TooStaleError
+from storekeeper.protocol.freshness import TooStaleError
 
 SERVED_BY = b"storekeeper-served-by"
 ROLE = b"storekeeper-role"

@@ -22,7 +22,7 @@ from storekeeper.node.query.observing.health import readiness
 from storekeeper.node.query.protection.traffic import CONNECTION_REFUSALS, Traffic
 from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.point import PointQueries
-from storekeeper.node.replicas.row_cache import RowCache
+from storekeeper.node.replicas.replica_rows import RowCache
 from storekeeper.protocol.replica_states import ReplicaRole, ReplicaState
 from storekeeper.stores.rocksdb_options import process_memory
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from storekeeper.clock import Clock
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.protocol.freshness import FreshnessRequirement, Stale
+from storekeeper.protocol.freshness import Freshest, FreshnessRequirement, Stale
 from storekeeper.protocol.replica_freshness import ReplicaFreshness
-from storekeeper.protocol.too_stale import Freshest
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ from storekeeper.node.query.forwarding import AT_CAPACITY, PeerRequest, Router
 from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.protocol.freshness import FreshnessRequirement
+from storekeeper.protocol.freshness import Freshest, FreshnessRequirement, TooStaleError, freshest
 from storekeeper.protocol.replica_freshness import ReplicaFreshness
-from storekeeper.protocol.too_stale import Freshest, TooStaleError, freshest
 
 log = structlog.get_logger(__name__)
 

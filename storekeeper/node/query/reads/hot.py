@@ -28,7 +28,7 @@ from storekeeper.node.query.reads.kinds import KEYED_KINDS
 from storekeeper.node.query.reads.many import READ_AT_ONCE, parse_keys
 from storekeeper.node.query.reads.pages import QueryLimits
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.node.replicas.row_cache import Cached, RowCache
+from storekeeper.node.replicas.replica_rows import Cached, RowCache
 from storekeeper.protocol.freshness import NO_REQUIREMENT, PARAMETERS, FreshnessRequirement, check_names
 from storekeeper.protocol.replica_states import ReplicaRole
 from storekeeper.schemas.framing import MAGIC

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
@@ -48,12 +49,41 @@ from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.node.query.reads.versions import version_at, version_json
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.security.hop import HOP
-from storekeeper.protocol.as_of import AS_OF, parse_as_of
-from storekeeper.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale, check_names
+from storekeeper.protocol.freshness import (
+    NO_REQUIREMENT,
+    Freshest,
+    FreshnessRequirement,
+    Stale,
+    TooStaleError,
+    check_names,
+    freshest,
+)
 from storekeeper.protocol.keys import decode_base64url, key_segments
-from storekeeper.protocol.too_stale import Freshest, TooStaleError, freshest
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.store_definitions import ServedKind
+
+AS_OF = "as_of"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_as_of(text: str) -> int:
+    """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        InvalidArgumentError: it is neither, or before 1970.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TIMESTAMP_MS:
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+        found = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        found = -1
+    if found < 0 or text.isdigit():
+        msg = f"{AS_OF} is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
+        raise InvalidArgumentError(msg)
+    return found
+
 
 log = structlog.get_logger(__name__)
 

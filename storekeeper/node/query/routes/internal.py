@@ -1,17 +1,69 @@
-"""Routes between nodes: parts of an answer, from partitions that the asked node holds. Never forwarded."""
+"""Routes between nodes: parts of an answer, and digests, of partitions that the asked node holds. Never forwarded.
+
+The digest of a replica: compares two copies of a partition by a few bytes instead of all rows.
+
+Keys are spread over buckets, each with its own digest. If two digests differ, only the entries of the differing buckets
+need to be compared, not the whole partition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+import asyncio
+import base64
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel
 
 from storekeeper.errors import InvalidArgumentError, StoreRestoringError
+from storekeeper.node.query.answers.answer import TooManyScansError
 from storekeeper.node.query.reads import many, pages, ranked, versions
+from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.gather import PartitionQuery
 from storekeeper.node.query.routes.paged import JSON, asked_by
 from storekeeper.node.query.routes.services import QueryServices
+from storekeeper.node.replicas.replica import Replica
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, entry_hash, moved, to_hex
+
+_ROWS_A_STEP = 64
+
+
+@dataclass(slots=True)
+class ReplicaDigest:
+    """A replica's content at a changelog offset. `entries` are (key, hash of the entry), of wanted buckets only."""
+
+    offset: int
+    rows: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    entries: list[tuple[bytes, int]] = field(default_factory=list)
+
+    @property
+    def digest(self) -> int:
+        """The digest of all rows, comparable to that of a snapshot's manifest."""
+        return moved(0, added=sum(self.buckets), removed=0)
+
+
+def digest_of(replica: Replica, wanted: Collection[int] = ()) -> Steps[ReplicaDigest]:
+    """Reads all rows of a replica, piece by piece, all as of the first step. Raises as `Replica.get` does."""
+    with replica.scan_at_offset() as (offset, rows):
+        found = ReplicaDigest(offset)
+        for key, row in rows:
+            bucket, entry = bucket_of(key), entry_hash(key, row.value)
+            found.rows += 1
+            found.buckets[bucket] = moved(found.buckets[bucket], added=entry, removed=0)
+            if bucket in wanted:
+                found.entries.append((key, entry))
+            if found.rows % _ROWS_A_STEP == 0:
+                yield
+    return found
+
+
+def entries_as_json(found: ReplicaDigest) -> list[tuple[str, str]]:
+    """The entries as (base64url of the key, hexadecimal hash)."""
+    return [(base64.urlsafe_b64encode(key).decode().rstrip("="), to_hex(entry)) for key, entry in found.entries]
+
 
 _T = TypeVar("_T")
 _BYTES = "application/octet-stream"
@@ -66,3 +118,78 @@ def _numbers(text: str) -> list[int]:
     if not all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts):
         raise InvalidArgumentError("partitions are numbers with commas between them")
     return [int(part) for part in parts]
+
+
+_MAX_WANTED = 8
+_MAX_WAITING = 8
+
+
+class DigestView(BaseModel):
+    """A replica's content at a changelog offset (exclusive). Digests are hexadecimal, as in a snapshot's manifest."""
+
+    store: str
+    partition: int
+    topic: str
+    node: str
+    offset: int
+    rows: int
+    digest: str
+    buckets: list[str]
+    entries: list[tuple[str, str]]
+
+
+class _OneByOne:
+    """Makes one digest after the other, as each reads a whole partition. Belongs to one event loop."""
+
+    def __init__(self, scheduler: CooperativeScheduler) -> None:
+        self._scheduler = scheduler
+        self._turn = asyncio.Lock()
+        self._free = _MAX_WAITING
+
+    async def finish(self, steps: Steps[ReplicaDigest]) -> ReplicaDigest:
+        """The digest. If the caller is cancelled, reading ends, and the next one begins."""
+        if not self._free:
+            raise TooManyScansError("this node makes as many digests as it may: ask again in a moment")
+        self._free -= 1
+        try:
+            async with self._turn:
+                return await self._scheduler.finish(steps)
+        finally:
+            self._free += 1
+
+
+def digest_routes(services: QueryServices) -> APIRouter:
+    """The route. One digest is made at a time; it ends once nobody waits for it."""
+    routes = APIRouter(tags=["stores"])
+    gate = _OneByOne(services.gatherer.scheduler)
+
+    @routes.get("/state/digest/{store}/{partition}")
+    async def digest(
+        store: str,
+        partition: Annotated[int, Path(ge=0, le=999_999_999)],
+        bucket: Annotated[
+            list[Annotated[int, Query(ge=0, lt=BUCKETS)]], Query(description="Buckets to list with their entries.")
+        ] = [],  # noqa: B006 (FastAPI copies it)
+    ) -> DigestView:
+        """The digest of the rows that this node holds of a partition; 421 if it holds none."""
+        definition = services.catalog.definition(store)
+        if len(bucket) > _MAX_WANTED:
+            msg = f"at most {_MAX_WANTED} buckets' entries are listed at once"
+            raise InvalidArgumentError(msg)
+        replica = services.catalog.replica(store, partition)
+        if replica is None:
+            raise services.catalog.not_held(store, partition)
+        found = await gate.finish(digest_of(replica, frozenset(bucket)))
+        return DigestView(
+            store=store,
+            partition=partition,
+            topic=definition.topic,
+            node=services.catalog.node,
+            offset=found.offset,
+            rows=found.rows,
+            digest=to_hex(found.digest),
+            buckets=list(map(to_hex, found.buckets)),
+            entries=entries_as_json(found),
+        )
+
+    return routes

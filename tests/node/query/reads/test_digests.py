@@ -17,7 +17,7 @@ from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.restore import LogState
 from storekeeper.clock import SystemClock
 from storekeeper.node.query.reads.cooperative_scheduler import finished
-from storekeeper.node.query.reads.digests import digest_of
+from storekeeper.node.query.routes.internal import digest_of
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaId
@@ -109,7 +109,7 @@ def test_no_partition_is_read_beside_another_or_when_nobody_waits_for_it_any_mor
                 read.append(f"{number} ends")
 
     monkeypatch.setattr(
-        "storekeeper.node.query.routes.digests.digest_of",
+        "storekeeper.node.query.routes.internal.digest_of",
         lambda _, wanted: digest_of(Counted(), wanted),  # type: ignore[arg-type]
     )
     cluster = Cluster(partitions=1, nodes=("a",))

@@ -10,10 +10,9 @@ from storekeeper.clock import SystemClock
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import MemoryStorage
-from storekeeper.protocol.freshness import FreshnessRequirement
+from storekeeper.protocol.freshness import Freshest, FreshnessRequirement, TooStaleError, freshest
 from storekeeper.protocol.replica_freshness import ReplicaFreshness
 from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole
-from storekeeper.protocol.too_stale import Freshest, TooStaleError, freshest
 from tests.changelog.messages import Record
 from tests.node.query.reads.test_hot import OneNode
 from tests.node.replicas.recording import RecordingListener, batch, log_of

@@ -19,8 +19,8 @@ from storekeeper.node.query.reads.hot import HotReads
 from storekeeper.node.query.reads.pages import QueryLimits
 from storekeeper.node.query.reads.point import PointQueries
 from storekeeper.node.replicas.replica import Replica
+from storekeeper.node.replicas.replica_rows import RowCache
 from storekeeper.node.replicas.replica_storage import MemoryStorage
-from storekeeper.node.replicas.row_cache import RowCache
 from storekeeper.protocol.position_token import PositionToken
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.row import ReplicaRow
