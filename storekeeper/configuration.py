@@ -51,8 +51,8 @@ def _file_in(project: Path) -> Path | None:
     path = project / CONFIGURATION
     if not path.is_file():
         return None
-    found = path.stat()
-    if found.st_uid not in {os.geteuid(), 0} or found.st_mode & 0o002:
+    status = path.stat()
+    if status.st_uid not in {os.geteuid(), 0} or status.st_mode & 0o002:
         msg = (
             f"{path} belongs to another user, or all users may write to it: if you trust it, name it in {PREFIX}CONFIG"
         )
@@ -253,8 +253,8 @@ def _named_file(named: str) -> Path:
 
 def _run_dir_in(path: Path | None) -> Path | None:
     """The run directory that a configuration file names; None if it names none."""
-    found = {} if path is None else read_file(path)
-    return path.parent / _path(found["run_dir"]) if path is not None and "run_dir" in found else None
+    values = {} if path is None else read_file(path)
+    return path.parent / _path(values["run_dir"]) if path is not None and "run_dir" in values else None
 
 
 def _values(settings: type[BaseSettings], path: Path) -> dict[str, Any]:

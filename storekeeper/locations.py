@@ -80,9 +80,9 @@ class RemoteFolder:
         from pyarrow.fs import FileSelector  # noqa: PLC0415 (a node that reads no table does without)
 
         with reaching(self):
-            found = self._files().get_file_info(FileSelector(self._path, allow_not_found=True))
+            entries = self._files().get_file_info(FileSelector(self._path, allow_not_found=True))
         # Hadoop's client of S3 marks a folder by an empty object of its name, which is listed as well.
-        return (self / info.base_name for info in found if info.path.strip("/") != self._path)
+        return (self / info.base_name for info in entries if info.path.strip("/") != self._path)
 
     def read_bytes(self) -> bytes:
         """The content of the file.

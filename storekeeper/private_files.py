@@ -29,9 +29,9 @@ def private_folder(path: Path) -> None:
         if not path.is_symlink():
             path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         with _opened(path, f"the folder {path}", os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
-            found = os.fstat(descriptor)
-            _check_owner(found, f"the folder {path}")
-            if found.st_mode & _OTHERS & ~_MAY_PASS:
+            status = os.fstat(descriptor)
+            _check_owner(status, f"the folder {path}")
+            if status.st_mode & _OTHERS & ~_MAY_PASS:
                 os.fchmod(descriptor, _FOLDER_MODE)
     except OSError as error:
         msg = f"can't make the folder {path} ({error.strerror}): name another, or let this user write there"
@@ -92,20 +92,20 @@ def _opened(path: Path, what: str, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _check_regular(found: os.stat_result, what: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_regular(status: os.stat_result, what: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
         msg = f"{what} is not a regular file: name one"
         raise ConfigurationError(msg)
 
 
-def _check_private(found: os.stat_result, what: str) -> None:
-    _check_owner(found, what)
-    if stat.S_IMODE(found.st_mode) & _OTHERS:
+def _check_private(status: os.stat_result, what: str) -> None:
+    _check_owner(status, what)
+    if stat.S_IMODE(status.st_mode) & _OTHERS:
         msg = f"others can read or write {what}: run `chmod 600` on it"
         raise ConfigurationError(msg)
 
 
-def _check_owner(found: os.stat_result, what: str) -> None:
-    if found.st_uid not in {os.geteuid(), 0}:
-        msg = f"{what} belongs to another user (id {found.st_uid}): use one of your own"
+def _check_owner(status: os.stat_result, what: str) -> None:
+    if status.st_uid not in {os.geteuid(), 0}:
+        msg = f"{what} belongs to another user (id {status.st_uid}): use one of your own"
         raise ConfigurationError(msg)

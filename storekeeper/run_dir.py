@@ -49,11 +49,11 @@ def find_run_dir() -> Path:
     project = find_project()
     if project is None:
         return last_started() or Path.cwd() / _FOLDER
-    found = project / _FOLDER
-    if found.exists() and found.stat().st_uid != os.geteuid():
-        msg = f"{found} belongs to another user: if you trust it, name it in STOREKEEPER_RUN_DIR"
+    folder = project / _FOLDER
+    if folder.exists() and folder.stat().st_uid != os.geteuid():
+        msg = f"{folder} belongs to another user: if you trust it, name it in STOREKEEPER_RUN_DIR"
         raise ConfigurationError(msg)
-    return found
+    return folder
 
 
 def own_run_dir() -> Path:
@@ -64,10 +64,10 @@ def own_run_dir() -> Path:
 def last_started() -> Path | None:
     """The run directory of the platform that `storekeeper up` started last, None if it is gone or there was none."""
     try:
-        found = Path(_pointer().read_text("utf-8").strip())
+        folder = Path(_pointer().read_text("utf-8").strip())
     except (OSError, UnicodeDecodeError):
         return None
-    return found if found.is_absolute() and _is_run_dir(found) else None
+    return folder if folder.is_absolute() and _is_run_dir(folder) else None
 
 
 def remember_started(run_dir: Path) -> None:
@@ -100,7 +100,7 @@ def _is_project(folder: Path) -> bool:
 def _is_run_dir(path: Path) -> bool:
     """Whether a platform of this user is there. Another user's doesn't count: they could lead us to it."""
     try:
-        return path.is_dir() and all(found.stat().st_uid == os.geteuid() for found in (path, path / LOCK))
+        return path.is_dir() and all(part.stat().st_uid == os.geteuid() for part in (path, path / LOCK))
     except OSError:
         return False
 

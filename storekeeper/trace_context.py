@@ -23,8 +23,8 @@ def trace_of(value: bytes | None) -> bytes | None:
 
 def trace_in(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:
     """The `traceparent` among a record's headers, the last one if there are several; None if there is none."""
-    found = None
+    trace = None
     for name, value in headers:
         if name == TRACEPARENT:
-            found = value
-    return trace_of(found)
+            trace = value
+    return trace_of(trace)

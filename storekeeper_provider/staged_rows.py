@@ -70,15 +70,15 @@ class StagedRowsTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Asks for ever."""
         while True:
-            found = await self._poll()
-            if found is not None:
-                yield TriggerEvent({"table": self.table, **found})
+            versions = await self._poll()
+            if versions is not None:
+                yield TriggerEvent({"table": self.table, **versions})
             await asyncio.sleep(self.ask_every_s)  # it happens in other processes: nothing could set an event
 
     async def _poll(self) -> dict[str, Any] | None:
         """What waits and has had no event. Raises nothing: Airflow would restart a failed watcher each second."""
         try:
-            found = await self._due()
+            versions = await self._due()
         except Exception as error:
             if not self._failed:
                 self.log.warning(
@@ -90,7 +90,7 @@ class StagedRowsTrigger(BaseEventTrigger):
         if self._failed:
             self.log.info("the platform answers again about table %s", self.table)
         self._failed = False
-        return found
+        return versions
 
     async def _due(self) -> dict[str, Any] | None:
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)

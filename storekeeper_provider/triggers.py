@@ -100,8 +100,8 @@ def progress_of(status: dict[str, Any]) -> dict[str, Any]:
     process = status["processes"].get(f"{app}-next")
     if process is not None and process["state"] == "FAILED":
         return {"error": f"{app}-next has failed: {process['error']}"}
-    found = next(one for one in status["generations"] if one["generation"] == candidate)
-    return {"behind": found["records_behind_live"]}
+    entry = next(one for one in status["generations"] if one["generation"] == candidate)
+    return {"behind": entry["records_behind_live"]}
 
 
 async def _event(payload: dict[str, Any], reached: Callable[[], bool]) -> TriggerEvent:

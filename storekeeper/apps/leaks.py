@@ -54,15 +54,15 @@ def decodings(text: str) -> list[str]:
 
     Only the first 4,096 characters are decoded, to at most 32 decodings: longer texts are not descriptions.
     """
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     layer = [text[:_MAX_CHARS]]
     for _ in range(_LAYERS):
         fresh = [decoded for encoded in layer for decode in _DECODERS for decoded in decode(encoded)]
-        layer = [decoded for decoded in dict.fromkeys(fresh) if decoded != text and decoded not in found]
-        found.update(dict.fromkeys(layer))
-        if len(found) >= _MAX_DECODINGS:
+        layer = [decoded for decoded in dict.fromkeys(fresh) if decoded != text and decoded not in texts]
+        texts.update(dict.fromkeys(layer))
+        if len(texts) >= _MAX_DECODINGS:
             break
-    return list(found)[:_MAX_DECODINGS]
+    return list(texts)[:_MAX_DECODINGS]
 
 
 def _percent(text: str) -> Iterator[str]:

@@ -42,16 +42,16 @@ def named_apps(*, reserved: str) -> NamedApps:
     """
     settings = ProjectSettings()
     make_importable(settings.project_dir)
-    found: dict[str, AppSpec] = {}
+    by_name: dict[str, AppSpec] = {}
     for name in dict.fromkeys((*settings.apps, *settings.shared_apps)):
         app = imported_app(name)
-        check_distinct(app, found, reserved)
-        found[app.name] = app
+        check_distinct(app, by_name, reserved)
+        by_name[app.name] = app
     both = sorted({*settings.apps} & {*settings.shared_apps})
     if both:
         msg = f"{both[0]} is in apps and in shared_apps: an app has a driver of its own, or shares one"
         raise ConfigurationError(msg)
-    return NamedApps(found, tuple(imported_app(name).name for name in dict.fromkeys(settings.shared_apps)))
+    return NamedApps(by_name, tuple(imported_app(name).name for name in dict.fromkeys(settings.shared_apps)))
 
 
 def make_importable(folder: Path | None) -> None:

@@ -98,10 +98,10 @@ def _unwrapped(kind: inspect.Type) -> _Unwrapped:
     return _Unwrapped(kind, nullable=isinstance(kind, inspect.AnyType | inspect.NoneType | inspect.RawType), extra={})
 
 
-def _field(rows: str, name: str, found: _Unwrapped, *, may_be_missing: bool) -> ValueField:
-    sql_type = found.extra.get("sql") or _sql_type(found.kind)
+def _field(rows: str, name: str, annotation: _Unwrapped, *, may_be_missing: bool) -> ValueField:
+    sql_type = annotation.extra.get("sql") or _sql_type(annotation.kind)
     decimal_size(sql_type)  # refuses an invalid type
-    if sql_type == JSON_TEXT and (_is_never_negative(found) or _only_grows(found)):
+    if sql_type == JSON_TEXT and (_is_never_negative(annotation) or _only_grows(annotation)):
         msg = (
             f"field {name} of {rows} is text in snapshots, which has no order: leave never_negative and only_grows "
             'out, or say which number it is with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
@@ -110,10 +110,10 @@ def _field(rows: str, name: str, found: _Unwrapped, *, may_be_missing: bool) -> 
     return ValueField(
         name,
         sql_type,
-        nullable=found.nullable or may_be_missing,
-        never_negative=_is_never_negative(found),
-        only_grows=_only_grows(found),
-        meaning=found.meaning,
+        nullable=annotation.nullable or may_be_missing,
+        never_negative=_is_never_negative(annotation),
+        only_grows=_only_grows(annotation),
+        meaning=annotation.meaning,
     )
 
 
@@ -159,12 +159,12 @@ def _is_object(rows: Any) -> bool:
     return isinstance(shape, _OBJECTS) and not getattr(shape, "array_like", False)
 
 
-def _is_never_negative(found: _Unwrapped) -> bool:
-    return _is_at_least_0(found.kind) or bool(found.extra.get("never_negative"))
+def _is_never_negative(annotation: _Unwrapped) -> bool:
+    return _is_at_least_0(annotation.kind) or bool(annotation.extra.get("never_negative"))
 
 
-def _only_grows(found: _Unwrapped) -> bool:
-    return bool(found.extra.get("only_grows"))
+def _only_grows(annotation: _Unwrapped) -> bool:
+    return bool(annotation.extra.get("only_grows"))
 
 
 def _is_at_least_0(kind: inspect.Type) -> bool:

@@ -100,14 +100,14 @@ def partitions_of(kafka: Kafka, topic: str) -> list[int]:
         ConfigurationError: ACLs don't allow it.
     """
     client = kept_offset_client(kafka)
-    found = _answer(kafka, topic, lambda: client.list_topics(topic, timeout=PATIENCE_S).topics[topic])
-    refused = None if found.error is None else denial(kafka, found.error, topic, "Describe")
+    metadata = _answer(kafka, topic, lambda: client.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+    refused = None if metadata.error is None else denial(kafka, metadata.error, topic, "Describe")
     if refused is not None:
         raise refused
-    if not found.partitions:
+    if not metadata.partitions:
         msg = f"there is no topic {topic}: start the app that writes it, or create it"
         raise ChangelogError(msg)
-    return sorted(found.partitions)
+    return sorted(metadata.partitions)
 
 
 def first_offset(kafka: Kafka, topic: str, partition: int) -> int:

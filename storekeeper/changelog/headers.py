@@ -102,7 +102,9 @@ def _ranges_or_none(value: bytes) -> SourceRanges | None:
 
 def _ranges(value: bytes) -> SourceRanges:
     topics = orjson.loads(value)
-    return {topic: {_partition(name): _range(*ends) for name, ends in found.items()} for topic, found in topics.items()}
+    return {
+        topic: {_partition(name): _range(*ends) for name, ends in ranges.items()} for topic, ranges in topics.items()
+    }
 
 
 def _partition(name: str) -> int:

@@ -79,16 +79,16 @@ class LogEnds:
 
     def _described(self, names: Iterable[str]) -> dict[str, _Topic]:
         """The topics that the broker describes in time."""
-        found: dict[str, _Topic] = {}
+        by_topic: dict[str, _Topic] = {}
         asked = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=self._timeout_s)
         for name, future in asked.items():
             try:
                 described = future.result(timeout=self._timeout_s + 1)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    found[name] = _NO_TOPIC
+                    by_topic[name] = _NO_TOPIC
             except TimeoutError:
                 continue
             else:
-                found[name] = _Topic(str(described.topic_id), len(described.partitions))
-        return found
+                by_topic[name] = _Topic(str(described.topic_id), len(described.partitions))
+        return by_topic

@@ -51,10 +51,10 @@ class LogRecord(NamedTuple):
 
     def action_of(self, cleanup_id: str) -> CleanupAction | None:
         """The action of this record in that clean-up; None if it isn't part of it."""
-        found = dict(self.headers)
-        if found.get(CLEANUP) != cleanup_id.encode():
+        headers = dict(self.headers)
+        if headers.get(CLEANUP) != cleanup_id.encode():
             return None
-        return CleanupAction((found.get(CLEANUP_ACTION) or b"").decode())
+        return CleanupAction((headers.get(CLEANUP_ACTION) or b"").decode())
 
 
 def cleanup_headers(headers: Headers, cleanup_id: str, action: CleanupAction) -> list[tuple[str, bytes | None]]:

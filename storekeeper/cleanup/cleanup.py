@@ -58,7 +58,7 @@ class CleanupOutcome:
 
 def cleanup_outcome(keys: Collection[bytes], records: Iterable[LogRecord], cleanup_id: str) -> CleanupOutcome:
     """Follows `keys` through the committed records since their preview."""
-    found = CleanupOutcome({}, set(), set())
+    outcome = CleanupOutcome({}, set(), set())
     for record in records:
         key = record.key
         if key is None:
@@ -66,19 +66,19 @@ def cleanup_outcome(keys: Collection[bytes], records: Iterable[LogRecord], clean
         action = record.action_of(cleanup_id)
         if key not in keys:
             if action is not None:
-                found.foreign.add(key)
+                outcome.foreign.add(key)
             continue
-        before = found.by_key.get(key)
+        before = outcome.by_key.get(key)
         if action is CleanupAction.RESTORE:
-            found.by_key[key] = RowOutcome.RESTORED
+            outcome.by_key[key] = RowOutcome.RESTORED
         elif action is CleanupAction.DELETE:
             if before in (RowOutcome.TOUCHED, RowOutcome.CAME_BACK):
-                found.hit.add(key)
-            found.by_key[key] = RowOutcome.DELETED
+                outcome.hit.add(key)
+            outcome.by_key[key] = RowOutcome.DELETED
         else:
             was_gone = before in (RowOutcome.DELETED, RowOutcome.CAME_BACK)
-            found.by_key[key] = RowOutcome.CAME_BACK if was_gone else RowOutcome.TOUCHED
-    return found
+            outcome.by_key[key] = RowOutcome.CAME_BACK if was_gone else RowOutcome.TOUCHED
+    return outcome
 
 
 _CHUNK_RECORDS = 500
@@ -281,7 +281,7 @@ class Cleanup:
             keys = self._folder.archive(plan).keys(partition)
             expired += len(keys)
             outcomes.append(cleanup_outcome(keys, self._since(changelog, plan, partition), plan.cleanup_id))
-        counts = {outcome: sum(found.count(outcome) for found in outcomes) for outcome in RowOutcome}
+        counts = {outcome: sum(partitions.count(outcome) for partitions in outcomes) for outcome in RowOutcome}
         report = CleanupReport(
             cleanup_id=plan.cleanup_id,
             store=plan.store,
@@ -291,8 +291,8 @@ class Cleanup:
             came_back=counts[RowOutcome.CAME_BACK],
             restored=counts[RowOutcome.RESTORED],
             untouched=expired - sum(counts.values()),
-            hit=sum(len(found.hit) for found in outcomes),
-            foreign=sum(len(found.foreign) for found in outcomes),
+            hit=sum(len(partitions.hit) for partitions in outcomes),
+            foreign=sum(len(partitions.foreign) for partitions in outcomes),
         )
         self._folder.put_report(plan.cleanup_id, orjson.dumps(report.as_dict()))
         log.info("cleanup", **report.as_dict())
@@ -365,14 +365,14 @@ class Cleanup:
 
     def _canary_outcomes(self, plan: CleanupPlan) -> Counter[RowOutcome]:
         """How many rows of the canary have each outcome."""
-        found = Counter[RowOutcome]()
+        outcomes = Counter[RowOutcome]()
         changelog, share = self._changelog(plan), plan.options.canary_share
         for partition in plan.ends:
             keys = {key for key in self._folder.archive(plan).keys(partition) if _in_share(key, share)}
-            found.update(
+            outcomes.update(
                 cleanup_outcome(keys, self._since(changelog, plan, partition), plan.cleanup_id).by_key.values()
             )
-        return found
+        return outcomes
 
     def _changelog(self, plan: CleanupPlan) -> Changelog:
         changelog = Changelog(self._kafka, plan.topic)

@@ -199,8 +199,8 @@ class KafkaTentativeLog:
     def read_to(self, end: int) -> Iterator[LogRecord]:
         """See `TentativeLog`."""
         start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
-        found = read_range(self._kafka, self._topic, self._partition, start, end, isolation="read_uncommitted")
-        yield from log_records(found)
+        records = read_range(self._kafka, self._topic, self._partition, start, end, isolation="read_uncommitted")
+        yield from log_records(records)
 
     def close(self) -> None:
         """Aborts an open transaction."""

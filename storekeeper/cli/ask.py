@@ -97,13 +97,13 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
     rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
-    found = ({"key": key, "value": value} for key, value in rows)
-    _write_first(limit, found, output, missing=f"store {store} has no row there")
+    lines = ({"key": key, "value": value} for key, value in rows)
+    _write_first(limit, lines, output, missing=f"store {store} has no row there")
 
 
-def _write_first(limit: int, found: Iterable[dict[str, Any]], output: ListOutput, *, missing: str) -> None:
+def _write_first(limit: int, lines: Iterable[dict[str, Any]], output: ListOutput, *, missing: str) -> None:
     """Writes the first rows, and says so if there are more. Ends the program with exit code 3 if there is none."""
-    rows = iter(found)
+    rows = iter(lines)
     if write_rows(islice(rows, limit), output) == 0:
         not_found(missing)
     if next(rows, None) is not None:
@@ -190,8 +190,8 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     """
     from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
     windows = client.window(store)
-    found = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
-    _write_first(limit, map(asdict, found), output, missing=f"store {store} has no window there")
+    windowed = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
+    _write_first(limit, map(asdict, windowed), output, missing=f"store {store} has no window there")
 
 
 @asks
@@ -217,14 +217,14 @@ def sessions(  # noqa: PLR0917 - each is an option of its own
     if active:
         if key is not None or lower is not None or upper is not None:
             raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
-        found = store_of.active()
+        rows = store_of.active()
     elif key is not None:
         from_ms = None if lower is None else time_option(lower, "--from", "")
         to_ms = None if upper is None else time_option(upper, "--to", "")
-        found = store_of.find_sessions(key, from_ms, to_ms)
+        rows = store_of.find_sessions(key, from_ms, to_ms)
     else:
-        found = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
-    _write_first(limit, map(asdict, found), output, missing=f"store {store} has no session there")
+        rows = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
+    _write_first(limit, map(asdict, rows), output, missing=f"store {store} has no session there")
 
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

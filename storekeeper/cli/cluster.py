@@ -56,12 +56,12 @@ def lag(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
     Example: storekeeper lag --node http://127.0.0.1:18101
     """
     nodes = client.lag()
-    found = replicas(nodes)
-    write_rows(map(_with_notes, found) if output is ListOutput.TABLE else found, output, _LAG)
+    held = replicas(nodes)
+    write_rows(map(_with_notes, held) if output is ListOutput.TABLE else held, output, _LAG)
     silent = [node for node in nodes if node.error is not None]
     for node in silent:
         say(f"node {node.address} does not answer: {node.error}")
-    if silent or not all(replica["serving"] for replica in found):
+    if silent or not all(replica["serving"] for replica in held):
         raise typer.Exit(ExitCode.FINDING)
 
 
@@ -148,15 +148,15 @@ class RestorePace:
 
     def observe(self, replicas: Iterable[Mapping[str, Any]], at_s: float) -> dict[ReplicaKey, Progress]:
         """The progress of each replica that does not serve yet, by (node, store, partition)."""
-        found: dict[ReplicaKey, Progress] = {}
+        progress: dict[ReplicaKey, Progress] = {}
         for replica in replicas:
             key = (str(replica["node"]), str(replica["store"]), int(replica["partition"]))
             left = replica.get("offset_lag")
             if replica["serving"] or left is None:
                 self._seen.pop(key, None)
                 continue
-            found[key] = self._progress(key, int(left), at_s)
-        return found
+            progress[key] = self._progress(key, int(left), at_s)
+        return progress
 
     def _progress(self, key: ReplicaKey, left: int, at_s: float) -> Progress:
         seen = self._seen.setdefault(key, _Seen(at_s, left, left))
@@ -214,26 +214,26 @@ def _poll(client: StateClient, interval_s: float, count: int, show: ShowProgress
 def summary(nodes: Iterable[NodeLag], now_ms: int) -> dict[str, Any]:
     """One look as JSON."""
     nodes = list(nodes)
-    found = replicas(nodes)
+    held = replicas(nodes)
     return {
         "at_ms": now_ms,
         "nodes": [{"node": node.node, "address": node.address, "error": node.error} for node in nodes],
-        "replicas": len(found),
-        "serving": sum(1 for replica in found if replica["serving"]),
-        "offset_lag": _worst(found),
+        "replicas": len(held),
+        "serving": sum(1 for replica in held if replica["serving"]),
+        "offset_lag": _worst(held),
     }
 
 
 def line(nodes: Iterable[NodeLag], progress: Progresses, now_ms: int) -> str:
     """One look as a line."""
     nodes = list(nodes)
-    found = summary(nodes, now_ms)
+    counts = summary(nodes, now_ms)
     silent = [node.address for node in nodes if node.error is not None]
     parts = [
         iso(now_ms),
         f"{len(nodes) - len(silent)} of {len(nodes)} nodes",
-        f"{found['serving']} of {found['replicas']} replicas serve",
-        f"at most {found['offset_lag']} records behind",
+        f"{counts['serving']} of {counts['replicas']} replicas serve",
+        f"at most {counts['offset_lag']} records behind",
     ]
     if progress:
         parts.append(f"{sum(one.left for one in progress.values())} records to restore")
@@ -264,11 +264,11 @@ def _by_store(nodes: Iterable[NodeLag]) -> list[dict[str, Any]]:
         {
             "node": node,
             "store": store,
-            "serving": sum(1 for replica in found if replica["serving"]),
-            "replicas": len(found),
-            "offset_lag": _worst(found),
+            "serving": sum(1 for replica in held if replica["serving"]),
+            "replicas": len(held),
+            "offset_lag": _worst(held),
         }
-        for (node, store), found in sorted(groups.items())
+        for (node, store), held in sorted(groups.items())
     ]
 
 
@@ -282,5 +282,5 @@ def _bars(progress: Progresses) -> Table:
     return bars
 
 
-def _worst(found: Iterable[Mapping[str, Any]]) -> int:
-    return max((replica["offset_lag"] or 0 for replica in found), default=0)
+def _worst(held: Iterable[Mapping[str, Any]]) -> int:
+    return max((replica["offset_lag"] or 0 for replica in held), default=0)

@@ -167,5 +167,5 @@ def all_beat(folder: Path, now_ms: int) -> bool:
     from storekeeper.engine.runtime.app_health import is_silent  # noqa: PLC0415
     from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat  # noqa: PLC0415
 
-    found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
-    return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in found if beat is not None)
+    beats = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
+    return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in beats if beat is not None)

@@ -159,25 +159,25 @@ class Program(LazyGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            found = _explained(error)
-            if found is None:
+            explained = _explained(error)
+            if explained is None:
                 raise
-            message, code = found
+            message, code = explained
             _say(message)
             raise typer.Exit(code) from error
 
 
 def _loaded(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
+    loaded = getattr(importlib.import_module(module), attribute)
+    if not isinstance(loaded, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command()(found)
-        found = alone
-    found.info.name = name
+        alone.command()(loaded)
+        loaded = alone
+    loaded.info.name = name
     # Only the program itself offers shell completion.
-    found._add_completion = False  # noqa: SLF001
-    command = typer.main.get_command(found)
+    loaded._add_completion = False  # noqa: SLF001
+    command = typer.main.get_command(loaded)
     command.name = name
     return command
 
@@ -284,9 +284,9 @@ def missing_package(module: str) -> str | None:
     top = module.partition(".")[0]
     wanted = _DISTRIBUTIONS.get(top, top).replace("_", "-")
     for requirement in importlib.metadata.requires("storekeeper") or ():
-        found = _OF_EXTRA.match(requirement)
-        if found and found["name"].replace("_", "-").lower() == wanted:
-            return f'this command needs the package {wanted}: run `pip install "storekeeper[{found["extra"]}]"`'
+        match = _OF_EXTRA.match(requirement)
+        if match and match["name"].replace("_", "-").lower() == wanted:
+            return f'this command needs the package {wanted}: run `pip install "storekeeper[{match["extra"]}]"`'
     return None
 
 

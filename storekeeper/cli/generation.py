@@ -65,14 +65,14 @@ def plan(
     begin_job()
     from storekeeper.generations.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
 
-    found = planned_change(
+    change = planned_change(
         app, migration or [], partitions, copy=copy, since=since, accept_differences=accept_differences
     )
     if output is AnswerOutput.JSON:
-        write_answer(plan_answer(app, found), output)
+        write_answer(plan_answer(app, change), output)
     else:
-        write_markdown(explain_plan(found))
-    if found.verdict is not Verdict.MIGRATE:
+        write_markdown(explain_plan(change))
+    if change.verdict is not Verdict.MIGRATE:
         raise typer.Exit(ExitCode.REFUSED)
 
 

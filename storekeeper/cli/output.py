@@ -64,9 +64,9 @@ def say(message: str) -> None:
     Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)
 
 
-def write_json(found: object) -> None:
+def write_json(content: object) -> None:
     """One line."""
-    typer.echo(json.dumps(found, default=_plain, ensure_ascii=False))
+    typer.echo(json.dumps(content, default=_plain, ensure_ascii=False))
 
 
 def write_value(value: object) -> None:
@@ -133,12 +133,12 @@ def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = No
 def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
     """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line."""
     rows = list(rows)
-    found = Table(
+    shown = Table(
         *(Column(_label(name), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
     )
     for row in rows:
-        found.add_row(*(Text(_cell(name, row.get(name))) for name in columns))
-    return found
+        shown.add_row(*(Text(_cell(name, row.get(name))) for name in columns))
+    return shown
 
 
 def show(what: object) -> None:
@@ -151,9 +151,9 @@ def show(what: object) -> None:
 
 def origin(reading: Reading[Any]) -> dict[str, Any]:
     """Where an answer comes from, without its value."""
-    found = asdict(reading)
-    del found["value"]
-    return found
+    fields = asdict(reading)
+    del fields["value"]
+    return fields
 
 
 def origin_sentence(reading: Reading[Any]) -> str:

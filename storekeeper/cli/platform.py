@@ -133,13 +133,13 @@ def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
     from storekeeper.ops.overview.status import status_json, status_table  # noqa: PLC0415
 
     platform = PlatformSettings.of_platform()
-    found = collect_status(platform)
+    view = collect_status(platform)
     if output is AnswerOutput.JSON:
-        write_json(status_json(found, platform))
+        write_json(status_json(view, platform))
     else:
         console = Console()
-        console.print(status_table(found, platform, console.width))
-    if not found.healthy:
+        console.print(status_table(view, platform, console.width))
+    if not view.healthy:
         raise typer.Exit(ExitCode.FINDING)
 
 
@@ -262,8 +262,8 @@ def topology(
     from storekeeper.generations.live import live_topology, topology_text  # noqa: PLC0415
 
     spec = app_named(name)
-    found = live_topology(spec, AppSettings())
-    show = {"text": lambda: topology_text(spec, found), "svg": found.svg, "mermaid": found.mermaid}[output]
+    described = live_topology(spec, AppSettings())
+    show = {"text": lambda: topology_text(spec, described), "svg": described.svg, "mermaid": described.mermaid}[output]
     typer.echo(show())
 
 
@@ -293,15 +293,15 @@ def plan(
         export.write_bytes(description.encode())
         say(f"{len(description.stores)} stores described in {export}")
         return
-    found = plan_against(description, wanted)
+    planned = plan_against(description, wanted)
     changed = _changed_code() if against is None else []
     if output is AnswerOutput.JSON:
-        write_json({**found.as_dict(), "changed_code": changed})
+        write_json({**planned.as_dict(), "changed_code": changed})
     else:
-        write_markdown(explain_plan(found))
+        write_markdown(explain_plan(planned))
         for app in changed:
             say(change_notice(app))
-    if found.breaks:
+    if planned.breaks:
         raise typer.Exit(ExitCode.FINDING)
 
 

@@ -88,8 +88,8 @@ def list_batches(output: ListOption = ListOutput.TABLE) -> None:
     """
     settings = QualitySettings.of_platform()
     checked = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
-    found = [each for name in checked for each in _quarantine_of(name, settings).batches()]
-    rows = (_summary(verdict, resolution) for verdict, resolution in found)
+    batches = [each for name in checked for each in _quarantine_of(name, settings).batches()]
+    rows = (_summary(verdict, resolution) for verdict, resolution in batches)
     write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
 
 

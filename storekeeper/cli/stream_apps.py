@@ -90,8 +90,8 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """
     begin_job()
     base = AppSettings.of_platform()
-    found = [live_store(store, base) for store in stores]
-    specs, settings = [spec for spec, _ in found], found[0][1]
+    live = [live_store(store, base) for store in stores]
+    specs, settings = [spec for spec, _ in live], live[0][1]
     if len({spec.app for spec in specs}) > 1:
         msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"
         raise ConfigurationError(msg)

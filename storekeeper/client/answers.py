@@ -73,17 +73,17 @@ class Reply:
 
     def rows(self) -> list[dict[str, Any]]:
         """Its JSON, which is a list of rows."""
-        found: list[dict[str, Any]] = self.json()
-        return found
+        rows: list[dict[str, Any]] = self.json()
+        return rows
 
     @property
     def problem(self) -> Mapping[str, Any]:
         """The problem document, empty if there is none."""
         try:
-            found = json.loads(self.content)
+            problem = json.loads(self.content)
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return problem if isinstance(problem, dict) else {}
 
     @property
     def kind(self) -> str:

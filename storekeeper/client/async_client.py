@@ -96,14 +96,14 @@ class AsyncStateClient(Stores):
 
     async def stores(self) -> list[dict[str, Any]]:
         """The stores, as one node lists them."""
-        found: list[dict[str, Any]] = (await self.ask(document("/state/stores"))).value
-        return found
+        listed: list[dict[str, Any]] = (await self.ask(document("/state/stores"))).value
+        return listed
 
     async def cluster(self) -> dict[str, Any]:
         """The nodes and their partitions, as one of them sees it."""
-        found: dict[str, Any] = (await self.ask(document(MAP_PATH))).value
-        self._core.learn(found, self._now_s())
-        return found
+        members: dict[str, Any] = (await self.ask(document(MAP_PATH))).value
+        self._core.learn(members, self._now_s())
+        return members
 
     async def lag(self) -> list[NodeLag]:
         """The lag of each node's replicas. A node that does not answer is listed with the reason."""
@@ -186,10 +186,10 @@ class AsyncStateClient(Stores):
 
     async def _lag_of(self, address: str) -> NodeLag:
         try:
-            found = (await self.ask(document("/state/lag", address))).value
+            lag = (await self.ask(document("/state/lag", address))).value
         except StateError as error:
             return NodeLag(address, "", [], str(error))
-        return NodeLag(address, found["node"], found["replicas"], None)
+        return NodeLag(address, lag["node"], lag["replicas"], None)
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()

@@ -73,14 +73,14 @@ class StateClient(Stores):
 
     def stores(self) -> list[dict[str, Any]]:
         """The stores, as one node lists them."""
-        found: list[dict[str, Any]] = self.ask(document("/state/stores")).value
-        return found
+        listed: list[dict[str, Any]] = self.ask(document("/state/stores")).value
+        return listed
 
     def cluster(self) -> dict[str, Any]:
         """The nodes and their partitions, as one of them sees it."""
-        found: dict[str, Any] = self.ask(document(MAP_PATH)).value
-        self._learn(found)
-        return found
+        members: dict[str, Any] = self.ask(document(MAP_PATH)).value
+        self._learn(members)
+        return members
 
     def lag(self) -> list[NodeLag]:
         """The lag of each node's replicas. A node that does not answer is listed with the reason."""
@@ -194,16 +194,16 @@ class StateClient(Stores):
         except StateError:
             return  # it is fetched again soon; until then any node finds a key's holder
 
-    def _learn(self, found: Any) -> None:
+    def _learn(self, members: Any) -> None:
         with self._lock:
-            self._core.learn(found, self._now_s())
+            self._core.learn(members, self._now_s())
 
     def _lag_of(self, address: str) -> NodeLag:
         try:
-            found = self.ask(document("/state/lag", address)).value
+            lag = self.ask(document("/state/lag", address)).value
         except StateError as error:
             return NodeLag(address, "", [], str(error))
-        return NodeLag(address, found["node"], found["replicas"], None)
+        return NodeLag(address, lag["node"], lag["replicas"], None)
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()

@@ -53,11 +53,11 @@ class ClientCore:
             value = query.missing()
         else:
             raise error_of(reply)
-        found = reading(reply, value)
-        if self._monotonic and found.position and query.store:
+        answer = reading(reply, value)
+        if self._monotonic and answer.position and query.store:
             with contextlib.suppress(InvalidArgumentError):  # a token that can't be read is ignored
-                self.require(query.store, PositionToken.parse(found.position))
-        return found
+                self.require(query.store, PositionToken.parse(answer.position))
+        return answer
 
     def require(self, store: str, token: PositionToken) -> None:
         """From now on, answers about a store must include everything up to the token's positions."""
@@ -76,10 +76,10 @@ class ClientCore:
         """The query for the cluster's map if it is due, otherwise None."""
         return document(MAP_PATH) if self.nodes.take_map_due(now_s) else None
 
-    def learn(self, found: Any, now_s: float) -> None:
+    def learn(self, members: Any, now_s: float) -> None:
         """Takes the map's JSON. An unreadable one changes nothing: any node finds a key's holder."""
         try:
-            known = ClusterMap.of(found)
+            known = ClusterMap.of(members)
         except (KeyError, TypeError, ValueError, AttributeError):
             return
         self.nodes.learn(known, now_s)

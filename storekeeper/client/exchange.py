@@ -141,28 +141,28 @@ class Exchange:
             self._failed(attempt, outcome, now_s)
 
     def _replied(self, attempt: int, reply: Reply, now_s: float) -> None:
-        found = self._attempts.pop(attempt, None)
+        sent = self._attempts.pop(attempt, None)
         reply_verdict = verdict(reply)
-        if found is not None:
-            self._nodes.answered(found.address, now_s - found.began_s, keyed=self._query.key is not None)
+        if sent is not None:
+            self._nodes.answered(sent.address, now_s - sent.began_s, keyed=self._query.key is not None)
         if reply_verdict is ReplyVerdict.FINAL:
             self._answer = self._answer or reply
             for other in self._attempts.values():
-                if found is not None and other.began_s < found.began_s:
+                if sent is not None and other.began_s < sent.began_s:
                     self._nodes.failed(other.address, now_s)
-        elif found is not None:
-            self._refused(found.address, reply, reply_verdict, now_s)
+        elif sent is not None:
+            self._refused(sent.address, reply, reply_verdict, now_s)
 
     def _failed(self, attempt: int, failure: Failure, now_s: float) -> None:
-        found = self._attempts.pop(attempt, None)
-        if found is not None:
-            self._nodes.failed(found.address, now_s)
+        sent = self._attempts.pop(attempt, None)
+        if sent is not None:
+            self._nodes.failed(sent.address, now_s)
             # An attempt cut short by the deadline is a weaker reason than the one before it.
-            if now_s < self._deadline_s or found.address not in self._reasons:
-                self._reasons[found.address] = failure.reason
+            if now_s < self._deadline_s or sent.address not in self._reasons:
+                self._reasons[sent.address] = failure.reason
             self._next_s = now_s
             if failure.hopeless is not None:
-                self._hopeless[found.address] = failure.hopeless
+                self._hopeless[sent.address] = failure.hopeless
 
     def _refused(self, address: str, reply: Reply, reply_verdict: ReplyVerdict, now_s: float) -> None:
         self._reasons[address] = reply.detail

@@ -87,7 +87,7 @@ class Nodes:
 
         So a slow node never counts as normal while another one is faster.
         """
-        known = [found.late_s for (_, of_keyed), found in self._latency.items() if of_keyed is keyed]
+        known = [latency.late_s for (_, of_keyed), latency in self._latency.items() if of_keyed is keyed]
         return min(known, default=_HEDGE_START_S)
 
     def may_hedge(self) -> bool:
@@ -117,16 +117,16 @@ class Nodes:
         self._map_wanted = False
         return True
 
-    def learn(self, found: ClusterMap, now_s: float) -> None:
+    def learn(self, cluster: ClusterMap, now_s: float) -> None:
         """Takes a map. Addresses with another scheme than the first seed's are dropped: TLS is never downgraded."""
-        known = found.limited_to(self._scheme)
+        known = cluster.limited_to(self._scheme)
         self._map = known
         self._map_due_s = now_s + _MAP_AGE_S
         self._addresses = list(dict.fromkeys([*self._seeds, *known.addresses.values()]))
         self._suspects = {
             address: suspicion for address, suspicion in self._suspects.items() if address in self._addresses
         }
-        self._latency = {of: found for of, found in self._latency.items() if of[0] in self._addresses}
+        self._latency = {of: cluster for of, cluster in self._latency.items() if of[0] in self._addresses}
 
 
 class LatencyEstimate:

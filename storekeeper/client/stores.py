@@ -151,8 +151,8 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
         asked = list(dict.fromkeys(checked_key(key) for key in keys))
 
         def read(reply: Reply) -> dict[Key, Any]:
-            found = {key_bytes(key_of(row)): row["value"] for row in reply.json()["rows"]}
-            return {key: found[key_bytes(key)] for key in asked if key_bytes(key) in found}
+            values = {key_bytes(key_of(row)): row["value"] for row in reply.json()["rows"]}
+            return {key: values[key_bytes(key)] for key in asked if key_bytes(key) in values}
 
         body = orjson.dumps({"keys": [base64url(key) for key in asked], "key_format": "base64url"})
         known: Reading[dict[Key, Any]] | None = None if asked else Reading({})

@@ -79,19 +79,19 @@ def errors_of_tasks(*kinds: type[StateError]) -> Iterator[None]:
 
 def _carried_error(text: str, kinds: Mapping[str, type[StateError]]) -> StateError | None:
     """The `StateError` in the text of Spark's exception; None if there is none."""
-    found = _CARRIED.search(text)
-    if found is None:
+    match = _CARRIED.search(text)
+    if match is None:
         return _unreadable(text)
-    fields = json.loads(found.group(1))
+    fields = json.loads(match.group(1))
     kind = kinds.get(fields["kind"]) or _KINDS.get(fields["kind"], StateError)
     return kind(*fields["arguments"])
 
 
 def _unreadable(text: str) -> UnreadableTimeError | None:
-    found = _UNREADABLE.search(text)
-    if found is None:
+    match = _UNREADABLE.search(text)
+    if match is None:
         return None
-    topic, partition, offset, time = found.groups()
+    topic, partition, offset, time = match.groups()
     msg = (
         f"{topic}[{partition}]@{offset} has the time {time}, which Spark can't read: let its producer write "
         "milliseconds, and limit message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic, so "

@@ -171,8 +171,8 @@ class GlobalTableCopy:
         return StorageError(msg)
 
     def _offsets(self, which: int) -> dict[int, int]:
-        found = offsets_of(self._kafka, {(self._topic.topic, at): which for at in self._partitions})
-        return {at: offset for (_, at), offset in found.items()}
+        offsets = offsets_of(self._kafka, {(self._topic.topic, at): which for at in self._partitions})
+        return {at: offset for (_, at), offset in offsets.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:
         topic = self._topic.topic

@@ -123,13 +123,13 @@ class LocalStore:
     def _held(self) -> tuple[Checkpoint | None, int]:
         """The store's checkpoint, and the least offset at which its changelog can end."""
         try:
-            found = position_of(self.backend)
+            position = position_of(self.backend)
         except StoreCorruptedError as error:
             self._holder.close(self.backend)
             self._set_aside(error)
             self.backend = self._opened()
             return None, 0
-        return (None, 0) if found is None else found
+        return (None, 0) if position is None else position
 
     def _lost(self, how: str, offset: int, why: str) -> LostChangelogError:
         return LostChangelogError(

@@ -43,14 +43,14 @@ SourceSpans = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 
 def spans_of(places: Iterable[tuple[str, int, int]]) -> SourceSpans:
     """Topics, partitions and offsets as spans."""
-    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    by_topic: dict[str, dict[int, list[tuple[int, int]]]] = {}
     for topic, partition, offset in sorted(places):
-        spans = found.setdefault(topic, {}).setdefault(partition, [])
+        spans = by_topic.setdefault(topic, {}).setdefault(partition, [])
         if spans and spans[-1][1] == offset:
             spans[-1] = (spans[-1][0], offset + 1)
         else:
             spans.append((offset, offset + 1))
-    return found
+    return by_topic
 
 
 def places_in(spans: SourceSpans) -> frozenset[tuple[str, int, int]]:
@@ -58,8 +58,8 @@ def places_in(spans: SourceSpans) -> frozenset[tuple[str, int, int]]:
     return frozenset(
         (topic, partition, offset)
         for topic, partitions in spans.items()
-        for partition, found in partitions.items()
-        for start, end in found
+        for partition, places in partitions.items()
+        for start, end in places
         for offset in range(start, end)
     )
 
@@ -135,15 +135,15 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
         LostChangelogError: there is none, and records of the topic were deleted: it may have been one of them.
     """
     start, end = committed_bounds(kafka, topic, partition)
-    found = _newest(kafka, (topic, partition), (start, end), key)
-    if found is None and start > 0:  # compaction doesn't move the first offset
+    value = _newest(kafka, (topic, partition), (start, end), key)
+    if value is None and start > 0:  # compaction doesn't move the first offset
         msg = (
             f"topic {topic} begins at offset {start} in partition {partition}: its first records were deleted, so what "
             "the task has committed is not known. Start a new generation, which reads the input again "
             "(docs/how-to/back-up-and-recover.md)"
         )
         raise LostChangelogError(msg)
-    return found
+    return value
 
 
 def known_markers(kafka: Kafka, partitions: Sequence[tuple[str, int]], key: bytes) -> dict[tuple[str, int], Marker]:
@@ -157,8 +157,8 @@ def known_markers(kafka: Kafka, partitions: Sequence[tuple[str, int]], key: byte
         return _newest(kafka, where, stable_bounds(kafka, *where), key)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = zip(partitions, pool.map(newest, partitions), strict=True)
-        return {where: marker for where, marker in found if marker is not None}
+        values = zip(partitions, pool.map(newest, partitions), strict=True)
+        return {where: marker for where, marker in values if marker is not None}
 
 
 def _newest(kafka: Kafka, where: tuple[str, int], bounds: tuple[int, int], key: bytes) -> Marker | None:
@@ -167,8 +167,8 @@ def _newest(kafka: Kafka, where: tuple[str, int], bounds: tuple[int, int], key: 
     while begin > start:
         stop, begin = begin, max(start, end - step)
         messages = read_range(kafka, *where, begin, stop)
-        found = [message.value() or b"" for message in messages if message.key() == key]
-        if found:
-            return Marker.decode(found[-1])
+        values = [message.value() or b"" for message in messages if message.key() == key]
+        if values:
+            return Marker.decode(values[-1])
         step *= 8
     return None

@@ -19,15 +19,15 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int3
     """
     if partitions == 1 or not keys:
         return np.zeros(len(keys), np.int32)
-    found = np.empty(len(keys), np.int32)
+    numbers = np.empty(len(keys), np.int32)
     _, offsets, data = pa.array(keys, pa.large_binary()).buffers()
     ends = np.frombuffer(offsets, np.int64)[: len(keys) + 1]
     lengths, text = np.diff(ends), np.frombuffer(data or b"", np.uint8)
     for length in np.flatnonzero(np.bincount(lengths)):
         places = np.flatnonzero(lengths == length)
         rows = text[ends[places][:, None] + np.arange(length)]
-        found[places] = (_murmur2(rows) & np.uint32(0x7FFFFFFF)) % np.uint32(partitions)
-    return found
+        numbers[places] = (_murmur2(rows) & np.uint32(0x7FFFFFFF)) % np.uint32(partitions)
+    return numbers
 
 
 def _murmur2(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:

@@ -68,9 +68,9 @@ def reporting(folder: Path) -> Iterator[Callable[[Restoring], None]]:
 
 def restores(folder: Path) -> list[Restoring]:
     """The running restores. A file that disappears before it is read belongs to a finished restore."""
-    found = []
+    running = []
     for file in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             if time.time() - file.stat().st_mtime < _SILENT_S:
-                found.append(Restoring(**orjson.loads(file.read_bytes())))
-    return found
+                running.append(Restoring(**orjson.loads(file.read_bytes())))
+    return running

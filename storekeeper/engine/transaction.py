@@ -287,13 +287,13 @@ class Transaction:
         """
         for topic in self._plan.partitions:
             try:
-                found = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic]
+                metadata = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic]
             except KafkaException as error:
                 raise self._error(self._cause(error)) from error
-            if found.error is not None:  # it was deleted, or is forbidden now
-                reason = f"Kafka says {found.error.name()}: {found.error.str()} (topic {topic})"
+            if metadata.error is not None:  # it was deleted, or is forbidden now
+                reason = f"Kafka says {metadata.error.name()}: {metadata.error.str()} (topic {topic})"
                 raise BrokerRefusedError(self._described(reason))
-            check_partitions(self._plan.app, self._plan.partitions, {topic: len(found.partitions)})
+            check_partitions(self._plan.app, self._plan.partitions, {topic: len(metadata.partitions)})
 
     def _until_done(self, step: object) -> None:
         """Retries a transaction call after retriable errors, until `timeout_s` has passed."""

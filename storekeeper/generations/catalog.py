@@ -35,14 +35,14 @@ def registered_migrations() -> Mapping[str, StoreMigration]:
     Raises:
         ConfigurationError: an app names something that is not a migration, or two migrations have the same name.
     """
-    found: dict[str, StoreMigration] = {}
+    migrations: dict[str, StoreMigration] = {}
     for app in APPS.values():
         for migration in () if app.migrations is None else _imported_all(app.migrations):
-            if migration.name in found:
+            if migration.name in migrations:
                 msg = f"{app.name} names a second migration {migration.name!r}: give it another name"
                 raise ConfigurationError(msg)
-            found[migration.name] = migration
-    return found
+            migrations[migration.name] = migration
+    return migrations
 
 
 def migration_named(name: str) -> StoreMigration:
@@ -245,16 +245,16 @@ def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
 
 
 def _imported(name: str) -> StoreMigration:
-    found: object = function_named(name)
-    if not isinstance(found, StoreMigration):
+    migration: object = function_named(name)
+    if not isinstance(migration, StoreMigration):
         msg = f"{name[:140]!r} is not a migration: name the variable that holds one"
         raise GenerationRefusedError(msg)
-    return found
+    return migration
 
 
 def _imported_all(name: str) -> tuple[StoreMigration, ...]:
-    found: object = function_named(name)
-    if not isinstance(found, tuple) or not all(isinstance(item, StoreMigration) for item in found):
+    migrations: object = function_named(name)
+    if not isinstance(migrations, tuple) or not all(isinstance(item, StoreMigration) for item in migrations):
         msg = f"{name[:140]!r} is not a tuple of migrations: name the variable that holds one"
         raise ConfigurationError(msg)
-    return found
+    return migrations

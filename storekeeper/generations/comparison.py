@@ -126,8 +126,8 @@ def compare(
         root = Path(scratch)
         raw = _deal(older, root / "older")
         converted = _deal(_converted(raw, convert, tally), root / "converted", digest=True)
-        found = _deal(newer, root / "newer", digest=True)
-        for wanted_file, found_file in zip(converted, found, strict=True):
+        dealt = _deal(newer, root / "newer", digest=True)
+        for wanted_file, found_file in zip(converted, dealt, strict=True):
             wanted = _latest(wanted_file, lambda key: tally.note("unconvertible", key, ": another row has it too"))
             _compare_part(wanted, _latest(found_file), tally)
     return tally.verdict()
@@ -146,14 +146,14 @@ def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterat
                 yield from made
 
 
-def _compare_part(wanted: dict[bytes, bytes], found: dict[bytes, bytes], tally: _Tally) -> None:
-    for key, digest in wanted.items():
-        other = found.pop(key, None)
+def _compare_part(expected: dict[bytes, bytes], actual: dict[bytes, bytes], tally: _Tally) -> None:
+    for key, digest in expected.items():
+        other = actual.pop(key, None)
         if other is None or other == digest:
             tally.note("missing" if other is None else "same", key)
         else:
             tally.note("differing", key)
-    for key in found:
+    for key in actual:
         tally.note("unexpected", key)
 
 

@@ -359,29 +359,29 @@ def _both(journal: Journal) -> tuple[Generation, Generation]:
 def _successor(journal: Journal) -> int:
     if journal.transfer is not None:
         return journal.transfer.target
-    found = journal.candidate
-    if found is not None:
-        return found.number
+    candidate = journal.candidate
+    if candidate is not None:
+        return candidate.number
     if journal.standby is not None:
         # The newer of the two: it is live already, or it was rolled back and is tried again.
         return max(journal.live, journal.standby.number)
     raise GenerationRefusedError("there is no generation to hand over to: `generation seed` makes one")
 
 
-def _differing(source: Generation, target: Generation, found: ComparisonVerdict) -> GenerationsDifferError:
+def _differing(source: Generation, target: Generation, verdict: ComparisonVerdict) -> GenerationsDifferError:
     way = f"retire generation {target.number}"
     if target.since is not None:
         way = f"if a backfill is to differ so, hand over with --accept-differences; otherwise {way}"
     msg = (
         f"generations {source.number} and {target.number} differ at the same place of the input "
-        f"({_shown(found)}): generation {source.number} stays live and goes on; {way}"
+        f"({_shown(verdict)}): generation {source.number} stays live and goes on; {way}"
     )
     return GenerationsDifferError(msg)
 
 
-def _shown(found: ComparisonVerdict) -> str:
+def _shown(verdict: ComparisonVerdict) -> str:
     counts = ("same", "differing", "missing", "unexpected", "unconvertible")
-    return ", ".join(f"{getattr(found, name)} {name}" for name in counts)
+    return ", ".join(f"{getattr(verdict, name)} {name}" for name in counts)
 
 
 def controller_of(

@@ -72,8 +72,8 @@ class Placement:
         if self.partitions is None:
             return before
         inner = _KEYS.get(self.kind)
-        found: list[int] = partitions_of(list(map(inner, keys)) if inner else keys, self.partitions).tolist()
-        return found
+        numbers: list[int] = partitions_of(list(map(inner, keys)) if inner else keys, self.partitions).tolist()
+        return numbers
 
 
 def converted_rows(
@@ -171,7 +171,7 @@ def live_progress(
     Raises:
         NotesGoneError: a task has only markers of later batches.
     """
-    found: dict[str, Progress] = {}
+    progress: dict[str, Progress] = {}
     for slot in slots:
         newest: dict[int, Marker | None] = {}
         for message in read_topic(kafka, markers_topic(app, generation, slot)):
@@ -181,8 +181,8 @@ def live_progress(
         if None in newest.values():
             msg = f"the progress of {slot} after batch {batch_id} is not there any more"
             raise NotesGoneError(msg)
-        found[slot] = {partition: marker.progress for partition, marker in newest.items() if marker is not None}
-    return found
+        progress[slot] = {partition: marker.progress for partition, marker in newest.items() if marker is not None}
+    return progress
 
 
 def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:

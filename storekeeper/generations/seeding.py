@@ -301,7 +301,7 @@ class Seeding:
 
     def _progress(self, before: Mapping[str, Progress], moves: Mapping[str, bool]) -> dict[str, Progress]:
         """The progress that the new generation's tasks begin with, by slot name."""
-        found: dict[str, Progress] = {}
+        progress: dict[str, Progress] = {}
         for sub in self._new_layout.topology.sub_topologies:
             peer = None if sub.is_global else peer_of(sub, self._live_layout)
             if peer is None:
@@ -310,8 +310,8 @@ class Seeding:
             moved = any(moves.get(spec.name, False) for spec in sub.stores)
             moved = moved or tasks != self._live_layout.plan.tasks(peer)
             reached = before[slot_of(peer, self._live_slots)]
-            found[slot_of(sub, self._new_slots)] = progress_of(reached, tasks, moved=moved)
-        return found
+            progress[slot_of(sub, self._new_slots)] = progress_of(reached, tasks, moved=moved)
+        return progress
 
     def _frames(self, spark: SparkSession, batch: CommittedBatch, moves: Mapping[str, bool]) -> Iterator[DataFrame]:
         """The rows that the new generation begins with, or their problems: one frame per store."""
@@ -331,16 +331,16 @@ class Seeding:
         return newest_by_key(records, part).where("_value is not null")
 
     def _refuse_problems(self, rows: DataFrame) -> None:
-        found = (
+        problem = (
             rows.where(F.col("problem").isNotNull())
             .groupBy("store", "problem")
             .count()
             .orderBy(F.desc("count"), "store", "problem")
         ).collect()
-        if found:
-            total = sum(row["count"] for row in found)
-            stores = " and ".join(sorted({row["store"] for row in found}))
-            shown = "; ".join(f"{row['count']} x {row['problem']}" for row in found[:_SHOWN_PROBLEMS])
+        if problem:
+            total = sum(row["count"] for row in problem)
+            stores = " and ".join(sorted({row["store"] for row in problem}))
+            shown = "; ".join(f"{row['count']} x {row['problem']}" for row in problem[:_SHOWN_PROBLEMS])
             msg = (
                 f"{total} rows of {stores} can't be converted ({shown}): nothing was started; correct the "
                 f"rows or the migration and seed again, or retire generation {self.new.number}"

@@ -128,9 +128,14 @@ def _certificate(kafka: Kafka) -> tuple[Path, str, dt.datetime, dt.datetime] | N
         from cryptography import x509  # noqa: PLC0415 (of the extra `platform` alone)
 
         try:
-            found = x509.load_pem_x509_certificate(path.read_bytes())
+            certificate = x509.load_pem_x509_certificate(path.read_bytes())
         except (OSError, ValueError) as error:
             msg = f"the certificate {path} can't be read ({error}): correct {kafka.properties}"
             raise ConfigurationError(msg) from error
-        return path, found.subject.rfc4514_string(), found.not_valid_before_utc, found.not_valid_after_utc
+        return (
+            path,
+            certificate.subject.rfc4514_string(),
+            certificate.not_valid_before_utc,
+            certificate.not_valid_after_utc,
+        )
     return None

@@ -59,12 +59,12 @@ def _read(path: Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         msg = f"{path} is not text in UTF-8"
         raise ConfigurationError(msg) from error
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             name, value = _property(line, f"{path}:{number}")
-            found[name] = str(path.parent / value) if _is_path(name, value) else value
-    return found
+            properties[name] = str(path.parent / value) if _is_path(name, value) else value
+    return properties
 
 
 def jvm_properties(path: Path, properties: Mapping[str, str]) -> dict[str, str]:

@@ -19,10 +19,10 @@ def _topic_config(text: str) -> str:
 
 
 def _pairs(text: str) -> Pairs:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (piece.strip() for piece in part.partition("="))
-        if not name or not value or name in found:
+        if not name or not value or name in pairs:
             msg = f"{part!r} is not of the form name=value, or is given twice"
             raise ValueError(msg)
         if name in _OURS:
@@ -31,8 +31,8 @@ def _pairs(text: str) -> Pairs:
         if name == "replication.factor" and not (value.isdecimal() and int(value) > 0):
             msg = f"replication.factor must be a number from 1, not {value!r}"
             raise ValueError(msg)
-        found[name] = value
-    return tuple(found.items())
+        pairs[name] = value
+    return tuple(pairs.items())
 
 
 class KafkaSettings(RunDirSettings):

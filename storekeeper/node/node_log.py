@@ -19,8 +19,8 @@ from structlog.typing import EventDict, Processor
 
 def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
     """Replaces an exception by its class and its places in the code, and those of its causes."""
-    found = line.pop("exc_info", None)
-    error = sys.exception() if found is True else found[1] if isinstance(found, tuple) else found
+    exc_info = line.pop("exc_info", None)
+    error = sys.exception() if exc_info is True else exc_info[1] if isinstance(exc_info, tuple) else exc_info
     lines: list[str] = []
     seen: set[int] = set()
     while isinstance(error, BaseException) and id(error) not in seen:

@@ -117,10 +117,10 @@ def check_announced_address(address: str, rules: PeerRules) -> None:
 def _announced(address: str, rules: PeerRules) -> tuple[str, str, IPAddress | None, int]:
     """Scheme, host, IP address and port; no IP address if the host is a name that may be resolved."""
     shown = repr(address[:_LONGEST])
-    found = _FORM.fullmatch(address) if len(address) <= _LONGEST else None
-    if found is None:
+    match = _FORM.fullmatch(address) if len(address) <= _LONGEST else None
+    if match is None:
         raise _refused(shown, "it is not http://host:port or https://host:port")
-    scheme, host, port = found[1], found[2].strip("[]").lower(), int(found[3])
+    scheme, host, port = match[1], match[2].strip("[]").lower(), int(match[3])
     if urlsplit(address).hostname != host or not _LOWEST_PORT <= port <= 65535 or port in _FOREIGN_PORTS:
         raise _refused(shown, "its port is not one that a node would use")
     ip = _literal(host, rules, shown)
@@ -145,7 +145,7 @@ def _literal(host: str, rules: PeerRules, shown: str) -> IPAddress | None:
 
 def _resolved(host: str, resolve: Resolver, shown: str) -> list[IPAddress]:
     try:
-        resolved = [ipaddress.ip_address(found.partition("%")[0]) for found in resolve(host)]
+        resolved = [ipaddress.ip_address(address.partition("%")[0]) for address in resolve(host)]
     except (OSError, ValueError) as error:
         raise _refused(shown, "its host can't be resolved") from error
     if not resolved:
@@ -194,7 +194,7 @@ _KEPT_S = 30.0
 
 def system_resolver(host: str) -> list[str]:
     """The addresses that the system gives for a name. Raises OSError if there are none."""
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ class AirflowClient:
 
     def import_errors(self) -> list[str]:
         """The files that could not be parsed, each with the last line of its error."""
-        found = self._request("GET", "/api/v2/importErrors") or {}
-        return [f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in found["import_errors"]]
+        errors = self._request("GET", "/api/v2/importErrors") or {}
+        return [f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in errors["import_errors"]]
 
     def unpause(self, dag_id: str) -> None:
         """Unpauses the DAG: a new one is paused."""
@@ -91,13 +91,13 @@ class AirflowClient:
         return str(self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def _is_running(self, dag_id: str) -> bool:
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?state=running&limit=1")
-        return bool(found["dag_runs"])
+        runs = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?state=running&limit=1")
+        return bool(runs["dag_runs"])
 
     def _tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """The tasks of a run: one entry per map index of a mapped task."""
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return list(found["task_instances"])
+        tasks = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return list(tasks["task_instances"])
 
     def _last_error(self, task: Mapping[str, Any]) -> str:
         """The errors of the task's last try: the caller may have stopped Airflow before a link is followed."""

@@ -72,8 +72,8 @@ def _dag_files() -> list[Path]:
 def _exported(folder: Path) -> set[str]:
     """The names of the DAG files of an earlier export; none if there was none, or its file of names can't be read."""
     try:
-        found = json.loads((folder / FILE).read_text("utf-8"))["files"]
+        files = json.loads((folder / FILE).read_text("utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return set()
     # A file that others may have changed names nothing outside of its folder.
-    return {name for name in found if isinstance(name, str) and Path(name).name == name}
+    return {name for name in files if isinstance(name, str) and Path(name).name == name}

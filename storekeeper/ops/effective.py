@@ -41,7 +41,7 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
     """
     named = {name.upper() for name in inherited_environment()}
     sources = _sources()
-    found: dict[str, Effective] = {}
+    values: dict[str, Effective] = {}
     for _, _, role in ROLES:
         loaded = settings if role in {KafkaSettings, PlatformSettings} else role()
         for setting in settings_of(role):
@@ -51,14 +51,14 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
                 source = "environment"
             else:
                 source = sources.get(setting.name, "command")
-            found.setdefault(setting.name, Effective(setting, plain(getattr(loaded, setting.name)), source))
-    found["run_dir"] = Effective(found["run_dir"].setting, str(settings.run_dir), found["run_dir"].source)
+            values.setdefault(setting.name, Effective(setting, plain(getattr(loaded, setting.name)), source))
+    values["run_dir"] = Effective(values["run_dir"].setting, str(settings.run_dir), values["run_dir"].source)
     for name, value in derived_settings(settings).items():
-        found[name] = Effective(found[name].setting, value, _PLATFORM)
-    return found
+        values[name] = Effective(values[name].setting, value, _PLATFORM)
+    return values
 
 
-def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> None:
+def write_started_with(layout: RunLayout, values: Mapping[str, Effective]) -> None:
     """Writes the values that aren't defaults, each with its source, where the platform's processes read them.
 
     Values that were set, or follow from the platform's settings, are written even if they are defaults: the default of
@@ -66,7 +66,7 @@ def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> Non
     """
     lines = [
         f"{name} = {_toml(one.value)}  # {one.source}\n"
-        for name, one in sorted(found.items())
+        for name, one in sorted(values.items())
         if (one.source != _DEFAULT or one.value != one.setting.default_value)
         and one.value is not None
         and name != "run_dir"
@@ -120,12 +120,12 @@ class Difference:
         return f"{self.setting.name}: {shown(self.old)} -> {shown(self.new)}{change}"
 
 
-def differences(layout: RunLayout, found: Mapping[str, Effective]) -> list[Difference]:
+def differences(layout: RunLayout, values: Mapping[str, Effective]) -> list[Difference]:
     """The settings whose value differs from the one that the platform in a run directory was started with."""
     started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
     return [
         Difference(one.setting, old, one.value)
-        for name, one in sorted(found.items())
+        for name, one in sorted(values.items())
         if name != "run_dir" and (old := started_with.get(name, one.setting.default_value)) != one.value
     ]
 
@@ -137,18 +137,18 @@ def other_programs(instance: Instance) -> list[str]:
     """
     conf = instance.layout.supervisor_conf
     credentials = SupervisorCredentials.read(instance.layout.supervisor_secret)
-    found = _sections(conf.read_text("utf-8") if conf.exists() else "")
+    sections = _sections(conf.read_text("utf-8") if conf.exists() else "")
     sought = _sections(supervisor_conf(instance.layout, instance.settings, credentials, instance.programs))
-    names = sorted(name for name in {*found, *sought} if found.get(name) != sought.get(name))
+    names = sorted(name for name in {*sections, *sought} if sections.get(name) != sought.get(name))
     return [name.removeprefix("program:") for name in names]
 
 
 def effective_lines(settings: PlatformSettings) -> Iterator[str]:
     """A table: name, value, source, and the value of the running platform where it differs."""
-    layout, found = RunLayout(settings.run_dir), effective(settings)
-    running = differences(layout, found) if layout.started_with.is_file() else []
+    layout, values = RunLayout(settings.run_dir), effective(settings)
+    running = differences(layout, values) if layout.started_with.is_file() else []
     other = {one.setting.name: f"running with {shown(one.old)}" for one in running}
-    rows = [(name, shown(one.value), one.source, other.get(name, "")) for name, one in found.items()]
+    rows = [(name, shown(one.value), one.source, other.get(name, "")) for name, one in values.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()

@@ -77,8 +77,8 @@ def known_topics(apps: Iterable[AppSpec], settings: AppSettings) -> dict[str, Kn
     Raises:
         StateError: a journal or claim is damaged, or can't be reached.
     """
-    found = {app.name: _known(app, settings) for app in apps}
-    return {app: known for app, known in found.items() if known.ids}
+    by_app = {app.name: _known(app, settings) for app in apps}
+    return {app: known for app, known in by_app.items() if known.ids}
 
 
 def lost_topics(known: Mapping[str, Known], topics: Topics) -> Losses:
@@ -145,7 +145,7 @@ def _known(app: AppSpec, settings: AppSettings) -> Known:
             if manifest is not None and manifest.changelog_topic == store.changelog_topic:
                 ends.setdefault(store.changelog_topic, {}).update(manifest.changelog_offsets)
     if ids:
-        return Known(ids, {topic: found for topic, found in ends.items() if topic in ids})
+        return Known(ids, {topic: end for topic, end in ends.items() if topic in ids})
     # A new generation: its own topics are to be made, and the sources must be there as they were for the ones before.
     sources = {*app.sources(settings)}
     earlier = (CheckpointOwner.read(path) for path in _claimed(app, settings))

@@ -38,13 +38,13 @@ def _environment(process: psutil.Process) -> dict[str, str]:
     return {}
 
 
-def end_processes(found: Sequence[psutil.Process], grace_s: float = 10.0) -> None:
+def end_processes(processes: Sequence[psutil.Process], grace_s: float = 10.0) -> None:
     """Ends processes by TERM, and by KILL those that live on after `grace_s`."""
     # psutil compares the start time first, so that a reused process id is not hit.
-    for process in found:
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
-    for process in psutil.wait_procs(found, timeout=grace_s)[1]:
+    for process in psutil.wait_procs(processes, timeout=grace_s)[1]:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(found, timeout=grace_s)
+    psutil.wait_procs(processes, timeout=grace_s)

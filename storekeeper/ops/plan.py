@@ -57,11 +57,11 @@ def parse_partitions(texts: Sequence[str]) -> dict[str, int]:
     Raises:
         InvalidArgumentError: if one is not of this form.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text in texts:
         store, _, number = text.partition("=")
-        if not store or store in found or not (number.isascii() and number.isdigit() and 0 < int(number) <= 10_000):
+        if not store or store in counts or not (number.isascii() and number.isdigit() and 0 < int(number) <= 10_000):
             msg = f"{text[:100]!r} is not of the form store=partitions"
             raise InvalidArgumentError(msg)
-        found[store] = int(number)
-    return found
+        counts[store] = int(number)
+    return counts

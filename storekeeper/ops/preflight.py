@@ -50,11 +50,11 @@ def java_command(environment):
 
 def java_major(text):
     """The major version in the output of `java -version`, or None. Understands `1.8.0_392` as 8."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if not found:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if not match:
         return None
-    major = int(found.group(1))
-    return int(found.group(2) or 0) if major == 1 else major
+    major = int(match.group(1))
+    return int(match.group(2) or 0) if major == 1 else major
 
 
 def java_problem(environment):

@@ -98,7 +98,7 @@ def requested_topics(
     """
     made = {topic.name: topic for topic in topics_of(settings, apps, there)}
     app_settings = AppSettings.load(run_dir=settings.run_dir)
-    generations = [found for app in apps for found in named_generations(app, app_settings)]
+    generations = [generation for app in apps for generation in named_generations(app, app_settings)]
     for spec, of_generation in generations:
         for own in _own_topics(spec, of_generation, lambda topic: there.get(topic, settings.topic_partitions)):
             made.setdefault(own.name, TopicSpec(own.name, own.partitions, own.config))
@@ -151,11 +151,11 @@ def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float =
     wanted = [new_topic(kafka, spec.name, spec.partitions, spec.config) for spec in missing]
     made = [topic.topic for topic in wanted if _make(kafka, admin, topic, timeout_s)]
     for spec in specs:
-        found = _partitions(admin, spec.name, timeout_s)
-        if found != spec.partitions:
+        partitions = _partitions(admin, spec.name, timeout_s)
+        if partitions != spec.partitions:
             msg = (
-                f"Topic {spec.name} has {found} partitions but {spec.partitions} are set: "
-                f"set STOREKEEPER_TOPIC_PARTITIONS={found}, or begin in an empty run directory."
+                f"Topic {spec.name} has {partitions} partitions but {spec.partitions} are set: "
+                f"set STOREKEEPER_TOPIC_PARTITIONS={partitions}, or begin in an empty run directory."
             )
             raise StartError(msg)
     return made
@@ -184,16 +184,16 @@ def _make(kafka: Kafka, admin: AdminClient, wanted: NewTopic, timeout_s: float) 
 
 def _partitions(admin: AdminClient, name: str, timeout_s: float) -> int:
     """How many partitions a topic has; waits until the broker lists a new one."""
-    found = 0
+    partitions = 0
 
     def listed() -> bool:
-        nonlocal found
+        nonlocal partitions
         topic = admin.list_topics(timeout=timeout_s).topics.get(name)
-        found = len(topic.partitions) if topic else 0
-        return found > 0
+        partitions = len(topic.partitions) if topic else 0
+        return partitions > 0
 
     eventually(listed, timeout_s)
-    return found
+    return partitions
 
 
 def _delete_config(settings: PlatformSettings, max_message_bytes: int) -> dict[str, str]:

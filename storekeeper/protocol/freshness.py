@@ -106,27 +106,27 @@ class FreshnessRequirement:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except ValueError as error:
             raise InvalidArgumentError("the query string is not percent-encoded text") from error
-        found: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for name, value in pairs:
             if name in PARAMETERS:
-                if name in found:
+                if name in fields:
                     msg = f"{name} is given twice: give it once"
                     raise InvalidArgumentError(msg)
-                found[name] = value
-        return cls._of(found)
+                fields[name] = value
+        return cls._of(fields)
 
     @classmethod
-    def _of(cls, found: dict[str, str]) -> Self:
-        position = found.get("position")
+    def _of(cls, fields: dict[str, str]) -> Self:
+        position = fields.get("position")
         return cls(
-            max_staleness_ms=_count(found, "max_staleness_ms"),
-            max_lag=_count(found, "max_lag"),
+            max_staleness_ms=_count(fields, "max_staleness_ms"),
+            max_lag=_count(fields, "max_lag"),
             position=None if position is None else PositionToken.parse(position),
-            wait_ms=_count(found, "wait_ms") or 0,
-            stale=_stale(found.get("stale")),
-            deadline_ms=_deadline(found),
-            snapshot_ok=_is_ok(found, "snapshot"),
-            partial_ok=_is_ok(found, "partial"),
+            wait_ms=_count(fields, "wait_ms") or 0,
+            stale=_stale(fields.get("stale")),
+            deadline_ms=_deadline(fields),
+            snapshot_ok=_is_ok(fields, "snapshot"),
+            partial_ok=_is_ok(fields, "partial"),
         )
 
     @property
@@ -166,19 +166,19 @@ class FreshnessRequirement:
 
     def query(self) -> str:
         """The query string, without `?`; empty if nothing is required."""
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         for name in ("max_staleness_ms", "max_lag", "deadline_ms"):
             count: int | None = getattr(self, name)
             if count is not None:
-                found.append((name, str(count)))
+                pairs.append((name, str(count)))
         if self.position is not None:
-            found.append(("position", self.position.encode()))
+            pairs.append(("position", self.position.encode()))
         if self.wait_ms:
-            found.append(("wait_ms", str(self.wait_ms)))
+            pairs.append(("wait_ms", str(self.wait_ms)))
         if self.stale is not Stale.CAUGHT_UP:
-            found.append(("stale", self.stale.value))
-        found += [(name, "ok") for name, ok in (("snapshot", self.snapshot_ok), ("partial", self.partial_ok)) if ok]
-        return urlencode(found)
+            pairs.append(("stale", self.stale.value))
+        pairs += [(name, "ok") for name, ok in (("snapshot", self.snapshot_ok), ("partial", self.partial_ok)) if ok]
+        return urlencode(pairs)
 
     def _lag_met(self, replica: ReplicaFreshness) -> bool:
         if self.max_lag is None:
@@ -196,12 +196,12 @@ NO_REQUIREMENT = FreshnessRequirement()
 """The requirement of a request without any of the parameters."""
 
 
-def _at_most(found: int | None, limit: int | None) -> bool:
-    return limit is None or (found is not None and found <= limit)
+def _at_most(value: int | None, limit: int | None) -> bool:
+    return limit is None or (value is not None and value <= limit)
 
 
-def _count(found: dict[str, str], name: str) -> int | None:
-    text = found.get(name)
+def _count(fields: dict[str, str], name: str) -> int | None:
+    text = fields.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_MS)) and int(text) <= MAX_MS):
@@ -210,8 +210,8 @@ def _count(found: dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _deadline(found: dict[str, str]) -> int | None:
-    deadline_ms = _count(found, "deadline_ms")
+def _deadline(fields: dict[str, str]) -> int | None:
+    deadline_ms = _count(fields, "deadline_ms")
     if deadline_ms == 0:
         raise InvalidArgumentError("deadline_ms must be at least 1: nothing can be answered in no time")
     return deadline_ms
@@ -226,8 +226,8 @@ def _stale(text: str | None) -> Stale:
     return Stale(text)
 
 
-def _is_ok(found: dict[str, str], name: str) -> bool:
-    text = found.get(name)
+def _is_ok(fields: dict[str, str], name: str) -> bool:
+    text = fields.get(name)
     if text not in {None, "ok"}:
         msg = f"{name} must be ok or absent, not {text[:40]!r}"
         raise InvalidArgumentError(msg)
@@ -297,8 +297,8 @@ class TooStaleError(StoreUnavailableError):
 
 def freshest(known: Iterable[Freshest | None]) -> Freshest | None:
     """The one with the least staleness, then the least lag; unknown values count as infinite."""
-    found = [one for one in known if one is not None]
-    return min(found, key=lambda one: (_or_endless(one.staleness_ms), _or_endless(one.offset_lag)), default=None)
+    reported = [one for one in known if one is not None]
+    return min(reported, key=lambda one: (_or_endless(one.staleness_ms), _or_endless(one.offset_lag)), default=None)
 
 
 def _or_endless(number: int | None) -> float:

@@ -81,11 +81,11 @@ class PositionToken:
     def _readable(cls, text: str) -> Self:
         # Counted before any is parsed, so that many of them cost the node little.
         _check_count(text.count(",") + 1)
-        found: dict[str, dict[str, int]] = {}
+        by_topic: dict[str, dict[str, int]] = {}
         for topic, partition, offset in map(_three, text.split(",")):
-            offsets = found.setdefault(topic, {})
+            offsets = by_topic.setdefault(topic, {})
             offsets[partition] = max(offset + 1, offsets.get(partition, 0))
-        return cls(source=_position(found))
+        return cls(source=_position(by_topic))
 
     @classmethod
     def _opaque(cls, text: str) -> Self:
@@ -96,17 +96,17 @@ class PositionToken:
             fields = orjson.loads(data)
             if not isinstance(fields, dict) or fields.keys() != _FIELDS or fields["v"] != _VERSION:
                 raise ValueError("other fields")
-            found = cls(_position(fields["c"]), _position(fields["s"]))
+            token = cls(_position(fields["c"]), _position(fields["s"]))
         except (ValueError, binascii.Error, InvalidArgumentError) as error:
             msg = (
                 "the position is not a token: give the header storekeeper-position of an answer, or "
                 "topic:partition:offset"
             )
             raise InvalidArgumentError(msg) from error
-        _check_size(found.changelog, found.source)
-        if found.encode() != text:
+        _check_size(token.changelog, token.source)
+        if token.encode() != text:
             raise InvalidArgumentError("the position is not canonical: pass the header storekeeper-position unchanged")
-        return found
+        return token
 
 
 def _three(part: str) -> tuple[str, str, int]:
@@ -134,13 +134,13 @@ def _offsets(topic: str, partitions: object) -> dict[int, int]:
     if not isinstance(partitions, Mapping) or not partitions:
         msg = f"a position maps the partitions of {topic[:140]!r} to offsets"
         raise InvalidArgumentError(msg)
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     for partition, offset in partitions.items():
         if not _number(partition) or type(offset) is not int or not 0 <= offset < 10**_MAX_NUMBER_DIGITS:
             msg = f"{topic[:140]}-{str(partition)[:20]} can't be at offset {str(offset)[:20]}"
             raise InvalidArgumentError(msg)
-        found[int(partition)] = offset
-    return found
+        offsets[int(partition)] = offset
+    return offsets
 
 
 def _number(text: object) -> bool:
@@ -158,7 +158,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _as_json(position: Position) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    offsets: dict[str, dict[str, int]] = {}
     for topic, partition, offset in position:
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        offsets.setdefault(topic, {})[str(partition)] = offset
+    return offsets

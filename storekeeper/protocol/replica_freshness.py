@@ -174,8 +174,8 @@ class FreshnessTracker:
         with self._lock:
             whole_at_s, source_progress = self._reached.at_s, self._source_progress
             begun = {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in self._source.items()}
-        found = Position(begun)
-        return found if whole_at_s is None else found.merged(source_progress.before(whole_at_s))
+        begun_at = Position(begun)
+        return begun_at if whole_at_s is None else begun_at.merged(source_progress.before(whole_at_s))
 
     def touch(self) -> None:
         """Notes that something else that the replica's answers show has changed."""
@@ -189,7 +189,7 @@ class FreshnessTracker:
 
         def leave() -> None:
             with self._lock:
-                self._listeners = [found for found in self._listeners if found is not listener]
+                self._listeners = [each for each in self._listeners if each is not listener]
 
         return leave
 
@@ -255,10 +255,10 @@ class SourceProgress:
 
     def before(self, at_s: float) -> Position:
         """The ends of the newest batches that were seen by a moment on the monotonic clock."""
-        found: dict[str, dict[int, int]] = {}
+        offsets: dict[str, dict[int, int]] = {}
         with self._lock:
             for (topic, partition), seen in self._seen.items():
                 ends = [end for end, seen_at_s in seen if seen_at_s <= at_s]
                 if ends:
-                    found.setdefault(topic, {})[partition] = ends[-1]
-        return Position(found)
+                    offsets.setdefault(topic, {})[partition] = ends[-1]
+        return Position(offsets)

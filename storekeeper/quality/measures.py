@@ -115,8 +115,8 @@ def _with_copies(rows: DataFrame, batch: DataFrame, staged: DataFrame | None, ta
     counted = [functions.col(name).alias(f"__counted_{name}") for name in table.unique]
     copies = keyed.groupBy(*counted).agg(functions.count("*").alias(COPIES))
     same_key = [functions.col(name).eqNullSafe(functions.col(f"__counted_{name}")) for name in table.unique]
-    found = functions.coalesce(COPIES, functions.lit(0)).alias(COPIES)  # 0 would be a row that isn't in `staged`
-    return rows.join(copies, same_key, "left").select(*rows.columns, found)
+    number = functions.coalesce(COPIES, functions.lit(0)).alias(COPIES)  # 0 would be a row that isn't in `staged`
+    return rows.join(copies, same_key, "left").select(*rows.columns, number)
 
 
 def _in_partitions_of(batch: DataFrame, staged: DataFrame, table: CheckedTable) -> DataFrame:
@@ -131,5 +131,5 @@ def _in_partitions_of(batch: DataFrame, staged: DataFrame, table: CheckedTable) 
 
 def _disguised(batch: DataFrame) -> Column:
     texts = [functions.col(field.name) for field in batch.schema if isinstance(field.dataType, StringType)]
-    found = functions.udf(lambda *values: int(disguised_leak(list(values))), IntegerType())
-    return found(*texts) if texts else functions.lit(0)
+    count_disguised = functions.udf(lambda *values: int(disguised_leak(list(values))), IntegerType())
+    return count_disguised(*texts) if texts else functions.lit(0)

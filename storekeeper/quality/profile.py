@@ -45,10 +45,10 @@ def counted(batch: DataFrame, buckets: Mapping[str, str]) -> dict[str, dict[str,
 
     each = ", ".join(f"struct('{name}' AS name, {sql} AS bucket)" for name, sql in buckets.items())
     rows = batch.select(F.expr(f"explode(array({each}))").alias("in")).groupBy("in.name", "in.bucket").count()
-    found: dict[str, dict[str, int]] = {name: {} for name in buckets}
+    counts: dict[str, dict[str, int]] = {name: {} for name in buckets}
     for name, bucket, count in rows.collect():
-        found[name][bucket] = count
-    return found
+        counts[name][bucket] = count
+    return counts
 
 
 def merged(profiles: Iterable[Profile]) -> Profile:
@@ -60,28 +60,28 @@ def merged(profiles: Iterable[Profile]) -> Profile:
     return {name: dict(buckets) for name, buckets in sums.items()}
 
 
-def stability_index(reference: Mapping[str, int], found: Mapping[str, int]) -> float:
+def stability_index(reference: Mapping[str, int], counts: Mapping[str, int]) -> float:
     """The population stability index of two counts by bucket; 0 if one of them is empty."""
-    of_reference, of_found = sum(reference.values()), sum(found.values())
+    of_reference, of_found = sum(reference.values()), sum(counts.values())
     if not of_reference or not of_found:
         return 0.0
     index = 0.0
-    for bucket in reference.keys() | found.keys():
-        p = max(found.get(bucket, 0) / of_found, _LEAST_SHARE)
+    for bucket in reference.keys() | counts.keys():
+        p = max(counts.get(bucket, 0) / of_found, _LEAST_SHARE)
         q = max(reference.get(bucket, 0) / of_reference, _LEAST_SHARE)
         index += (p - q) * math.log(p / q)
     return index
 
 
-def drifted(archive: VerdictArchive, version: int, found: Profile, limit: float) -> list[Outcome]:
+def drifted(archive: VerdictArchive, version: int, profile: Profile, limit: float) -> list[Outcome]:
     """How far a batch's profile is from that of the good batches before its first version."""
-    return drift(merged(verdict.profile for verdict in archive.published_before(version, _COMPARED)), found, limit)
+    return drift(merged(verdict.profile for verdict in archive.published_before(version, _COMPARED)), profile, limit)
 
 
-def drift(reference: Profile, found: Profile, limit: float) -> list[Outcome]:
+def drift(reference: Profile, profile: Profile, limit: float) -> list[Outcome]:
     """One outcome for each dimension that both profiles have enough rows of."""
     outcomes = []
-    for name, buckets in found.items():
+    for name, buckets in profile.items():
         earlier = reference.get(name, {})
         if min(sum(buckets.values()), sum(earlier.values())) < MIN_ROWS:
             continue

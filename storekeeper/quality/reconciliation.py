@@ -50,10 +50,10 @@ class Totals:
         return self.sums.get(group, Decimal(0))
 
     @staticmethod
-    def of(found: Iterable[Sequence[Any]]) -> Totals:
+    def of(row: Iterable[Sequence[Any]]) -> Totals:
         """The totals of rows that hold the group's columns, the number of rows, and the sum."""
         totals = Totals()
-        for *group, rows, amount in found:
+        for *group, rows, amount in row:
             if rows:
                 totals.add(tuple(group), rows, amount or 0)
         return totals
@@ -98,17 +98,17 @@ def totals_of(rows: DataFrame, rule: WithTopic | WithTable) -> Totals:
     return Totals.of(rows.groupBy(*rule.group_by).agg(F.count("*"), amount).collect())
 
 
-def compare(rule: WithTopic | WithTable, expected: Totals, found: Totals) -> list[Outcome]:
+def compare(rule: WithTopic | WithTable, expected: Totals, actual: Totals) -> list[Outcome]:
     """Whether numbers of rows, and sums if the rule has one, are the same in each group."""
-    groups = expected.rows.keys() | found.rows.keys()
-    rows = sum(abs(expected.rows[group] - found.rows[group]) for group in groups)
+    groups = expected.rows.keys() | actual.rows.keys()
+    rows = sum(abs(expected.rows[group] - actual.rows[group]) for group in groups)
     if isinstance(rule, WithTopic):
         meaning = f"Each record of topic {rule.topic} in the batch's offset range is there exactly once."
     else:
         meaning = f"There are as many rows as in table {rule.table}{_each(rule)}."
     outcomes = [_outcome(None, meaning, rows)]
     if rule.sum is not None:
-        sums = sum(expected.sum(group) != found.sum(group) for group in groups)
+        sums = sum(expected.sum(group) != actual.sum(group) for group in groups)
         meaning = f"The sum of {rule.sum} equals that of {rule.other}{_each(rule)}; each failing row is a group."
         outcomes.append(_outcome(rule.sum, meaning, sums))
     return outcomes

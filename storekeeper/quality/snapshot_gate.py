@@ -167,15 +167,15 @@ class SnapshotGate:
         Raises:
             ValidationError, StagedTableError: as `decide` does.
         """
-        found: list[Outcome] = []
+        results: list[Outcome] = []
 
         def take(outcomes: tuple[Outcome, ...], rows: int, profile: Profile) -> None:
             del rows, profile
-            found.extend(outcomes)
+            results.extend(outcomes)
             publish_as(outcomes)
 
         self._check(batch, take, None)
-        return tuple(found)
+        return tuple(results)
 
     def metadata_of(self, publisher: str) -> bytes | None:
         """None: a snapshot is never published, so a decision on it is kept in its file alone."""
@@ -216,20 +216,20 @@ class SnapshotGate:
         empty, or it has another changelog topic.
         """
         good = good_versions(self._archive, self._resolutions)
-        found = self._readable(next((version for version in good if version < newest.delta_version), None))
-        if found is None or found.changelog_topic != newest.changelog_topic:
-            found = newest_manifest(self._path, before=newest.delta_version)
-        alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
-        return found if alike else None
+        earlier = self._readable(next((version for version in good if version < newest.delta_version), None))
+        if earlier is None or earlier.changelog_topic != newest.changelog_topic:
+            earlier = newest_manifest(self._path, before=newest.delta_version)
+        alike = earlier is not None and earlier.row_count > 0 and earlier.changelog_topic == newest.changelog_topic
+        return earlier if alike else None
 
     def _readable(self, version: int | None) -> SnapshotManifest | None:
         """The manifest of a version's snapshot; None if the log or a file of it is gone."""
         if version is None:
             return None
-        found = newest_manifest(self._path, before=version + 1)
+        manifest = newest_manifest(self._path, before=version + 1)
         with suppress(DeltaError, OSError), reaching(self._path):
             delta_table(self._path, version).to_pyarrow_dataset().count_rows()  # looks at each file's end
-            return found if found is not None and found.delta_version == version else None
+            return manifest if manifest is not None and manifest.delta_version == version else None
         return None
 
     def _compared(self, rows: SnapshotRows, table: CheckedTable) -> list[Outcome]:

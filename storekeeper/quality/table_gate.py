@@ -155,18 +155,18 @@ class TableGate:
         from storekeeper.quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
         self._decided_up_to(delta_table(self._staged))
-        found: list[Outcome] = []
+        results: list[Outcome] = []
         with self._measured(batch) as rows:
             beside = self._checks_outside_suite(rows, batch)
 
             def take(outcomes: tuple[Outcome, ...]) -> None:
-                found.extend(outcomes + beside)
-                publication = publish_as(tuple(found))
+                results.extend(outcomes + beside)
+                publication = publish_as(tuple(results))
                 if publication is not None:
                     self._publish(rows, publication)
 
             self._check(rows, Afterwards(take))
-        return tuple(found)
+        return tuple(results)
 
     def metadata_of(self, publisher: str) -> bytes | None:
         """The metadata of a publication of `check_again`; None if there was none."""
@@ -229,11 +229,11 @@ class TableGate:
         types = dict(rows.frame.dtypes)
         return [
             Outcome(
-                "column_type", column.name, f"{column.name} should be {column.sql_type} and is {found}.", False,
+                "column_type", column.name, f"{column.name} should be {column.sql_type} and is {sql_type}.", False,
                 rule="columns",
             )
             for column in self._table.columns
-            if (found := types.get(column.name, column.sql_type)) != column.sql_type
+            if (sql_type := types.get(column.name, column.sql_type)) != column.sql_type
         ]  # fmt: skip
 
     def _compared(self, rows: _Measured, batch: Batch) -> list[Outcome]:

@@ -25,11 +25,11 @@ def column_fields(fields: Iterable[ValueField]) -> tuple[ValueField, ...]:
     A column's name begins with a letter or a digit, and has letters, digits, `_` and `-`. Of names that differ in upper
     and lower case alone, the first one is a column: SQL can't tell them apart.
     """
-    found: dict[str, ValueField] = {}
+    columns: dict[str, ValueField] = {}
     for item in fields:
         if _COLUMN_NAME.fullmatch(item.name):
-            found.setdefault(item.name.lower(), item)
-    return tuple(found.values())
+            columns.setdefault(item.name.lower(), item)
+    return tuple(columns.values())
 
 
 def numbers_of(fields: Iterable[ValueField]) -> frozenset[str]:
@@ -63,5 +63,5 @@ def _digits(sql_type: str) -> tuple[int, int] | None:
     """The digits before and after the point; None if the type isn't exact."""
     if sql_type == "bigint":
         return _BIGINT_DIGITS, 0
-    found = _DECIMAL.fullmatch(sql_type)
-    return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
+    match = _DECIMAL.fullmatch(sql_type)
+    return None if match is None else (int(match[1]) - int(match[2]), int(match[2]))

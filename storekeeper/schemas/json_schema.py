@@ -107,8 +107,8 @@ class JsonSchemaSerde(Generic[T]):
     def deserialize(self, data: bytes) -> T:
         """The value. Raises as `value`."""
         self._check(data)
-        found: T = self._json.deserialize(data)
-        return found
+        value: T = self._json.deserialize(data)
+        return value
 
     def _check(self, data: bytes) -> None:
         try:

@@ -30,9 +30,9 @@ def json_schema_fields(schema: Any) -> tuple[ValueField, ...]:
 
 
 def _field(name: str, rule: Any, schema: Any, is_due: bool) -> ValueField:
-    found, types = _resolved(rule, schema), _types(rule, schema)
-    least = found.get("minimum", found.get("exclusiveMinimum"))
-    meaning = found.get("description")
+    resolved, types = _resolved(rule, schema), _types(rule, schema)
+    least = resolved.get("minimum", resolved.get("exclusiveMinimum"))
+    meaning = resolved.get("description")
     return ValueField(
         name,
         common_type([_SQL_TYPES.get(kind, JSON_TEXT) for kind in sorted(types - {_NULL})] or [JSON_TEXT]),
@@ -43,10 +43,10 @@ def _field(name: str, rule: Any, schema: Any, is_due: bool) -> ValueField:
 
 
 def _types(rule: Any, schema: Any) -> _Types:
-    found = _resolved(rule, schema)
-    kinds = found.get("type", [])
+    resolved = _resolved(rule, schema)
+    kinds = resolved.get("type", [])
     named = frozenset([kinds] if isinstance(kinds, str) else kinds)
-    parts = found.get("anyOf", found.get("oneOf"))
+    parts = resolved.get("anyOf", resolved.get("oneOf"))
     return named if named or not isinstance(parts, list) else _of_all([_types(part, schema) for part in parts])
 
 
@@ -69,7 +69,7 @@ def _resolved(rule: Any, schema: Any) -> Mapping[str, Any]:
 def _at(reference: str, schema: Any) -> Any:
     if not reference.startswith("#/"):
         return None
-    found = schema
+    place = schema
     for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        place = place.get(part) if isinstance(place, dict) else None
+    return place

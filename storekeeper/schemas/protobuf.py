@@ -231,12 +231,12 @@ def split(data: bytes) -> tuple[int, tuple[int, ...], bytes]:
         SerializationError: the bytes don't begin as the wire format does.
     """
     schema_id, _ = framed(data)
-    found, buffer = _library().SchemaId("PROTOBUF"), io.BytesIO(data)
+    read_id, buffer = _library().SchemaId("PROTOBUF"), io.BytesIO(data)
     try:
-        found.from_bytes(buffer)
+        read_id.from_bytes(buffer)
     except Exception as error:  # the library raises several
         raise SerializationError("a Protobuf value doesn't say which message it is") from error
-    return schema_id, tuple(found.message_indexes), data[buffer.tell() :]
+    return schema_id, tuple(read_id.message_indexes), data[buffer.tell() :]
 
 
 def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
@@ -257,11 +257,11 @@ def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
             if _is_googles(name):
                 _add_googles(pool, name)
         for name, other in registry.references(schema):
-            found = _descriptor_in(other.schema_str or "")
-            if found is None:
+            descriptor = _descriptor_in(other.schema_str or "")
+            if descriptor is None:
                 return None
-            found.name = name
-            pool.Add(found)
+            descriptor.name = name
+            pool.Add(descriptor)
         proto.name = proto.name or "value.proto"
         pool.Add(proto)
         return pool.FindFileByName(proto.name)
@@ -277,12 +277,12 @@ def message_at(file: FileDescriptor, indexes: Sequence[int]) -> Descriptor:
     """
     first, *rest = indexes
     try:
-        found = file.message_types_by_name[_names(file)[first]]
+        message = file.message_types_by_name[_names(file)[first]]
         for index in rest:
-            found = found.nested_types[index]
+            message = message.nested_types[index]
     except IndexError as error:
         raise SerializationError("a value names a message that its schema doesn't have") from error
-    return found
+    return message
 
 
 def _names(file: FileDescriptor) -> list[str]:

@@ -56,22 +56,22 @@ def read_registry_properties(path: Path) -> RegistryProperties:
         ConfigurationError: it can't be read or isn't private; it names no registry; or credentials would cross a
             network without TLS.
     """
-    found = registry_properties(path)
-    registers = found.pop(_REGISTERS, "false")
+    properties = registry_properties(path)
+    registers = properties.pop(_REGISTERS, "false")
     if registers not in {"true", "false"}:
         msg = f"{path}: schema.registry.{_REGISTERS} must be true or false"
         raise ConfigurationError(msg)
-    _check(path, found)
-    client = {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+    _check(path, properties)
+    client = {name: int(value) if value.isdecimal() else value for name, value in properties.items()}
     return RegistryProperties({**_DEFAULTS, **client}, registers == "true")
 
 
-def _check(path: Path, found: dict[str, str]) -> None:
-    if "url" not in found:
+def _check(path: Path, properties: dict[str, str]) -> None:
+    if "url" not in properties:
         msg = f"{path} has no schema.registry.url, which values by schemas need"
         raise ConfigurationError(msg)
-    signs_in = any(name.startswith(_SIGNS_IN) for name in found)
-    for address in found["url"].split(","):
+    signs_in = any(name.startswith(_SIGNS_IN) for name in properties)
+    for address in properties["url"].split(","):
         url = urlsplit(address.strip())
         if url.scheme not in {"http", "https"} or not url.hostname or url.username:
             msg = f"{path}: schema.registry.url must be http(s)://host:port; credentials are properties of their own"
@@ -135,20 +135,20 @@ class SchemaRegistry:
             SchemaRegistryUnavailableError: the registry doesn't answer.
             ConfigurationError: no registry is set, or it refuses the credentials.
         """
-        found = self._schemas.get(schema_id)
-        if found is None:
+        schema = self._schemas.get(schema_id)
+        if schema is None:
             with self._asking(f"schema {schema_id}", missing=UnknownSchemaError(_no_schema(schema_id))):
-                found = self._serialized(schema_id)
-            self._schemas[schema_id] = found
-        return found
+                schema = self._serialized(schema_id)
+            self._schemas[schema_id] = schema
+        return schema
 
     def parsed(self, schema_id: int, parse: Callable[[Schema, SchemaRegistry], T]) -> T:
         """What a function of a module makes of an id's schema, made once. Raises as `schema` and the function do."""
         key = (schema_id, parse)
         if key not in self._parsed:
             self._parsed[key] = parse(self.schema(schema_id), self)
-        found: T = self._parsed[key]
-        return found
+        parsed: T = self._parsed[key]
+        return parsed
 
     def references(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
         """The schemas that a schema refers to, and their names there, each before those that refer to it.
@@ -158,9 +158,9 @@ class SchemaRegistry:
         for reference in schema.references or []:
             version = f"version {reference.version} of {reference.subject}"
             with self._asking(version, missing=UnknownSchemaError(f"the schema registry has no {version}")):
-                found = self._client.get_version(reference.subject, reference.version, deleted=True).schema
-            yield from self.references(found)
-            yield reference.name, found
+                registered = self._client.get_version(reference.subject, reference.version, deleted=True).schema
+            yield from self.references(registered)
+            yield reference.name, registered
 
     def id_of(self, subject: str, schema: Schema) -> int:
         """The id of a subject's schema.
@@ -213,18 +213,18 @@ class SchemaRegistry:
     def _level(self, subject: str) -> str:
         for scope in (subject, None):
             with suppress(_NoSubjectError), self._asking("the level", missing=_NoSubjectError()):
-                found = self._client.get_config(scope)
-                level = found.compatibility_level or found.compatibility
+                config = self._client.get_config(scope)
+                level = config.compatibility_level or config.compatibility
                 if level is not None:
                     return str(getattr(level, "value", level))
         return "unknown"
 
     def _serialized(self, schema_id: int) -> Schema:
         """The schema; one of Protobuf as a descriptor, where the registry can give that."""
-        found = self._client.get_schema(schema_id)
-        if found.schema_type == "PROTOBUF":
+        schema = self._client.get_schema(schema_id)
+        if schema.schema_type == "PROTOBUF":
             return self._client.get_schema(schema_id, fmt="serialized")
-        return found
+        return schema
 
     @property
     def _client(self) -> SchemaRegistryClient:

@@ -18,8 +18,8 @@ def decimal_size(sql_type: str) -> tuple[int, int] | None:
     Raises:
         ConfigurationError: no column of a snapshot can have it.
     """
-    found = _DECIMAL.fullmatch(sql_type)
-    if found is None and sql_type not in PLAIN_TYPES:
+    match = _DECIMAL.fullmatch(sql_type)
+    if match is None and sql_type not in PLAIN_TYPES:
         msg = f"a value field can't be of SQL type {sql_type}: use {', '.join(PLAIN_TYPES)} or decimal(precision,scale)"
         raise ConfigurationError(msg)
-    return None if found is None else (int(found[1]), int(found[2]))
+    return None if match is None else (int(match[1]), int(match[2]))

@@ -50,9 +50,9 @@ class Likeness(NamedTuple):
         fields = field_names(kind)
         if fields is not None:
             values, backs = ([(name, getattr(one, name, None)) for name in fields] for one in (value, back))
-            found = self._of_parts(values, backs, at)
-            is_like = found is not None or _may_be_equal(value, back) or _has_equal_rest(value, back, fields)
-            return found if is_like else _changed(at)
+            difference = self._of_parts(values, backs, at)
+            is_like = difference is not None or _may_be_equal(value, back) or _has_equal_rest(value, back, fields)
+            return difference if is_like else _changed(at)
         return None if self._is_same(value, back) else _changed(at)
 
     def _may_become(self, value: Any, back: Any) -> bool:
@@ -72,18 +72,18 @@ class Likeness(NamedTuple):
             if (instant := _instant(key)) not in known:
                 other = next(iter(known.keys() - set(map(_instant, value))))
                 return f"a key in {at}: {_a(type(key))} would come back as {_a(type(other))}"
-            found = self.difference(key, known[instant], f"a key in {at}")
-            found = found or self.difference(inner, back[known[instant]], f"{at}[...]")
-            if found is not None:
-                return found
+            difference = self.difference(key, known[instant], f"a key in {at}")
+            difference = difference or self.difference(inner, back[known[instant]], f"{at}[...]")
+            if difference is not None:
+                return difference
         return None
 
     def _of_parts(self, values: Any, backs: Any, at: str) -> str | None:
         for (name, value), (_, back) in zip(values, backs, strict=True):
             place = f"{at}[...]" if isinstance(name, int) else f"{at}.{name}"
-            found = self.difference(value, back, place)
-            if found is not None:
-                return found
+            difference = self.difference(value, back, place)
+            if difference is not None:
+                return difference
         return None
 
     def _is_same(self, value: Any, back: Any) -> bool:

@@ -53,9 +53,11 @@ class CommittedBatch:
 def planned_batches(checkpoint: SparkCheckpoint) -> dict[int, int]:
     """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
     folders = [path for path in entries(checkpoint.path.parent) if _GENERATION.fullmatch(path.name)]
-    found = {int(path.name.removeprefix("gen-")): SparkCheckpoint(path) for path in folders}
+    checkpoints = {int(path.name.removeprefix("gen-")): SparkCheckpoint(path) for path in folders}
     return {
-        generation: planned for generation, one in found.items() if (planned := one.last_planned_batch()) is not None
+        generation: planned
+        for generation, one in checkpoints.items()
+        if (planned := one.last_planned_batch()) is not None
     }
 
 
@@ -142,7 +144,7 @@ def cut(
     """
     own = [_later(batch, generation, last) for generation, last in planned.items() if generation >= batch.generation]
     later = reduce(or_, own, F.lit(False))
-    found = (
+    markers = (
         records.groupBy("_partition")
         .agg(
             F.min(F.when(later, F.col("_offset"))).alias("first_later"),
@@ -151,7 +153,7 @@ def cut(
         )
         .collect()
     )
-    for row in found:
+    for row in markers:
         if row["skipped"]:
             _log.warning(
                 "changelog_records_skipped",
@@ -160,7 +162,7 @@ def cut(
                 records=row["skipped"],
                 last_offset=row["last_skipped"],
             )
-    ends = {row["_partition"]: row["first_later"] for row in found if row["first_later"] is not None}
+    ends = {row["_partition"]: row["first_later"] for row in markers if row["first_later"] is not None}
     return ChangelogRange(changelog.topic, changelog.start, {**changelog.end, **ends})
 
 

@@ -76,13 +76,13 @@ def derived_columns(values: Iterable[bytes | None], columns: Mapping[str, str], 
         return []
     types = [arrow_type(kind) for kind in columns.values()]
     converters = [_converter(kind) for kind in types]
-    found: list[list[Any]] = [[] for _ in columns]
+    value: list[list[Any]] = [[] for _ in columns]
     for value in values:
         fields = {} if value is None else read(value)
-        for name, column, convert in zip(columns, found, converters, strict=True):
+        for name, column, convert in zip(columns, value, converters, strict=True):
             content = fields.get(name)
             column.append(None if content is None else convert(content))
-    return [_array(column, kind) for column, kind in zip(found, types, strict=True)]
+    return [_array(column, kind) for column, kind in zip(value, types, strict=True)]
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -100,11 +100,11 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _to_integer(bound: int) -> Callable[[Any], int | None]:
-    def convert(found: Any) -> int | None:
+    def convert(value: Any) -> int | None:
         # JSON Schema takes 5.0 and 1e3 for integers.
-        if isinstance(found, Decimal) and found.is_finite() and found.adjusted() < _MOST_DIGITS:
-            found = int(found) if found == found.to_integral_value() else None
-        return found if type(found) is int and -bound <= found < bound else None
+        if isinstance(value, Decimal) and value.is_finite() and value.adjusted() < _MOST_DIGITS:
+            value = int(value) if value == value.to_integral_value() else None
+        return value if type(value) is int and -bound <= value < bound else None
 
     return convert
 
@@ -112,11 +112,11 @@ def _to_integer(bound: int) -> Callable[[Any], int | None]:
 def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
     unit, digits = Decimal(1).scaleb(-scale), precision - scale
 
-    def convert(found: Any) -> Decimal | None:
-        if isinstance(found, bool) or not isinstance(found, int | Decimal):
+    def convert(value: Any) -> Decimal | None:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
             return None
         try:
-            number = Decimal(found).quantize(unit, context=_EXACT)
+            number = Decimal(value).quantize(unit, context=_EXACT)
         except ArithmeticError:
             return None
         return number if number.is_finite() and number.adjusted() < digits else None
@@ -124,10 +124,10 @@ def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
     return convert
 
 
-def _to_microseconds(found: Any) -> int | None:
-    if type(found) is int:
-        return found * _US_PER_MS if abs(found) < _MAX_MS else None
-    at = _parsed(datetime.fromisoformat, found)
+def _to_microseconds(value: Any) -> int | None:
+    if type(value) is int:
+        return value * _US_PER_MS if abs(value) < _MAX_MS else None
+    at = _parsed(datetime.fromisoformat, value)
     if not isinstance(at, datetime) or at.tzinfo is None:
         return None
     try:
@@ -136,36 +136,36 @@ def _to_microseconds(found: Any) -> int | None:
         return None
 
 
-def _to_date(found: Any) -> date | None:
-    day = _parsed(date.fromisoformat, found)
+def _to_date(value: Any) -> date | None:
+    day = _parsed(date.fromisoformat, value)
     return day if type(day) is date else None
 
 
-def _parsed(parse: Callable[[str], Any], found: Any) -> Any:
+def _parsed(parse: Callable[[str], Any], value: Any) -> Any:
     """A time as it is, or from its text in ISO 8601; None if it is none."""
-    if not isinstance(found, str):
-        return found
+    if not isinstance(value, str):
+        return value
     try:
-        return parse(found)
+        return parse(value)
     except ValueError:
         return None
 
 
-def _to_float(found: Any) -> float | None:
-    if isinstance(found, bool) or not isinstance(found, int | float | Decimal):
+def _to_float(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     try:
-        number = float(found)
+        number = float(value)
     except (ArithmeticError, ValueError):
         return None
     return None if number != number else number  # noqa: PLR0124 (it isn't a number)
 
 
-def _to_text(found: Any) -> str | None:
-    if isinstance(found, str):
-        return found
+def _to_text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
     try:
-        text = _as_json(found)
+        text = _as_json(value)
     except TypeError:  # a part has no JSON form
         return None
     return str(msgspec.json.decode(text)) if text.startswith(b'"') else text.decode()
@@ -174,6 +174,6 @@ def _to_text(found: Any) -> str | None:
 _CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
     (pa.types.is_timestamp, _to_microseconds),
     (pa.types.is_date, _to_date),
-    (pa.types.is_boolean, lambda found: found if isinstance(found, bool) else None),
+    (pa.types.is_boolean, lambda value: value if isinstance(value, bool) else None),
     (pa.types.is_floating, _to_float),
 )

@@ -309,10 +309,10 @@ class Snapshot:
 
     def _verified(self) -> VerifiedVersion | None:
         """The table's newest version; None without a table. Raises if it doesn't show the newest snapshot."""
-        found = verified_version(self._path)
-        if found is None and is_table(self._path):
+        verified = verified_version(self._path)
+        if verified is None and is_table(self._path):
             raise damaged(self._path, f"at {self._path} was not written by a snapshot")
-        return found
+        return verified
 
     def _lacks_deletions(self, before: SnapshotManifest) -> bool:
         """Whether the changelog may have lost tombstones of rows that the snapshot `before` still has."""
@@ -392,8 +392,8 @@ class Snapshot:
         owed = [item.name for item in self._store.value_fields if not item.nullable and item.name in changes.columns]
         incomplete = F.expr(" or ".join(["false", *(f"`{name}` is null" for name in owed)]))
         place = F.when(incomplete, F.struct("_partition", "_offset"))
-        found = changes.where("_value is not null").agg(F.count("*"), F.count(place), F.min(place)).head()
-        rows, odd, where = found if found is not None else (0, 0, None)
+        misfit = changes.where("_value is not null").agg(F.count("*"), F.count(place), F.min(place)).head()
+        rows, odd, where = misfit if misfit is not None else (0, 0, None)
         if where is None:
             return
         if first and odd == rows:

@@ -155,10 +155,10 @@ class _Reading:
                 yield f"{what} in {flaw.rows} rows{shown}"
 
     def _add(self, partition: int, offset: int, timestamp_ms: int, key: bytes, value: bytes) -> None:
-        found = self.partitions.setdefault(partition, PartitionContent())
-        found.rows += 1
-        found.entries = moved(found.entries, added=entry_hash(key, value), removed=0)
-        found.digest = moved(found.digest, added=row_hash(key, value, offset, timestamp_ms), removed=0)
+        content = self.partitions.setdefault(partition, PartitionContent())
+        content.rows += 1
+        content.entries = moved(content.entries, added=entry_hash(key, value), removed=0)
+        content.digest = moved(content.digest, added=row_hash(key, value, offset, timestamp_ms), removed=0)
 
     def _note(self, column: str, what: str, keys: Iterable[bytes | None]) -> None:
         self._flaws.setdefault(f"column {column} {what}", _Flaw()).note(keys)
@@ -177,19 +177,19 @@ def _miscounted(reading: _Reading, manifest: SnapshotManifest) -> Iterator[str]:
 
 def _wrong_columns(path: Location, version: int, columns: Mapping[str, str]) -> tuple[str, ...]:
     declared = {**columns, **PLACE_COLUMNS}
-    found = sql_types(open_table(path, version))
-    if list(found.items()) == list(declared.items()):
+    types = sql_types(open_table(path, version))
+    if list(types.items()) == list(declared.items()):
         return ()
-    return (f"its columns are {_told(found)}, and should be {_told(declared)}",)
+    return (f"its columns are {_told(types)}, and should be {_told(declared)}",)
 
 
 def _told(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _differing(found: pa.Array, expected: pa.Array) -> list[int]:
+def _differing(actual: pa.Array, expected: pa.Array) -> list[int]:
     """The places where two columns of one type differ, to the bit."""
-    ours, theirs = _bits(found), _bits(expected)
+    ours, theirs = _bits(actual), _bits(expected)
     if ours.equals(theirs):
         return []
     unequal = pc.fill_null(pc.not_equal(ours, theirs), False)

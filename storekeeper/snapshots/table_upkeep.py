@@ -79,16 +79,16 @@ def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
     Raises:
         SerializationError: a file is none of these; nothing may be removed until it is corrected.
     """
-    found = []
+    versions = []
     for path in sorted(folder.glob("*.json")):
         try:
             promise = orjson.loads(path.read_bytes())
             if promise["until_ms"] is None or promise["until_ms"] > now_ms:
-                found.append(int(promise["version"]))
+                versions.append(int(promise["version"]))
         except (ValueError, KeyError, TypeError) as error:
             msg = f"{path} is not a promise of a table's version: correct or remove it"
             raise SerializationError(msg) from error
-    return found
+    return versions
 
 
 def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
@@ -151,21 +151,21 @@ def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreVa
             )
     except (DeltaError, OSError) as error:
         raise unreadable(path, error) from error
-    found = verified_version(path)
-    if found is None:
+    verified = verified_version(path)
+    if verified is None:
         raise damaged(path, "lost its snapshots while it was restored")
-    check_proven(path, found, values)
-    return found.version
+    check_proven(path, verified, values)
+    return verified.version
 
 
 def _is_sound(path: Location, values: StoreValues) -> bool:
     try:
-        found = verified_version(path)
-        if found is not None:
-            check_proven(path, found, values)
+        verified = verified_version(path)
+        if verified is not None:
+            check_proven(path, verified, values)
     except SnapshotDamagedError:
         return False
-    return found is not None
+    return verified is not None
 
 
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:

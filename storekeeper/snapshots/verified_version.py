@@ -33,8 +33,8 @@ class VerifiedVersion:
 
 def newest_snapshot(path: Location) -> SnapshotManifest | None:
     """The manifest of the newest snapshot at `path`; None if there is none. Raises as `verified_version`."""
-    found = verified_version(path)
-    return None if found is None else found.manifest
+    verified = verified_version(path)
+    return None if verified is None else verified.manifest
 
 
 def verified_version(path: Location) -> VerifiedVersion | None:

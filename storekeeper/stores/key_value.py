@@ -95,8 +95,8 @@ class KeyValueStore(KeyRanges[K, V]):
         if None in keys:
             refuse_null()
         decode = self._decode
-        found = self._top.get_many([self._encode_key(key) for key in keys])
-        return [None if data is None else decode(data) for data in found]
+        rows = self._top.get_many([self._encode_key(key) for key in keys])
+        return [None if data is None else decode(data) for data in rows]
 
     def put(self, key: K, value: V | None) -> None:
         """Sets the value; None deletes."""

@@ -42,10 +42,10 @@ class RecordContext:
 
     def trace_in(self, headers: Sequence[Header]) -> bytes | None:
         """The `trace` of a record with these headers."""
-        found = trace_in(headers)
-        if found is not None:
+        trace = trace_in(headers)
+        if trace is not None:
             self.untraced = b""
-        return found or self.untraced
+        return trace or self.untraced
 
     @property
     def origin(self) -> Origin:

@@ -81,17 +81,17 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
     Raises:
         ValueError: if it is invalid; the message is a sentence, as settings require.
     """
-    found: dict[str, StoreDefinition] = {}
+    definitions: dict[str, StoreDefinition] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         definition = _parsed(part)
-        if definition.name in found:
+        if definition.name in definitions:
             msg = f"{definition.name!r} is there twice"
             raise ValueError(msg)
-        if same := [name for name, other in found.items() if other.topic == definition.topic]:
+        if same := [name for name, other in definitions.items() if other.topic == definition.topic]:
             msg = f"{same[0]!r} and {definition.name!r} have the same topic {definition.topic}: a node serves it once"
             raise ValueError(msg)
-        found[definition.name] = definition
-    return found
+        definitions[definition.name] = definition
+    return definitions
 
 
 def _parsed(part: str) -> StoreDefinition:

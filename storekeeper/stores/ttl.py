@@ -132,8 +132,8 @@ def keep_ttl(index: ExpiryIndexStore, ttl_ms: int) -> None:
         return
     start: bytes | None = None
     while True:
-        with index.scan(start, None) as found:
-            rows = list(islice(found, _CHUNK_ROWS))
+        with index.scan(start, None) as expiries:
+            rows = list(islice(expiries, _CHUNK_ROWS))
         index.write([(key, with_ttl(unstamped(data), put_at_ms(data), ttl_ms)) for key, data in rows])
         if len(rows) < _CHUNK_ROWS:
             break

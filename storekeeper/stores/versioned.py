@@ -113,10 +113,10 @@ class VersionedKeyValueStore(TimedStore[K, V]):
         """
         check_key_and_time(key)
         data = self._encode_key(key)
-        found = self._version_at(data, MAX_TIMESTAMP_MS if as_of is None else as_of)
-        if found is None or found[1] == DELETED_VERSION:
+        version = self._version_at(data, MAX_TIMESTAMP_MS if as_of is None else as_of)
+        if version is None or version[1] == DELETED_VERSION:
             return None
-        timestamp_ms, stored = found
+        timestamp_ms, stored = version
         replaced_at_ms = self._replaced_at_ms(data, timestamp_ms)
         if as_of is not None and as_of < self._horizon_ms and replaced_at_ms != VALID_TO_UNDEFINED_MS:
             return None

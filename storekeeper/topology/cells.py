@@ -218,13 +218,13 @@ class SessionCells(Cells[SessionCell]):
     def near(self, key: Any, earliest_end_ms: int, latest_start_ms: int) -> list[SessionCell]:
         """A key's sessions with `end >= earliest_end_ms` and `start <= latest_start_ms`; by end, then start."""
         earliest_ms = max(earliest_end_ms, self._time.oldest_live_ms)
-        found = []
+        nearby = []
         for cell in reversed(self._sessions(self._encode_key(key), earliest_ms).cells):
             if cell.end_ms < earliest_ms:
                 break
             if cell.start_ms <= latest_start_ms:
-                found.append(cell)
-        return found[::-1]
+                nearby.append(cell)
+        return nearby[::-1]
 
     def put(self, key: Any, start_ms: int, end_ms: int, value: Any) -> None:
         """Adds a session that is not there. The value must be as it will be read."""
@@ -263,8 +263,8 @@ class SessionCells(Cells[SessionCell]):
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         """The value of exactly that session, or None."""
-        found = self.near(key, end_ms, start_ms)
-        return next((cell.value for cell in found if (cell.start_ms, cell.end_ms) == (start_ms, end_ms)), None)
+        nearby = self.near(key, end_ms, start_ms)
+        return next((cell.value for cell in nearby if (cell.start_ms, cell.end_ms) == (start_ms, end_ms)), None)
 
     def _rows(self) -> list[Entry]:
         encode = self._encode

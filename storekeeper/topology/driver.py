@@ -255,12 +255,12 @@ class TopologyTestDriver:
 
     def _slots_with(self, store: str) -> list[_Slot]:
         """The slots that have a store, by partition."""
-        found = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
-        if not found:
+        slots = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
+        if not slots:
             names = sorted({spec.name for slot in self._slots for spec in slot.sub_topology.stores})
             msg = f"there is no store {store!r}, only {names}"
             raise UnknownStoreError(msg)
-        return found
+        return slots
 
     def _append(self, record: Record) -> None:
         self._logs.setdefault((record.topic, record.partition), []).append(record)

@@ -20,12 +20,12 @@ def epoch_ms(time: Any) -> int:
         InvalidTimestampError: it is something else, such as a float or None, or before 1970, or after the year 9999.
     """
     if isinstance(time, datetime) and time.tzinfo is not None:
-        found = (time - _EPOCH) // timedelta(milliseconds=1)
+        at_ms = (time - _EPOCH) // timedelta(milliseconds=1)
     else:
-        found = _whole(time)
-    if not 0 <= found <= LATEST_MS:
-        raise out_of_range(found)
-    return found
+        at_ms = _whole(time)
+    if not 0 <= at_ms <= LATEST_MS:
+        raise out_of_range(at_ms)
+    return at_ms
 
 
 def out_of_range(time_ms: int) -> InvalidTimestampError:

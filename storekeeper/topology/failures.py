@@ -70,15 +70,15 @@ def _raised_in(error: BaseException) -> str | None:
 
 def _with_causes(error: BaseException) -> list[BaseException]:
     """An error and all that it was raised from, or is a group of. One may be raised from itself."""
-    found: dict[int, BaseException] = {}
+    causes: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:
         each = waiting.pop()
-        if each is None or id(each) in found:
+        if each is None or id(each) in causes:
             continue
-        found[id(each)] = each
+        causes[id(each)] = each
         waiting += [each.__cause__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
-    return list(found.values())
+    return list(causes.values())
 
 
 def note(error: BaseException, text: str) -> None:

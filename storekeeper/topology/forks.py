@@ -53,12 +53,12 @@ def meetings_of(nodes: Sequence[GraphNode]) -> tuple[dict[GraphNode, Meeting], d
     meetings: dict[GraphNode, Meeting] = {}
     forks: dict[GraphNode, list[Meeting]] = {}
     for join in nodes:
-        found = _forks_above(join) if join.meets else []
-        if not found:
+        joined = _forks_above(join) if join.meets else []
+        if not joined:
             continue
-        held = isinstance(join, TableNode) and _is_held(join, found, meetings)
+        held = isinstance(join, TableNode) and _is_held(join, joined, meetings)
         meeting = meetings[join] = Meeting(held)
-        for fork in [] if held else found:
+        for fork in [] if held else joined:
             forks.setdefault(fork, []).append(meeting)
     return meetings, forks
 

@@ -45,26 +45,26 @@ def check_function(
         msg = f"{operator} takes {takes}, a function, and got {_shown_value(function)}"
         raise ConfigurationError(msg)
     _check_kind(operator, takes, function, many=many)
-    found = _signature(function)
-    if found is not None and not _binds(found, len(names)):
-        msg = f"{operator} takes {takes}, and {shown(function)} takes {_without_types(found)}"
+    signature = _signature(function)
+    if signature is not None and not _binds(signature, len(names)):
+        msg = f"{operator} takes {takes}, and {shown(function)} takes {_without_types(signature)}"
         raise ConfigurationError(msg)
 
 
-def check_kind(operator: str, found: object, wanted: Any, words: str) -> None:
+def check_kind(operator: str, value: object, wanted: Any, words: str) -> None:
     """Refuses an argument of another kind.
 
     Args:
         operator: names the operator.
-        found: what the user gave.
+        value: what the user gave.
         wanted: the type that it must have.
         words: what the operator takes.
 
     Raises:
         ConfigurationError: it is of another type.
     """
-    if not isinstance(found, wanted):
-        msg = f"{operator} takes {words}, not {found!r:.60}"
+    if not isinstance(value, wanted):
+        msg = f"{operator} takes {words}, not {value!r:.60}"
         raise ConfigurationError(msg)
 
 

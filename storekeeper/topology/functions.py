@@ -88,10 +88,10 @@ def returned_type(function: object) -> Any:
     if isinstance(function, type):
         return function
     try:
-        found = typing.get_type_hints(inspect.unwrap(function) if callable(function) else function).get("return")
+        returned = typing.get_type_hints(inspect.unwrap(function) if callable(function) else function).get("return")
     except (NameError, TypeError, AttributeError):
         return None
-    return _known(found)
+    return _known(returned)
 
 
 def without_none(type_: Any) -> tuple[Any, bool]:
@@ -118,15 +118,15 @@ def returned_pair(function: object, *, many: bool = False) -> tuple[Any, Any]:
         function: it returns a pair.
         many: whether it returns an iterable of pairs.
     """
-    found = element_type(function) if many else returned_type(function)
-    parts = typing.get_args(found) if typing.get_origin(found) is tuple else ()
+    returned = element_type(function) if many else returned_type(function)
+    parts = typing.get_args(returned) if typing.get_origin(returned) is tuple else ()
     return (_known(parts[0]), _known(parts[1])) if len(parts) == 2 else (None, None)
 
 
-def _known(found: Any) -> Any:
+def _known(annotation: Any) -> Any:
     """The type of what serdes see, or None if it says nothing.
 
     A value that may be None is of the other type: None is a tombstone, which no serde sees.
     """
-    found, _ = without_none(found)
-    return None if found in (Any, object) or isinstance(found, TypeVar | types.EllipsisType) else found
+    annotation, _ = without_none(annotation)
+    return None if annotation in (Any, object) or isinstance(annotation, TypeVar | types.EllipsisType) else annotation

@@ -159,12 +159,12 @@ def _mark_circles(sinks: Iterable[RepartitionSink], subs: Iterable[SubTopology])
 
 
 def _reached(start: int, below: Mapping[int, set[int]]) -> set[int]:
-    found, waiting = {start}, [start]
+    reached, waiting = {start}, [start]
     while waiting:
-        new = below.get(waiting.pop(), set()) - found
-        found |= new
+        new = below.get(waiting.pop(), set()) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 def _copartition_groups(nodes: Iterable[GraphNode]) -> list[set[Source]]:

@@ -37,14 +37,14 @@ def check_keys(operator: str, left: Serde[Any] | None, right: Serde[Any] | None)
         raise ConfigurationError(msg)
 
 
-def check_type(what: str, found: Serde[Any] | None, wanted: Serde[Any] | None) -> None:
+def check_type(what: str, actual: Serde[Any] | None, wanted: Serde[Any] | None) -> None:
     """Refuses values of one type where those of another are wanted.
 
     Raises:
         ConfigurationError: both are known, and differ.
     """
-    if not _fits(_type_of(found), _type_of(wanted)):
-        msg = f"{what} {name_of(found)} where {name_of(wanted)} is wanted: convert them, or say the other type"
+    if not _fits(_type_of(actual), _type_of(wanted)):
+        msg = f"{what} {name_of(actual)} where {name_of(wanted)} is wanted: convert them, or say the other type"
         raise ConfigurationError(msg)
 
 
@@ -68,9 +68,9 @@ def name_of(serde: Serde[Any] | None) -> str:
     """A serde's type and form, for messages."""
     if isinstance(serde, WindowedSerde):
         return f"windows of {name_of(serde.keys)}"
-    found = _type_of(serde)
-    name = getattr(found, "__name__", str(found)) if typing.get_origin(found) is None else str(found)
-    if found in _UNKNOWN:
+    type_ = _type_of(serde)
+    name = getattr(type_, "__name__", str(type_)) if typing.get_origin(type_) is None else str(type_)
+    if type_ in _UNKNOWN:
         return f"those of {type(serde).__name__}"
     form = _form_of(serde)
     return name if form is None or isinstance(serde, StructSerde) else f"{name} as {form}"
@@ -98,26 +98,26 @@ def _type_of(serde: Serde[Any] | None) -> Any:
     if isinstance(serde, StructSerde):
         return serde.type
     try:
-        found = typing.get_type_hints(serde.deserialize).get("return")
+        returned = typing.get_type_hints(serde.deserialize).get("return")
     except (NameError, TypeError, AttributeError):
         return None
-    return None if isinstance(found, TypeVar) else found
+    return None if isinstance(returned, TypeVar) else returned
 
 
-def _fits(found: Any, wanted: Any, *, exactly: bool = False) -> bool:
+def _fits(actual: Any, wanted: Any, *, exactly: bool = False) -> bool:
     """Whether values of one type are values of another. What is not known fits."""
-    found, wanted = _plain(found), _plain(wanted)
-    if found == wanted or _is_unknown(found) or _is_unknown(wanted):
+    actual, wanted = _plain(actual), _plain(wanted)
+    if actual == wanted or _is_unknown(actual) or _is_unknown(wanted):
         return True
     members = _members(wanted)
-    if len(members) > 1 or len(_members(found)) > 1:
-        return all(any(_fits(part, member, exactly=exactly) for member in members) for part in _members(found))
-    if (typing.get_origin(found) or found) == (typing.get_origin(wanted) or wanted):
-        pairs = zip(typing.get_args(found), typing.get_args(wanted), strict=False)
+    if len(members) > 1 or len(_members(actual)) > 1:
+        return all(any(_fits(part, member, exactly=exactly) for member in members) for part in _members(actual))
+    if (typing.get_origin(actual) or actual) == (typing.get_origin(wanted) or wanted):
+        pairs = zip(typing.get_args(actual), typing.get_args(wanted), strict=False)
         return all(_fits(one, two, exactly=exactly) for one, two in pairs)
-    if exactly or not (isinstance(found, type) and isinstance(wanted, type)):
+    if exactly or not (isinstance(actual, type) and isinstance(wanted, type)):
         return False
-    return issubclass(found, wanted) or (found is int and wanted is float)
+    return issubclass(actual, wanted) or (actual is int and wanted is float)
 
 
 def _is_unknown(kind: Any) -> bool:
@@ -206,9 +206,9 @@ def keys_of(operator: str, made: Any, spec: Any) -> Serde[Any]:
     try:
         if spec is None:
             return serde_of(str if made is None else made)
-        found: Serde[Any] = serde_of(spec)
+        keys: Serde[Any] = serde_of(spec)
     except ConfigurationError as error:
         msg = f"{operator}: keys can't be of type {made if spec is None else spec!r}: pass keys= with a serde ({error})"
         raise ConfigurationError(msg) from error
-    check_type(f"{operator}: the keys are", of_type(made), found)
-    return found
+    check_type(f"{operator}: the keys are", of_type(made), keys)
+    return keys

@@ -55,26 +55,26 @@ def assigned(topology: Topology, before: Slots) -> dict[str, list[str]]:
 
 def continued(wanted: Slots, before: Slots) -> dict[str, list[str]]:
     """As `assigned`, of sub-topologies given by what they read and store, each under the name of a new slot."""
-    found: dict[str, list[str]] = {}
+    slots: dict[str, list[str]] = {}
     new: dict[str, list[str]] = {}
     for fresh, members in wanted.items():
         name = _predecessor(members, before)
         if name is None:
             new[fresh] = sorted(members)
-        elif name in found:
-            what = f"{_shown(members)} are apart from {_shown(found[name])} now, and were in the same tasks, {name}"
+        elif name in slots:
+            what = f"{_shown(members)} are apart from {_shown(slots[name])} now, and were in the same tasks, {name}"
             msg = f"{what}. {_WAY_ON}"
             raise ConfigurationError(msg)
         else:
-            found[name] = sorted(members)
-    for gone in sorted(before.keys() - found.keys()):
+            slots[name] = sorted(members)
+    for gone in sorted(before.keys() - slots.keys()):
         what = f"nothing has {_shown(before[gone])} any more: what the tasks {gone} have committed would be forgotten"
         msg = f"{what}. {_WAY_ON}"
         raise ConfigurationError(msg)
     for fresh, members in new.items():
         numbered = (f"{fresh}-{number}" for number in count(2))
-        found[next(name for name in chain([fresh], numbered) if name not in found)] = members
-    return found
+        slots[next(name for name in chain([fresh], numbered) if name not in slots)] = members
+    return slots
 
 
 def _predecessor(members: Sequence[str], before: Slots) -> str | None:

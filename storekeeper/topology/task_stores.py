@@ -344,10 +344,10 @@ def opened(
     rows, typed = kinds
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
         return rows(spec, inner, context, guarded)
-    found = typed(spec, inner, context, partial(guarded, place=f"store {spec.name}"))
-    if isinstance(found.store, TimedStore):
-        found.store.stream_time.latest_ms = LAST_TIMESTAMP_MS
-    return found
+    store = typed(spec, inner, context, partial(guarded, place=f"store {spec.name}"))
+    if isinstance(store.store, TimedStore):
+        store.store.stream_time.latest_ms = LAST_TIMESTAMP_MS
+    return store
 
 
 def memory_store(spec: TopologyStore) -> BytesStore:

@@ -66,10 +66,10 @@ def _check_cycles(topology: Topology) -> None:
         reached: set[str] = set()
         waiting = [topic]
         while waiting:
-            for found in _leads_to(readers[waiting.pop()]) - reached:
-                reached.add(found)
-                if found in readers:
-                    waiting.append(found)
+            for app in _leads_to(readers[waiting.pop()]) - reached:
+                reached.add(app)
+                if app in readers:
+                    waiting.append(app)
         if topic in reached:
             msg = (
                 f"{written[topic][0].name} writes topic {topic!r}, and what {readers[topic].name} reads there leads to "

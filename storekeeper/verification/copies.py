@@ -82,7 +82,7 @@ def differences(
     `later` are keys with newer records. If the changelog has only newer records of a key, compaction has removed the
     older one that the copy may rightly hold. The key can't be compared: it is superseded.
     """
-    found = []
+    different = []
     superseded = 0
     for key in sorted(ours.keys() | theirs.hashes.keys()):
         mine, folded = ours.get(key), theirs.hashes.get(key)
@@ -92,8 +92,8 @@ def differences(
             superseded += 1
             continue
         kind = "missing" if mine is None else "surplus" if folded is None else "different"
-        found.append(Difference(copy.holder, partition, key, kind))
-    return Differences(found, superseded)
+        different.append(Difference(copy.holder, partition, key, kind))
+    return Differences(different, superseded)
 
 
 CopiesOf = Callable[[int], Sequence[Copy]]
@@ -118,16 +118,17 @@ class Verification:
     def reasons(self) -> tuple[str, ...]:
         """A sentence for each shown difference; keys masked."""
         sentences = tuple(
-            f"{found.holder}, partition {found.partition}: {found.kind} {masked_key(found.key)}" for found in self.shown
+            f"{difference.holder}, partition {difference.partition}: {difference.kind} {masked_key(difference.key)}"
+            for difference in self.shown
         )
         more = self.differing - len(self.shown)
         return (*sentences, f"and {more} more") if more else sentences
 
-    def note(self, found: Differences) -> None:
+    def note(self, differences: Differences) -> None:
         """Counts differences; keeps the first ones."""
-        self.superseded += found.superseded
-        self.differing += len(found.shown)
-        self.shown += found.shown[: MAX_DIFFERENCES - len(self.shown)]
+        self.superseded += differences.superseded
+        self.differing += len(differences.shown)
+        self.shown += differences.shown[: MAX_DIFFERENCES - len(self.shown)]
 
 
 def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:

@@ -61,12 +61,12 @@ class LocalCopies:
 
     def of_partition(self, partition: int) -> list[Copy]:
         """The copies of a partition. One that its task would empty before it reads on is none."""
-        found = []
+        copies = []
         for folder in sorted(self.root.glob(f"*/{partition}/{self.spec.name}")):
             copy = self._tried(folder, partition)
             if copy is not None:
-                found.append(copy)
-        return found
+                copies.append(copy)
+        return copies
 
     def _tried(self, folder: Path, partition: int) -> Copy | None:
         for left in reversed(range(_TRIES)):
@@ -168,11 +168,11 @@ class NodeCopies:
         reasons = []
         for address in self._addresses:
             try:
-                found = self._get(address, "/state/cluster")
+                listed = self._get(address, "/state/cluster")
             except httpx2.HTTPError as error:
                 reasons.append(f"{address}: {failure_of(error, _TIMEOUT_S).reason}")
                 continue
-            return {member["name"]: member["address"] for member in found["members"]}
+            return {member["name"]: member["address"] for member in listed["members"]}
         msg = f"no query node answers ({'; '.join(reasons) or 'none is named'}): see `storekeeper status`"
         raise StoreUnavailableError(msg)
 
@@ -189,10 +189,10 @@ class NodeCopies:
         ]
 
     def _copy(self, name: str, address: str, path: str, topic: str) -> Copy | None:
-        found = self._asked(name, address, path)
-        if found is None or found["topic"] != topic:
+        answer = self._asked(name, address, path)
+        if answer is None or answer["topic"] != topic:
             return None
-        buckets = list(map(from_hex, found["buckets"]))
+        buckets = list(map(from_hex, answer["buckets"]))
 
         def entries(fold: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
             wanted = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
@@ -201,7 +201,7 @@ class NodeCopies:
             entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
             return now["offset"], entries, lambda key: bucket_of(key) in wanted
 
-        return Copy(f"node {name}", found["offset"], found["rows"], from_hex(found["digest"]), entries)
+        return Copy(f"node {name}", answer["offset"], answer["rows"], from_hex(answer["digest"]), entries)
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         try:
@@ -291,16 +291,16 @@ def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
             held += [] if local is None else local.of_partition(partition)
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
-        found = verify_copies(changelog, copies_of)
-    reasons = (*flaws, *([] if local is None else local.flaws), *found.reasons)
-    if not found.compared and not reasons:
+        verdict = verify_copies(changelog, copies_of)
+    reasons = (*flaws, *([] if local is None else local.flaws), *verdict.reasons)
+    if not verdict.compared and not reasons:
         nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (STOREKEEPER_PEERS)"
         reasons = (f"there is nothing to compare: no snapshot of this generation, and {nodes_are}",)
     details = {
-        "rows": found.rows,
-        "compared": found.compared,
-        "differing": found.differing,
-        "superseded": found.superseded,
+        "rows": verdict.rows,
+        "compared": verdict.compared,
+        "differing": verdict.differing,
+        "superseded": verdict.superseded,
         "topic": topic,
         "table_version": None if snapshot is None else snapshot.proof.version,
     }

@@ -56,27 +56,27 @@ def names_beside(dag_file: str) -> Names:
     path = Path(dag_file).with_name(FILE)
     remedy = f"run `storekeeper export-dags {path.parent}` on the platform, and copy the folder to here"
     try:
-        found = json.loads(path.read_text("utf-8"))
-        version = found["version"]
+        names = json.loads(path.read_text("utf-8"))
+        version = names["version"]
     except FileNotFoundError:
         msg = f"{path} is missing: {remedy}"
         raise NamesFileError(msg) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} can't be read ({type(error).__name__}): {remedy}"
         raise NamesFileError(msg) from error
-    if version != VERSION or not _is_whole(found):
+    if version != VERSION or not _is_whole(names):
         msg = (
             f"{path} was written by version {version} of Storekeeper, and the provider that is installed here has "
             f"version {VERSION}: install the platform's version of the provider, then {remedy}"
         )
         raise NamesFileError(msg)
-    values: dict[str, Any] = {one.name: _value(found[one.name]) for one in fields(Names)}
+    values: dict[str, Any] = {one.name: _value(names[one.name]) for one in fields(Names)}
     return Names(**values)
 
 
-def _is_whole(found: Mapping[str, Any]) -> bool:
-    return all(isinstance(found.get(one.name), list | dict) for one in fields(Names))
+def _is_whole(names: Mapping[str, Any]) -> bool:
+    return all(isinstance(names.get(one.name), list | dict) for one in fields(Names))
 
 
-def _value(found: list[str] | dict[str, str]) -> tuple[str, ...] | dict[str, str]:
-    return found if isinstance(found, dict) else tuple(found)
+def _value(values: list[str] | dict[str, str]) -> tuple[str, ...] | dict[str, str]:
+    return values if isinstance(values, dict) else tuple(values)

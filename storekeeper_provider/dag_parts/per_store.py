@@ -69,10 +69,10 @@ class ChooseStoresByAppOperator(ChooseStoresOperator):
     def grouped(self, names: Sequence[str]) -> list[list[str]]:
         """The chosen stores of each app."""
         apps = {store["store"]: store["app"] for store in StorekeeperHook(self.storekeeper_conn_id).stores()}
-        found: dict[str, list[str]] = {}
+        stores: dict[str, list[str]] = {}
         for name in names:
-            found.setdefault(apps.get(name, name), []).append(name)
-        return list(found.values())
+            stores.setdefault(apps.get(name, name), []).append(name)
+        return list(stores.values())
 
 
 def for_each_store(

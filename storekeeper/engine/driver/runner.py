@@ -142,7 +142,7 @@ class AppRun:
 
     def run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
         """The same under a lease that is held, with heartbeats that are written. The lease then names the JVM."""
-        found = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
+        checked = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
         if self.stop.is_set():
             return
         spark = self.shared or start_session(self.spec.name, self.settings)
@@ -150,31 +150,31 @@ class AppRun:
             pid = jvm_pid(spark)
             lease.record_jvm(pid)
             heartbeats.enter(AppState.STARTING, jvm_pid=pid)
-            self._query(spark, heartbeats, found)
+            self._query(spark, heartbeats, checked)
         finally:
             if self.shared is None:
                 stop_session(spark)
 
-    def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
+    def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, checked: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
-        made_with = found.claim.partitions
+        made_with = checked.claim.partitions
         context = StreamContext(
             self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with,
-            slots=found.claim.slots,
+            slots=checked.claim.slots,
         )  # fmt: skip
         stream = opened(context)
-        process = self._on_same_topics(stream.process, checkpoint, found.claim)
+        process = self._on_same_topics(stream.process, checkpoint, checked.claim)
         barrier = DrainBarrier(self.around_batch(process))
         query = self.begin(stream, barrier, checkpoint)
         try:
             # By now the app has made its own topics.
-            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings, found.claim.slots))
-            claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
+            own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings, checked.claim.slots))
+            claim = replace(checked.claim, query_id=checkpoint.query_id(), topic_ids={**checked.claim.topic_ids, **own})
             claim.write(checkpoint.path)
         except BaseException:
             query.stop()  # nobody else does while another app has the session, and the lease ends here
             raise
-        watch = Watch(self, query, context, found)
+        watch = Watch(self, query, context, checked)
         heartbeats.refresh_with(watch)
         heartbeats.enter(AppState.RUNNING)
         _log.info("running", app=self.spec.name, generation=self.settings.generation)
@@ -269,7 +269,7 @@ def opened(context: StreamContext) -> Stream:
 class Watch:
     """Brings a running app's heartbeat up to date. Called by the heartbeat writer's thread alone."""
 
-    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, found: Preflight) -> None:
+    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, checked: Preflight) -> None:
         settings = run.settings
         self._run = run
         self._query = query
@@ -279,8 +279,8 @@ class Watch:
         self._breaker = DeadLetterBreaker(settings.max_dead_letter_share, _BREAKER_WINDOW_S, _BREAKER_MIN_RECORDS)
         self.tripped: DeadLetterLimitError | None = None
         self._topics = Topics(run.settings.kafka, timeout_s=_WATCH_TIMEOUT_S)
-        self._start = found.position
-        self._end = found.end
+        self._start = checked.position
+        self._end = checked.end
         self._progress = Progress()
         self._counted_before: tuple[int, int] | None = None
 

@@ -31,27 +31,27 @@ def code_digest(spec: AppSpec) -> str | None:
         return None
     root = Path(file).resolve().parents[name.count(".") + (Path(file).name == "__init__.py")]
     whole = root == ProjectSettings().project_dir
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(_files_of(Path(file).resolve(), root, None if whole else name.partition(".")[0])):
         content = path.read_bytes()
-        found.update(f"{path.relative_to(root)} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(root)} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def _files_of(first: Path, root: Path, package: str | None) -> set[Path]:
     """The files that a file imports, and the file itself; those of one package, or of all packages in `root`."""
-    found: set[Path] = set()
+    files: set[Path] = set()
     left = [first]
     while left:
         path = left.pop()
-        if path not in found:
-            found.add(path)
+        if path not in files:
+            files.add(path)
             left += _imported_files(path, root, package)
             left += [
                 file for folder in path.parents if root in folder.parents and (file := folder / "__init__.py").is_file()
             ]
-    return found
+    return files
 
 
 def _imported_files(path: Path, root: Path, package: str | None) -> Iterator[Path]:

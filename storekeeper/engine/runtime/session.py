@@ -48,15 +48,15 @@ def store_properties(place: Location, environment: Mapping[str, str]) -> dict[st
     """
     if isinstance(place, Path) or place.uri.partition(":")[0] not in _S3:
         return {}
-    found = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    properties = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     if endpoint:
         # An endpoint of one's own seldom has a name for each bucket.
-        found |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+        properties |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if region:
-        found["spark.hadoop.fs.s3a.endpoint.region"] = region
-    return found
+        properties["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return properties
 
 
 def close_to_others(spark: SparkSession, durable: Location) -> None:
@@ -77,9 +77,9 @@ def close_to_others(spark: SparkSession, durable: Location) -> None:
         folder = hadoop.Path(durable.uri)
         files = folder.getFileSystem(configuration)
         files.mkdirs(folder)
-        found = files.getFileStatus(folder).getPermission()
-        wanted = found.applyUMask(hadoop.permission.FsPermission.getUMask(configuration))
-        if wanted.equals(found):
+        permission = files.getFileStatus(folder).getPermission()
+        wanted = permission.applyUMask(hadoop.permission.FsPermission.getUMask(configuration))
+        if wanted.equals(permission):
             return
         try:
             with reaching_by_spark(durable):
@@ -103,10 +103,10 @@ def reaching_by_spark(tables: Location) -> Iterator[None]:
         yield
     except Exception as error:  # Spark's own classes, or what py4j makes of a Java exception
         text = str(error)
-        found = _NO_ANSWER.search(text)
-        if isinstance(tables, Path) or found is None or not _BY_A_CLIENT.search(text):
+        match = _NO_ANSWER.search(text)
+        if isinstance(tables, Path) or match is None or not _BY_A_CLIENT.search(text):
             raise
-        raise unreachable(tables, found[1]) from error
+        raise unreachable(tables, match[1]) from error
 
 
 ARCHIVE = "spark-classes.jsa"

@@ -118,9 +118,9 @@ class Topics:
         """The first offset of each partition whose record is of that time or later; its end if there is none."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         ends, wanted = self._offsets(listed, END), dict.fromkeys(listed, timestamp_ms)
-        found = self._asked(lambda: known_offsets(self._offset_client, wanted, self._timeout_s))
+        offsets = self._asked(lambda: known_offsets(self._offset_client, wanted, self._timeout_s))
         return Position({
-            topic: {partition: min(end, found.get((topic, partition), end)) for partition, end in partitions.items()}
+            topic: {partition: min(end, offsets.get((topic, partition), end)) for partition, end in partitions.items()}
             for topic, partitions in ends.offsets.items()
         })  # fmt: skip
 
@@ -128,32 +128,32 @@ class Topics:
         """Which records each of the existing topics accepts."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found = {}
+        rules = {}
         for resource, future in futures.items():
             config = self._asked(future.result, str(resource.name), "DescribeConfigs")
             size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
             ahead = next((config[name].value for name in _MAX_AHEAD if name in config), FOREVER_MS)
-            found[str(resource.name)] = TopicRule(int(size), "compact" in cleanup, int(ahead))
-        return found
+            rules[str(resource.name)] = TopicRule(int(size), "compact" in cleanup, int(ahead))
+        return rules
 
     def retention_ms(self, names: Iterable[str]) -> dict[str, int | None]:
         """How long each of the existing topics keeps records; None for ever."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found = {}
+        retentions = {}
         for resource, future in futures.items():
             kept = int(self._asked(future.result, str(resource.name), "DescribeConfigs")["retention.ms"].value)
-            found[str(resource.name)] = None if kept < 0 else kept
-        return found
+            retentions[str(resource.name)] = None if kept < 0 else kept
+        return retentions
 
     def own_config(self, name: str) -> dict[str, str]:
         """The configuration of an existing topic itself, without defaults, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
-        found = self._asked(future.result, name, "DescribeConfigs")
+        entries = self._asked(future.result, name, "DescribeConfigs")
         return {
             key: str(entry.value)
-            for key, entry in found.items()
+            for key, entry in entries.items()
             # The client gives the number or the name.
             if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
         }
@@ -189,10 +189,10 @@ class Topics:
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
 
     def _metadata(self, name: str) -> TopicMetadata:
-        found: TopicMetadata = self._admin.list_topics(name, timeout=self._timeout_s).topics[name]
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return found
+        metadata: TopicMetadata = self._admin.list_topics(name, timeout=self._timeout_s).topics[name]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        return metadata
 
     def _await(self, name: str, *, there: bool) -> None:
         """Waits until a change of the controller's has reached the broker, which takes a moment."""
@@ -236,10 +236,10 @@ class Topics:
 
 
 def _position(offsets: Mapping[tuple[str, int], int]) -> Position:
-    found: dict[str, dict[int, int]] = {}
+    by_topic: dict[str, dict[int, int]] = {}
     for (name, partition), offset in offsets.items():
-        found.setdefault(name, {})[partition] = offset
-    return Position(found)
+        by_topic.setdefault(name, {})[partition] = offset
+    return Position(by_topic)
 
 
 def await_topics(
@@ -302,19 +302,19 @@ def counts_in(position: Position) -> dict[str, int]:
     return {topic: len(partitions) for topic, partitions in position.offsets.items()}
 
 
-def check_partitions(app: str, made_with: Mapping[str, int], found: Mapping[str, int]) -> None:
+def check_partitions(app: str, made_with: Mapping[str, int], counts: Mapping[str, int]) -> None:
     """Checks that topics have the numbers of partitions that the app's state was made with.
 
     Args:
         app: The app's name.
         made_with: The number of partitions by topic that the state was made with. Other topics may have any number.
-        found: The number that the topics have now. Topics that are missing here are not checked.
+        counts: The number that the topics have now. Topics that are missing here are not checked.
 
     Raises:
         PartitionsChangedError: A topic has another number.
     """
     for topic, before in made_with.items():
-        now = found.get(topic, before)
+        now = counts.get(topic, before)
         if now != before:
             msg = (
                 f"topic {topic} has {now} partitions, but the state of {app} was made with {before}: keys would lose "

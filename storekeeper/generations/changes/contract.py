@@ -163,8 +163,8 @@ class Description:
             raise InvalidArgumentError(msg) from error
         return cls(
             content.described_at_ms,
-            {found.store: found for found in content.stores},
-            {found.app: found for found in content.topologies},
+            {each.store: each for each in content.stores},
+            {each.app: each for each in content.topologies},
         )
 
 

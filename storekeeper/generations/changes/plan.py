@@ -78,8 +78,8 @@ class Plan:
     @property
     def verdict(self) -> Verdict:
         """The verdict on all changes: BREAKS if any breaks, else MIGRATE if any migrates, else UNCHANGED."""
-        found = {change.verdict for change in self.changes}
-        return next((it for it in (Verdict.BREAKS, Verdict.MIGRATE) if it in found), Verdict.UNCHANGED)
+        verdicts = {change.verdict for change in self.changes}
+        return next((it for it in (Verdict.BREAKS, Verdict.MIGRATE) if it in verdicts), Verdict.UNCHANGED)
 
     @property
     def breaks(self) -> bool:
@@ -96,14 +96,14 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
     by_name = {store.store: store for store in declared}
     changes: list[Change] = []
     for name in sorted(by_name.keys() | running.stores.keys()):
-        wanted, found = by_name.get(name), running.stores.get(name)
-        if found is None:
+        declared_store, there = by_name.get(name), running.stores.get(name)
+        if there is None:
             details = "It begins empty when its app first runs, with the input that there is."
             changes.append(Change(name, Verdict.NEW, (details,)))
-        elif wanted is None:
-            changes.append(_orphaned(found, by_name.values(), running))
+        elif declared_store is None:
+            changes.append(_orphaned(there, by_name.values(), running))
         else:
-            changes.append(_change(wanted, found))
+            changes.append(_change(declared_store, there))
     return Plan(in_one_generation(changes))
 
 
@@ -130,104 +130,108 @@ def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
 NOTHING_CHANGES = "Nothing changes: its rows are copied."
 
 
-def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
+def plan_copy(declared: DeclaredStore, running: RunningStore) -> Change:
     """A new generation made of the store's rows alone, if it runs as declared; else as `plan_changes`."""
-    change = _change(wanted, found)
+    change = _change(declared, running)
     if change.verdict is not Verdict.UNCHANGED:
         return change
-    copied = _migration(wanted, found, [], None)
+    copied = _migration(declared, running, [], None)
     if copied.verdict is not Verdict.MIGRATE:
         return copied
     return replace(copied, details=(NOTHING_CHANGES,), conf={**copied.conf, "copy": True})
 
 
-def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+def _orphaned(orphan: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
     like = [
         store.store
         for store in declared
-        if store.store not in running.stores and store.kind == found.kind and store.fields == found.fields
+        if store.store not in running.stores and store.kind == orphan.kind and store.fields == orphan.fields
     ]
     hint = f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
     details = (
-        f"No app declares it any more: {_count(found.keys)} in {found.topic} would belong to nobody.{hint} "
+        f"No app declares it any more: {_count(orphan.keys)} in {orphan.topic} would belong to nobody.{hint} "
         "Declare it again, or take it out of the description once its topic and tables are deleted on purpose."
     )
-    return _broken(found, [details])
+    return _broken(orphan, [details])
 
 
-def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
-    broken = [*_moved(wanted, found), *_broken_schema(wanted, found)]
+def _change(declared: DeclaredStore, running: RunningStore) -> Change:
+    broken = [*_moved(declared, running), *_broken_schema(declared, running)]
     if broken:
-        return _broken(found, broken)
-    pending = [step for step in wanted.steps if step.to_version > found.version]
-    partitions = _other_partitions(wanted, found)
+        return _broken(running, broken)
+    pending = [step for step in declared.steps if step.to_version > running.version]
+    partitions = _other_partitions(declared, running)
     if pending or partitions is not None:
-        return _migration(wanted, found, pending, partitions)
-    if wanted.score_field != found.score_field:
+        return _migration(declared, running, pending, partitions)
+    if declared.score_field != running.score_field:
         details = (
-            f"It is ranked by {wanted.score_field} instead of {found.score_field}: nodes rank again when they start."
+            f"It is ranked by {declared.score_field} instead of {running.score_field}: nodes rank again at their start."
         )
-        return Change(wanted.store, Verdict.REBUILD, (details,), found.keys, found.size_bytes)
-    return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)
+        return Change(declared.store, Verdict.REBUILD, (details,), running.keys, running.size_bytes)
+    return Change(declared.store, Verdict.UNCHANGED, (), running.keys, running.size_bytes)
 
 
-def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+def _moved(declared: DeclaredStore, running: RunningStore) -> list[str]:
     """Changes that would orphan existing state."""
     details: list[str] = []
-    if wanted.app != found.app:
+    if declared.app != running.app:
         details.append(
-            f"Its app is called {wanted.app} instead of {found.app}: checkpoint and compute state would be orphaned. "
+            f"Its app is called {declared.app} instead of {running.app}: checkpoint and state would be orphaned. "
             "Keep the app's name; its title may change."
         )
-    if wanted.topic != found.topic:
+    if declared.topic != running.topic:
         details.append(
-            f"Its changelog would be {wanted.topic} instead of {found.topic}: the rows there would be orphaned. "
+            f"Its changelog would be {declared.topic} instead of {running.topic}: the rows there would be orphaned. "
             "Keep the topic: a change of rows makes topics of its own."
         )
-    if wanted.kind != found.kind:
-        details.append(f"It would be read as {wanted.kind}, but its keys are {found.kind} keys: make another store.")
+    if declared.kind != running.kind:
+        details.append(
+            f"It would be read as {declared.kind}, but its keys are {running.kind} keys: make another store."
+        )
     return details
 
 
-def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
-    known = {step.name: step for step in wanted.steps}
+def _broken_schema(declared: DeclaredStore, running: RunningStore) -> list[str]:
+    known = {step.name: step for step in declared.steps}
     details = [
         f"Migration {name} was applied to the running generation and is missing from the code: restore it, or the app "
         "can't start."
-        for name in found.migrations
+        for name in running.migrations
         if name not in known
     ]
     moved = [
         f"Migration {name} made version {version}, and is declared to make version {known[name].to_version}."
-        for version, name in enumerate(found.migrations, start=2)
+        for version, name in enumerate(running.migrations, start=2)
         if name in known and known[name].to_version != version
     ]
     details += moved
-    fields = wanted.fields_at(found.version)
-    if details or fields is None or found.fields is None:
+    fields = declared.fields_at(running.version)
+    if details or fields is None or running.fields is None:
         return details
-    if BY_SCHEMA.items() <= found.fields.items() and BY_SCHEMA.items() <= fields.items():
+    if BY_SCHEMA.items() <= running.fields.items() and BY_SCHEMA.items() <= fields.items():
         return []  # their subject has a change of its own
-    changes = differences(found.fields, fields)
+    changes = differences(running.fields, fields)
     if not changes:
         return []
-    where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
+    where = f"its values are of version {running.version}, and that version would change: {'; '.join(changes)}."
     return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
 
 
-def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:
+def _other_partitions(declared: DeclaredStore, running: RunningStore) -> int | None:
     """The number to change to; None if it stays."""
-    if wanted.partitions is None or found.partitions is None or wanted.partitions == found.partitions:
+    if declared.partitions is None or running.partitions is None or declared.partitions == running.partitions:
         return None
-    return wanted.partitions
+    return declared.partitions
 
 
-def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Step], partitions: int | None) -> Change:
-    if wanted.unchangeable is not None:
-        what = f"no generation of {wanted.app} can begin with another's content, as {wanted.unchangeable}"
-        return _broken(found, [f"It can't be changed: {what}."])
+def _migration(
+    declared: DeclaredStore, running: RunningStore, pending: Sequence[Step], partitions: int | None
+) -> Change:
+    if declared.unchangeable is not None:
+        what = f"no generation of {declared.app} can begin with another's content, as {declared.unchangeable}"
+        return _broken(running, [f"It can't be changed: {what}."])
     details: list[str] = []
-    fields = wanted.fields_at(found.version) or {}
+    fields = declared.fields_at(running.version) or {}
     for step in pending:
         details.append(f"{step.name}: {step.summary}")
         details += differences(fields, step.fields)
@@ -235,12 +239,18 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
         if step.changes_key:
             details.append("keys change: callers must ask by the new ones from the hand-over on")
     if partitions is not None:
-        details.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
-    conf: dict[str, Any] = {"app": wanted.app, "migrations": [step.name for step in pending]}
+        details.append(f"partitions of the changelog: {running.partitions} -> {partitions}")
+    conf: dict[str, Any] = {"app": declared.app, "migrations": [step.name for step in pending]}
     if partitions is not None:
         conf["partitions"] = partitions
     return Change(
-        wanted.store, Verdict.MIGRATE, tuple(details), found.keys, found.size_bytes, minutes_for(found.keys), conf
+        declared.store,
+        Verdict.MIGRATE,
+        tuple(details),
+        running.keys,
+        running.size_bytes,
+        minutes_for(running.keys),
+        conf,
     )
 
 
@@ -261,8 +271,8 @@ def differences(before: Fields, after: Fields) -> list[str]:
     return removed + added + retyped
 
 
-def _broken(found: RunningStore, details: Sequence[str]) -> Change:
-    return Change(found.store, Verdict.BREAKS, tuple(details), found.keys, found.size_bytes)
+def _broken(running: RunningStore, details: Sequence[str]) -> Change:
+    return Change(running.store, Verdict.BREAKS, tuple(details), running.keys, running.size_bytes)
 
 
 def _count(keys: int | None) -> str:
@@ -317,18 +327,18 @@ _KEEP = (
 )
 
 
-def topology_changes(wanted: AppTopology, found: AppTopology) -> list[Change]:
+def topology_changes(declared: AppTopology, running: AppTopology) -> list[Change]:
     """The change of each store that no node serves, of each repartition topic, and of the tasks if they can't go on."""
-    return [*_stores(wanted, found), *_repartitions(wanted, found), *_tasks(wanted, found)]
+    return [*_stores(declared, running), *_repartitions(declared, running), *_tasks(declared, running)]
 
 
-def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
-    for name in sorted(wanted.stores.keys() | found.stores.keys()):
-        there, declared = found.stores.get(name), wanted.stores.get(name)
+def _stores(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
+    for name in sorted(ours.stores.keys() | running.stores.keys()):
+        there, declared = running.stores.get(name), ours.stores.get(name)
         if there is None:
             yield Change(name, Verdict.NEW, ("It begins empty, with the input from then on.",))
         elif declared is None:
-            details = f"No operator of {found.app} has this store any more: its rows would belong to nobody. {_KEEP}"
+            details = f"No operator of {running.app} has this store any more: its rows would belong to nobody. {_KEEP}"
             yield Change(name, Verdict.BREAKS, (details,))
         elif declared != there:
             details = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
@@ -337,14 +347,14 @@ def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
             yield Change(name, Verdict.UNCHANGED)
 
 
-def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
-    for name in sorted(wanted.repartitions.keys() | found.repartitions.keys()):
-        there, declared = found.repartitions.get(name), wanted.repartitions.get(name)
+def _repartitions(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
+    for name in sorted(ours.repartitions.keys() | running.repartitions.keys()):
+        there, declared = running.repartitions.get(name), ours.repartitions.get(name)
         if there is None:
             yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
         elif declared is None:
             details = (
-                f"{found.app} no longer has this repartition: the tasks behind it would lose their stream times, "
+                f"{running.app} no longer has this repartition: the tasks behind it would lose their stream times, "
                 f"and records in flight would be lost. {_KEEP}"
             )
             yield Change(name, Verdict.BREAKS, (details,))
@@ -358,8 +368,8 @@ def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
             yield Change(name, Verdict.UNCHANGED)
 
 
-def _tasks(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+def _tasks(declared: AppTopology, running: AppTopology) -> Iterator[Change]:
     try:
-        continued(wanted.slots, found.slots)
+        continued(declared.slots, running.slots)
     except ConfigurationError as error:
-        yield Change(f"tasks of {found.app}", Verdict.BREAKS, (f"{error}.",))
+        yield Change(f"tasks of {running.app}", Verdict.BREAKS, (f"{error}.",))

@@ -154,7 +154,7 @@ def planned_change(
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"
         raise ConfigurationError(msg)
     wanted = dict.fromkeys(stores, partitions) if partitions else {}
-    declared = [found for found in declared_stores(wanted) if found.store in stores]
+    declared = [each for each in declared_stores(wanted) if each.store in stores]
     plan = plan_of_app(declared, running, migrations, copy=copy or since is not None)
     if since is None:
         return plan

@@ -46,7 +46,7 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
 
     An app whose migrations are gone is left out: the plan reports that for its stores.
     """
-    found: list[AppTopology] = []
+    topologies: list[AppTopology] = []
     for app in (APPS[name] for name in running if name in APPS):
         there = running[app.name]
         if app.describe is None:
@@ -56,8 +56,8 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
             settings = AppSettings().model_copy(update={"generation": there.generation})
             topology = described(app.name, describe, settings)
             stores, repartitions = kept_inside(topology)
-            found.append(replace(there, stores=stores, repartitions=repartitions, slots=assigned(topology, {})))
-    return found
+            topologies.append(replace(there, stores=stores, repartitions=repartitions, slots=assigned(topology, {})))
+    return topologies
 
 
 def with_topologies(plan: Plan, running: Description) -> Plan:
@@ -100,7 +100,7 @@ def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
     for migration in migrations_of(store.name):
         names.append(migration.name)
         there = with_topology(app, describe_of(app, names))
-        changed = next((found for found in there.stores if found.name == store.name), None)
+        changed = next((each for each in there.stores if each.name == store.name), None)
         yield Step(
             migration.name,
             migration.summary,

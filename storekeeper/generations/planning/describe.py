@@ -41,16 +41,16 @@ def describe(settings: AppSettings, clock: Clock) -> Description:
         settings: run directory and broker. If the broker doesn't answer, the partitions of the snapshots stay.
         clock: for the time of the description.
     """
-    found: dict[str, RunningStore] = {}
+    running: dict[str, RunningStore] = {}
     for path, manifest in _snapshots(settings.tables):
         journal = JournalFile(settings.durable, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
-            found[manifest.store] = _of_snapshot(path, manifest, journal)
+            running[manifest.store] = _of_snapshot(path, manifest, journal)
     for store in (store for app in APPS.values() for store in app.stores):
-        if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
-            found[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
-    return Description(clock.now_ms(), _with_partitions(found, settings), dict(_topologies(settings)))
+        if store.name not in running and settings.checkpoint_dir(store.app).parent.is_dir():
+            running[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
+    return Description(clock.now_ms(), _with_partitions(running, settings), dict(_topologies(settings)))
 
 
 def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
@@ -125,17 +125,17 @@ def _first_topic(journal: Journal | None, store: str, topic: str) -> str:
     return topic if journal is None else journal.generation(min(journal.generations)).topics[store]
 
 
-def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
+def _with_partitions(stores: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
     topics = Topics(settings.kafka)
     running: dict[str, RunningStore] = {}
-    for name, store in found.items():
+    for name, store in stores.items():
         journal = JournalFile(settings.durable, store.app).read()
         topic = store.topic if journal is None else journal.live_generation.topics[name]
         try:
             partitions = store.partitions if topics.missing([topic]) else len(topics.partitions(topic))
         except (BrokerUnavailableError, StateError) as error:
             _log.warning("partitions_not_told", store=name, error=str(error))
-            return found
+            return stores
         running[name] = replace(store, partitions=partitions)
     return running
 

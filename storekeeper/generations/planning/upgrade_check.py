@@ -94,7 +94,7 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     running = describe(settings, clock)
     own = {name: store for name, store in running.stores.items() if store.app == spec.name}
     declared = [store for store in declared_stores() if store.app == spec.name]
-    inside = {app: found for app, found in running.topologies.items() if app == spec.name}
+    inside = {app: topology for app, topology in running.topologies.items() if app == spec.name}
     there = Description(running.described_at_ms, own, inside)
     changes = with_schemas(with_topologies(plan_changes(declared, there), there), there, [spec.name]).changes
     broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]

@@ -157,28 +157,28 @@ def opened_alias(secret: bytes, key: bytes | None, value: bytes, signature: byte
     """
     if signature is None or not verified(secret, _PURPOSE, value, signature):
         raise AliasError("an alias's signature is not this cluster's: it was made with another cluster secret")
-    found = Alias.decode(value)
-    if key != found.store.encode():
+    alias = Alias.decode(value)
+    if key != alias.store.encode():
         raise AliasError("an alias lies under another store's key")
-    return found
+    return alias
 
 
-def newest(known: Mapping[str, Alias], found: Alias) -> Mapping[str, Alias]:
-    """The aliases by store with `found` added, unless it is older than the known one."""
-    before = known.get(found.store)
-    return known if before is not None and found.at_ms < before.at_ms else {**known, found.store: found}
+def newest(known: Mapping[str, Alias], alias: Alias) -> Mapping[str, Alias]:
+    """The aliases by store with `alias` added, unless it is older than the known one."""
+    before = known.get(alias.store)
+    return known if before is not None and alias.at_ms < before.at_ms else {**known, alias.store: alias}
 
 
-def _text(found: Any) -> str:
-    if not isinstance(found, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError("no text")
-    return found
+    return value
 
 
-def _number(found: Any) -> int:
-    if not isinstance(found, int) or isinstance(found, bool):
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError("no number")
-    return found
+    return value
 
 
 log = structlog.get_logger(__name__)
@@ -299,11 +299,11 @@ class AliasReader:
         if value is None:
             return
         try:
-            found = opened_alias(self._secret, bytes_or_none(message.key()), value, signature_in(message))
+            alias = opened_alias(self._secret, bytes_or_none(message.key()), value, signature_in(message))
         except AliasError as refusal:
             log.warning("alias_refused", offset=message.offset(), error=str(refusal))
             return
-        self.aliases = newest(self.aliases, found)
+        self.aliases = newest(self.aliases, alias)
 
 
 class AliasWatch:
@@ -348,6 +348,6 @@ class AliasWatch:
                 reader.read(_POLL_S)
                 if reader.caught_up and reader.aliases is not self._known:
                     self._known = reader.aliases
-                    log.info("aliases_known", topics={name: found.topic for name, found in self._known.items()})
+                    log.info("aliases_known", topics={name: alias.topic for name, alias in self._known.items()})
         finally:
             reader.close()

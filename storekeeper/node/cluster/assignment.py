@@ -85,9 +85,9 @@ class Assignment:
         held: list[tuple[str, int, ReplicaRole]] = []
         for store, count in sorted(self.partitions.items()):
             for partition in range(count):
-                found = self.holders(store, partition)
-                if node in found:
-                    held.append((store, partition, ReplicaRole.ACTIVE if found[0] == node else ReplicaRole.STANDBY))
+                holders = self.holders(store, partition)
+                if node in holders:
+                    held.append((store, partition, ReplicaRole.ACTIVE if holders[0] == node else ReplicaRole.STANDBY))
         return held
 
     @property

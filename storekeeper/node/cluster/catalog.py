@@ -182,8 +182,8 @@ class Catalog:
     def holders(self, store: str, partition: int) -> list[str]:
         """The nodes to ask for a partition, the best one first. Raises as `partitions` does."""
         assignment, table = self._assigned(store), self.table
-        found = None if table is None else table.holders.get(ReplicaId(store, partition))
-        return assignment.holders(store, partition) if found is None else list(found)
+        holders = None if table is None else table.holders.get(ReplicaId(store, partition))
+        return assignment.holders(store, partition) if holders is None else list(holders)
 
     def stores_of(self, node: str) -> list[str]:
         """The stores that a node holds partitions of, sorted; none until the assignment is known."""
@@ -216,9 +216,9 @@ class Catalog:
 
     def not_held(self, store: str, partition: int) -> NotHeldError:
         """The error that names the other holders of a partition."""
-        found = [node for node in self.holders(store, partition) if node != self.node]
+        others = [node for node in self.holders(store, partition) if node != self.node]
         msg = f"node {self.node} does not hold partition {partition} of {store}"
-        return NotHeldError(msg, found, self.epoch)
+        return NotHeldError(msg, others, self.epoch)
 
     def _definition_of_variant(self, variant: str) -> StoreDefinition:
         name, at, _ = variant.partition("@")

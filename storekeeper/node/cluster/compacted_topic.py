@@ -146,6 +146,6 @@ def signature_in(message: Message) -> bytes | None:
     return bytes_or_none(dict(message.headers() or ()).get(SIGNATURE))
 
 
-def bytes_or_none(found: object) -> bytes | None:
+def bytes_or_none(value: object) -> bytes | None:
     """A key, value or header that is bytes, as all of ours are; None for anything else."""
-    return found if isinstance(found, bytes) else None
+    return value if isinstance(value, bytes) else None

@@ -137,7 +137,7 @@ class Heartbeat:
             raise HeartbeatError("a heartbeat is longer than 1 MiB")
         try:
             fields = orjson.loads(value)
-            found = cls(
+            beat = cls(
                 name=checked_name(fields["name"]),
                 address=str(fields["address"]),
                 rack=str(fields["rack"]),
@@ -152,7 +152,7 @@ class Heartbeat:
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError, InvalidNameError) as error:
             msg = f"a record among the heartbeats can't be read: {type(error).__name__}"
             raise HeartbeatError(msg) from error
-        return found
+        return beat
 
 
 def _report(entry: Any) -> ReplicaReport:
@@ -181,10 +181,10 @@ def opened(secret: bytes, key: bytes | None, value: bytes, signature: bytes | No
     """
     if signature is None or not verified(secret, _PURPOSE, value, signature):
         raise HeartbeatError("a heartbeat's signature is not this cluster's: its node has another cluster secret")
-    found = Heartbeat.decode(value)
-    if key != found.name.encode():
+    beat = Heartbeat.decode(value)
+    if key != beat.name.encode():
         raise HeartbeatError("a heartbeat lies under another node's key")
-    return found
+    return beat
 
 
 log = structlog.get_logger(__name__)

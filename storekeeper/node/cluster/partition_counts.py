@@ -87,8 +87,8 @@ class KnownTopics:
 
     def _read(self) -> dict[str, Counted]:
         try:
-            found = orjson.loads(self._file.read_bytes())
-            return {str(topic): Counted(int(one["partitions"]), str(one["topic_id"])) for topic, one in found.items()}
+            kept = orjson.loads(self._file.read_bytes())
+            return {str(topic): Counted(int(one["partitions"]), str(one["topic_id"])) for topic, one in kept.items()}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError, AttributeError):

@@ -32,8 +32,8 @@ class RebalancePolicy:
 
         All members if fewer than `needed` have settled or hold replicas.
         """
-        found = [member for member in members if member.replicas or not member.settling]
-        return found if len(found) >= self.needed else members
+        holders = [member for member in members if member.replicas or not member.settling]
+        return holders if len(holders) >= self.needed else members
 
     def settling_s(self, others: Sequence[Member]) -> float:
         """How long a node that joins these others is settling."""

@@ -55,12 +55,12 @@ class AliasSwitch:
     @property
     def wanted(self) -> Mapping[str, str]:
         """Topic by variant, for all variants to hold."""
-        found: dict[str, str] = {}
+        topics: dict[str, str] = {}
         for store, answering in self._answering.items():
             alias = self.alias(store)
             coming = () if alias is None else (alias.serving_topic, alias.warm_topic)
-            found |= {self._variant(store, topic): topic for topic in (answering, *coming) if topic is not None}
-        return found
+            topics |= {self._variant(store, topic): topic for topic in (answering, *coming) if topic is not None}
+        return topics
 
     @property
     def serving(self) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ class AliasSwitch:
         return bool(alive) and all(self._holds(member, replica, tolerance, since_s) for member in alive)
 
     def _holds(self, member: Member, replica: ReplicaId, tolerance: Tolerance, since_s: float) -> bool:
-        report = next((found for found in member.replicas if found.replica == replica), None)
+        report = next((each for each in member.replicas if each.replica == replica), None)
         if report is None or not _is_whole(report, tolerance) or report.staleness_ms is None:
             return False
         return member.silent_s + report.staleness_ms / 1000 + _MARGIN_S <= since_s
@@ -166,7 +166,7 @@ class ReplicaReconciler:
         self._settings = settings
         self._clock = clock
         self._aliases = aliases
-        self._switch = AliasSwitch({name: found.topic for name, found in catalog.definitions.items()})
+        self._switch = AliasSwitch({name: definition.topic for name, definition in catalog.definitions.items()})
         self._sweep = sweep
         self._spare_since_s: dict[ReplicaId, float] = {}
         self._next_sweep_s = clock.monotonic_s() + _SWEEP_EVERY_S
@@ -175,10 +175,10 @@ class ReplicaReconciler:
     def reports(self) -> Sequence[ReplicaReport]:
         """The reports on this node's replicas, for its heartbeats."""
         now_s = self._clock.monotonic_s()
-        found = self._held.replicas
+        replicas = self._held.replicas
         return [
-            ReplicaReport.of(found[replica].status(), found[replica].tracker.staleness_ms(now_s))
-            for replica in sorted(found)
+            ReplicaReport.of(replicas[replica].status(), replicas[replica].tracker.staleness_ms(now_s))
+            for replica in sorted(replicas)
         ]
 
     def update(self, members: Sequence[Member]) -> None:

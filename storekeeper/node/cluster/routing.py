@@ -72,16 +72,16 @@ def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: 
     for store, count in assignment.partitions.items():
         for partition in range(count):
             replica = ReplicaId(store, partition)
-            found = standings.get(replica, {})
+            by_node = standings.get(replica, {})
             target = assignment.holders(store, partition)
             for node in target:
-                if node not in found:
+                if node not in by_node:
                     silent = node not in by_name or not by_name[node].heard
-                    found[node] = HolderStanding.UNKNOWN if silent else HolderStanding.NOT_SERVING
-            holders[replica] = _ranked(found, target, by_name)
+                    by_node[node] = HolderStanding.UNKNOWN if silent else HolderStanding.NOT_SERVING
+            holders[replica] = _ranked(by_node, target, by_name)
             ready[replica] = frozenset(
                 node
-                for node, standing in found.items()
+                for node, standing in by_node.items()
                 if standing is HolderStanding.READY and not by_name[node].suspect
             )
     addresses = {member.name: member.address for member in members}
@@ -89,11 +89,11 @@ def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: 
 
 
 def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaId, dict[str, HolderStanding]]:
-    found: dict[ReplicaId, dict[str, HolderStanding]] = {}
+    standings: dict[ReplicaId, dict[str, HolderStanding]] = {}
     for member in members:
         for report in member.replicas:
-            found.setdefault(report.replica, {})[member.name] = _standing(report, tolerance)
-    return found
+            standings.setdefault(report.replica, {})[member.name] = _standing(report, tolerance)
+    return standings
 
 
 def _standing(report: ReplicaReport, tolerance: Tolerance) -> HolderStanding:
@@ -104,12 +104,14 @@ def _standing(report: ReplicaReport, tolerance: Tolerance) -> HolderStanding:
     return HolderStanding.READY if known and (report.offset_lag or 0) <= tolerance.lag else HolderStanding.BEHIND
 
 
-def _ranked(found: Mapping[str, HolderStanding], target: Sequence[str], members: Mapping[str, Member]) -> Sequence[str]:
+def _ranked(
+    standings: Mapping[str, HolderStanding], target: Sequence[str], members: Mapping[str, Member]
+) -> Sequence[str]:
     places = {node: place for place, node in enumerate(target)}
 
     def rank(node: str) -> tuple[bool, bool, HolderStanding, int, str]:
-        standing = found[node]
+        standing = standings[node]
         suspect = node in members and members[node].suspect
         return (standing is HolderStanding.NOT_SERVING, suspect, standing, places.get(node, len(target)), node)
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(standings, key=rank))

@@ -128,8 +128,8 @@ class Members:
 
     def members(self) -> list[Member]:
         """The members, sorted by name."""
-        found = [self._member(heard) for heard in self._heard.values()]
-        members = {member.name: member for member in found if member is not None}
+        all_members = [self._member(heard) for heard in self._heard.values()]
+        members = {member.name: member for member in all_members if member is not None}
         if self._now_s <= self._settings.expire_after_s:
             for name, address in self._peers.items():
                 if name not in self._heard:

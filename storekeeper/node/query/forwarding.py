@@ -150,10 +150,10 @@ class Peers:
 
     def health(self, node: str) -> PeerHealth:
         """The health of another node as this node sees it."""
-        found = self._health.get(node)
-        if found is None:
-            found = self._health[node] = PeerHealth(self._clock)
-        return found
+        health = self._health.get(node)
+        if health is None:
+            health = self._health[node] = PeerHealth(self._clock)
+        return health
 
     def ordered(self, nodes: Sequence[str]) -> list[str]:
         """The other nodes among `nodes` that have an address, in their order, suspect ones last."""
@@ -199,16 +199,16 @@ class Peers:
 
     async def _request(self, node: str, address: str, request: PeerRequest, left_s: float) -> Answer:
         try:
-            found = await self._sent(node, address, request, left_s)
+            answer = await self._sent(node, address, request, left_s)
         except _CLOSED:
             # A kept connection may be closed as idle while a request is on its way. A retry is safe: all are reads.
-            found = await self._sent(node, address, request, left_s)
+            answer = await self._sent(node, address, request, left_s)
         try:
-            body = await _bounded(found, self._max_answer_bytes)
+            body = await _bounded(answer, self._max_answer_bytes)
         finally:
-            await found.aclose()
-        kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
-        return Answer(found.status_code, kept, body)
+            await answer.aclose()
+        kept = [(name.lower(), value) for name, value in answer.headers.raw if _is_passed_on(name.lower())]
+        return Answer(answer.status_code, kept, body)
 
     async def _sent(self, node: str, address: str, request: PeerRequest, left_s: float) -> httpx2.Response:
         """A response whose body has not been read yet."""
@@ -230,10 +230,10 @@ class Peers:
         return pool
 
 
-async def _bounded(found: httpx2.Response, max_bytes: int) -> bytes:
+async def _bounded(response: httpx2.Response, max_bytes: int) -> bytes:
     """The body, up to the limit: something that is not a node must not fill this node's memory."""
     body = bytearray()
-    async for part in found.aiter_bytes():
+    async for part in response.aiter_bytes():
         body += part
         if len(body) > max_bytes:
             msg = f"its answer is over {max_bytes} bytes"
@@ -348,9 +348,9 @@ class Router:
             StoreRestoringError: if the node doesn't know the store's partitions yet.
         """
         query = _Query(store, lambda _: request, deadline_s)
-        found = await self._ask_holders(query, [partition], frozenset())
-        if found:
-            return found[0].answer
+        answers = await self._ask_holders(query, [partition], frozenset())
+        if answers:
+            return answers[0].answer
         why = "; ".join(query.reasons) or "none is left"
         msg = f"no replica of partition {partition} of {store} can answer now: {why}"
         raise NoHolderAnsweredError(msg, asked=len(query.reasons), answers=query.answers)
@@ -387,8 +387,8 @@ class Router:
                 attempt.has_others |= len(holders) > 1
         if len(attempts) == 1:
             return await self._ask_with_hedge(query, *attempts.values())
-        found = await asyncio.gather(*(self._ask_with_hedge(query, attempt) for attempt in attempts.values()))
-        return [part for parts in found for part in parts]
+        replies = await asyncio.gather(*(self._ask_with_hedge(query, attempt) for attempt in attempts.values()))
+        return [part for parts in replies for part in parts]
 
     async def _ask_with_hedge(self, query: _Query, attempt: _Attempt) -> list[HolderAnswer]:
         """One node's answer, or the answers of the next nodes if it is slow or can't answer."""

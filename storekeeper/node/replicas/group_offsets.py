@@ -56,9 +56,9 @@ class GroupOffsets:
             for replica in self._replicas()
             if replica.offset is not None
         ]
-        for found in self._consumer.commit(offsets=offsets, asynchronous=False) if offsets else ():
-            if found.error is not None:
-                raise KafkaException(found.error)
+        for committed in self._consumer.commit(offsets=offsets, asynchronous=False) if offsets else ():
+            if committed.error is not None:
+                raise KafkaException(committed.error)
 
     def _run(self) -> None:
         while not self._stop.wait(COMMIT_EVERY_S):

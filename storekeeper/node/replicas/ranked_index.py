@@ -333,11 +333,11 @@ class _Draft:
 def score_of(value: bytes, field: str) -> Score | None:
     """The number in a field of a JSON object, exactly as it is written; None if there is no such number."""
     try:
-        found: Any = orjson.loads(value)
-        score = found.get(field) if type(found) is dict else None
+        document: Any = orjson.loads(value)
+        score = document.get(field) if type(document) is dict else None
         if type(score) is float:
             # Only the text is exact; rows whose scores are whole numbers never get here.
-            score = None if _is_deep(found) else json.loads(value, parse_float=_decimal)[field]
+            score = None if _is_deep(document) else json.loads(value, parse_float=_decimal)[field]
     except ValueError:
         return None
     return score if is_score(score) else None
@@ -350,9 +350,9 @@ def _decimal(text: str) -> Decimal | None:
         return None
 
 
-def _is_deep(found: Any) -> bool:
+def _is_deep(value: Any) -> bool:
     """Whether a value is nested too deeply for `json`, which fails or not depending on the caller's stack depth."""
-    level = [found]
+    level = [value]
     for _ in range(_DEEPEST):
         level = [child for item in level for child in _children(item) if type(child) in (dict, list)]
         if not level:

@@ -119,8 +119,8 @@ class Replica(ReplicaRows):
         self._release()
         store = self._storage.open(self.replica_id)
         try:
-            found = store.metadata(METADATA_KEY)
-            checkpoint = None if found is None else Checkpoint.decode(found)
+            stored = store.metadata(METADATA_KEY)
+            checkpoint = None if stored is None else Checkpoint.decode(stored)
             behind_ms = 0 if checkpoint is None else self._behind_ms(checkpoint)
             plan = plan_restore(checkpoint, empty=is_empty(store), log=changelog, behind_ms=behind_ms)
             self._check_whole(plan, checkpoint)
@@ -192,20 +192,20 @@ class Replica(ReplicaRows):
         checkpoint = self._checkpoint
         return self.tracker.request(at_s, None if checkpoint is None else checkpoint.topic_id)
 
-    def heard_end(self, request: EndRequest, found: LogEnd) -> bool:
+    def heard_end(self, request: EndRequest, end: LogEnd) -> bool:
         """Notes the broker's answer; True if it shows for the first time that the topic is another one, or gone."""
         checkpoint = self._checkpoint
         if checkpoint is None or checkpoint.topic_id != request.topic_id:
             return False
-        before, self._end_topic_id = self._end_topic_id, found.topic_id
-        if found.topic_id == checkpoint.topic_id:
-            if found.end is not None:
-                self.tracker.saw_end(request, found.end)
+        before, self._end_topic_id = self._end_topic_id, end.topic_id
+        if end.topic_id == checkpoint.topic_id:
+            if end.end is not None:
+                self.tracker.saw_end(request, end.end)
             return False
         self._end_offset = None
         self.tracker.lost_log()
-        self.log_changed |= found.topic_id != before
-        return found.topic_id != before
+        self.log_changed |= end.topic_id != before
+        return end.topic_id != before
 
     def check(self, changelog: LogState) -> None:
         """Compares the rows with the current state of the log; if nothing is missing, writes that to the checkpoint.

@@ -187,7 +187,7 @@ class ReplicaSet:
         with self._changing:
             replica = self._replicas.get(replica_id)
             if replica is not None:
-                self._replicas = {held: found for held, found in self._replicas.items() if held != replica_id}
+                self._replicas = {held: each for held, each in self._replicas.items() if held != replica_id}
                 self._follower.release(replica)
 
     def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:

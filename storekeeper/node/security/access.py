@@ -174,21 +174,21 @@ class Authenticator:
         if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
             raise UnauthenticatedError("a token is needed: send the header `Authorization: Bearer TOKEN`")
         token = authorization[len(_SCHEME) :].strip()
-        found = self._tokens.find(token) if len(token) <= _LONGEST_TOKEN else None
-        if found is None:
+        caller = self._tokens.find(token) if len(token) <= _LONGEST_TOKEN else None
+        if caller is None:
             raise UnauthenticatedError("the token is not valid here")
-        return found
+        return caller
 
     def _caller_of(self, hop: Hop) -> Caller:
         if hop.caller == FOR_ITSELF:
             return Caller(hop.node, _ALL)
         if hop.caller == CERTIFICATE and self._certificate is not None and self._tokens is None:
             return self._certificate
-        found = None if self._tokens is None else self._tokens.named(hop.caller)
-        if found is None:
+        caller = None if self._tokens is None else self._tokens.named(hop.caller)
+        if caller is None:
             msg = f"node {hop.node} asks for {hop.caller[:140]!r}, unknown here: give both nodes the same tokens"
             raise UnauthenticatedError(msg)
-        return found
+        return caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +274,11 @@ class TokenBook:
         """Who a token belongs to, None if it is not valid. Every stored hash is compared, even after a match."""
         self._refresh()
         digest = token_digest(token)
-        found: Caller | None = None
+        caller: Caller | None = None
         for record in self._records:
             if hmac.compare_digest(record.digest, digest):
-                found = record.caller
-        return found
+                caller = record.caller
+        return caller
 
     def named(self, name: str) -> Caller | None:
         """The caller of that name, None if there is none."""
@@ -292,10 +292,10 @@ class TokenBook:
 
     def _version(self) -> tuple[int, int, int] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _refresh(self) -> None:
         now_s = self._clock.monotonic_s()

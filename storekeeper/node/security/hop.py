@@ -98,8 +98,8 @@ class HopSigner:
             asked.encode("latin-1", "replace"), method.encode(), target.encode(), self._node, caller, deadline, stamp
         )
         signature = b"%b.%b" % (stamp, hmac.digest(self._key, signed, "sha256").hex().encode())
-        found = {HOP: self._node, CALLER: caller, DEADLINE: deadline, SIGNATURE: signature}
-        return {name: value.decode("latin-1") for name, value in found.items()}
+        headers = {HOP: self._node, CALLER: caller, DEADLINE: deadline, SIGNATURE: signature}
+        return {name: value.decode("latin-1") for name, value in headers.items()}
 
     def _stamp(self) -> bytes:
         self._number += 1

@@ -46,11 +46,11 @@ def read_authority(certificate: bytes, key: bytes) -> Authority:
     Raises:
         ValueError: they aren't PEM, or not of the same CA.
     """
-    found = x509.load_pem_x509_certificate(certificate)
+    authority = x509.load_pem_x509_certificate(certificate)
     private = serialization.load_pem_private_key(key, password=None)
-    if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != found.public_key():
+    if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != authority.public_key():
         raise ValueError("the key is not that of the certificate")
-    return Authority(found, private)
+    return Authority(authority, private)
 
 
 def issue(authority: Authority, name: str, hosts: Iterable[str], now: dt.datetime) -> tuple[bytes, bytes]:

@@ -64,10 +64,10 @@ def check_release(kafka: Kafka, timeout_s: float) -> str:
 
 def decide(kafka: Kafka, lines: list[str]) -> str:
     """What the lines of a client's debug log say about the release. Result and errors are those of `check_release`."""
-    found = [int(match[1]) for line in lines if (match := _ANSWERED.search(line))]
-    if not found:
+    versions = [int(match[1]) for line in lines if (match := _ANSWERED.search(line))]
+    if not versions:
         return "the release of the brokers isn't known: this version of librdkafka doesn't show what they answer"
-    if min(found) < _NEEDED:
+    if min(versions) < _NEEDED:
         msg = f"Kafka at {kafka} is older than {_RELEASE}: its brokers must be upgraded to {_RELEASE} or later"
         raise ConfigurationError(msg)
     return f"the brokers answer the requests of Kafka {_RELEASE}; no client learns their exact release"
@@ -166,13 +166,13 @@ def _check_allowed(
     for name, answer in answers.items():
         needed = _needed(name, rights)
         try:
-            found = answer.result(_TIMEOUT_S)
+            described = answer.result(_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 missing.append(by_name[name])
                 continue
             raise denial(kafka, error.args[0], name, needed[0]) or error from error
-        allowed = {_plain(one.name) for one in found.authorized_operations or ()}
+        allowed = {_plain(one.name) for one in described.authorized_operations or ()}
         for operation in needed:
             if _plain(operation) not in allowed and operation != "Create":
                 raise denied(kafka, "topic", name, operation)
@@ -240,7 +240,7 @@ def _allowed_with(kafka: Kafka, admin: AdminClient, group: str) -> set[str] | No
     """
     asked = admin.describe_consumer_groups([group], include_authorized_operations=True, request_timeout=_TIMEOUT_S)
     try:
-        found = asked[group].result(_TIMEOUT_S)
+        described = asked[group].result(_TIMEOUT_S)
     except KafkaException as error:
         reason: KafkaError = error.args[0]
         if reason.code() in _NOT_READY:
@@ -248,7 +248,7 @@ def _allowed_with(kafka: Kafka, admin: AdminClient, group: str) -> set[str] | No
         raise denial(kafka, reason, group, "Read") or error from error
     except TimeoutError:
         return None
-    return {one.name for one in found.authorized_operations or ()}
+    return {one.name for one in described.authorized_operations or ()}
 
 
 def _plain(operation: str) -> str:

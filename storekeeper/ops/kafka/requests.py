@@ -73,5 +73,5 @@ def resource_name(topic: str) -> str:
 
 def _user(kafka: Kafka) -> str:
     """The user that gets ACLs; a placeholder if only the brokers know it."""
-    found = None if kafka.properties is None else principal(kafka)
-    return found if found is not None and found.startswith("User:") else "User:STOREKEEPER"
+    user = None if kafka.properties is None else principal(kafka)
+    return user if user is not None and user.startswith("User:") else "User:STOREKEEPER"

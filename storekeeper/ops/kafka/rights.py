@@ -50,7 +50,7 @@ def rights_of(apps: Iterable[AppSpec], settings: AppSettings) -> tuple[Right, ..
         allowed = (one for one in right.operations if settings.make_topics or one not in _MAKE)
         operations.setdefault(place, {}).update(dict.fromkeys(allowed))
     return tuple(
-        Right(resource, name, tuple(found), prefixed) for (resource, name, prefixed), found in operations.items()
+        Right(resource, name, tuple(verbs), prefixed) for (resource, name, prefixed), verbs in operations.items()
     )
 
 

@@ -150,7 +150,7 @@ def with_app(settings: str, entry: str) -> str:
 
 def _end_of_list(settings: str, start: int) -> int:
     """The place of the bracket that ends a list which begins before `start`."""
-    ends = (found.start() for found in re.finditer(r"\]", settings[start:]))
+    ends = (match.start() for match in re.finditer(r"\]", settings[start:]))
     return next(
         (start + end for end in ends if _parsed(f"apps = [{settings[start : start + end]}]") is not None), start
     )

@@ -59,7 +59,7 @@ def collect(
     apps = _apps(layout, infos, settings, now_ms)
     if nodes is not None:
         apps = _with_places(apps, _locations(layout, settings).durable)
-    found = Overview(
+    view = Overview(
         now_ms,
         apps=apps,
         snapshots=run_files.snapshots(_locations(layout, settings).tables),
@@ -69,8 +69,8 @@ def collect(
     if settings is not None:
         probes = Probes(settings) if probe else None
         ended = run_files.exits(layout)
-        found = replace(found, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
-    return found if nodes is None else _with_nodes(found, nodes)
+        view = replace(view, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
+    return view if nodes is None else _with_nodes(view, nodes)
 
 
 def _locations(layout: RunLayout, settings: PlatformSettings | None) -> RunDirSettings:
@@ -125,28 +125,28 @@ def _apps(
 
 def _with_places(apps: Sequence[App], durable: Location) -> Sequence[App]:
     """The apps with the roles of their generations. It reads each app's journal, which may be in a store."""
-    found = run_files.places(durable, APPS)
+    places = run_files.places(durable, APPS)
     return [
-        app if (place := found.get(app.name)) is None else replace(app, role=place.role, change=place.change)
+        app if (place := places.get(app.name)) is None else replace(app, role=place.role, change=place.change)
         for app in apps
     ]
 
 
-def _with_nodes(found: Overview, nodes: Nodes) -> Overview:
+def _with_nodes(view: Overview, nodes: Nodes) -> Overview:
     try:
         with nodes.client() as client:
             lags = client.lag()
             errors = [lag.error for lag in lags if lag.error is not None]
             if len(errors) == len(lags):
-                return replace(found, unreachable="; ".join(errors))
+                return replace(view, unreachable="; ".join(errors))
             listed = client.stores()
     except StateError as error:
-        return replace(found, unreachable=str(error))
+        return replace(view, unreachable=str(error))
     stores = stores_of(
         listed,
         lags,
-        snapshots=found.snapshots,
+        snapshots=view.snapshots,
         placement=nodes.placement,
-        now_ms=found.at_ms,
+        now_ms=view.at_ms,
     )
-    return replace(found, stores=stores, nodes=nodes_of(lags, nodes.placement.names))
+    return replace(view, stores=stores, nodes=nodes_of(lags, nodes.placement.names))

@@ -317,14 +317,14 @@ def stores_of(
         now_ms: the time.
     """
     replicas = [replica for lag in lags for replica in lag.replicas]
-    found = []
+    stores = []
     for row in sorted(listed, key=lambda row: str(row["store"])):
         name, topic, kind = str(row["store"]), str(row.get("topic", "")), str(row.get("kind", ""))
         held = [one for one in replicas if store_of(one["store"]) == name and one["topic"] == topic]
         lagging = [int(one["offset_lag"]) for one in held if one.get("offset_lag") is not None]
         partitions = len({one["partition"] for one in held})
         snapshot = snapshots.get(name)
-        found.append(
+        stores.append(
             Store(
                 store=name,
                 kind=kind,
@@ -338,7 +338,7 @@ def stores_of(
                 snapshot_rows=None if snapshot is None else snapshot.rows,
             )
         )
-    return found
+    return stores
 
 
 def nodes_of(lags: Iterable[NodeLag], names: Mapping[str, str]) -> list[Node]:

@@ -153,12 +153,12 @@ def processes_of(
     names, where = {info.name for info in infos}, addresses(settings)
     known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *DRIVERS, *where))
     order = {name: index for index, name in enumerate(known)}
-    found = []
+    processes = []
     for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):
         needed, end = is_needed(info, names), ended.get(info.name)
         theirs = [app for app in apps if app.process is not None and app.process.name == info.name]
         problem = _problem(info, theirs, probes) if needed else None
-        found.append(
+        processes.append(
             Process(
                 name=info.name,
                 state=info.state,
@@ -173,7 +173,7 @@ def processes_of(
                 last_exit_age_ms=None if end is None else max(0, now_ms - end.last_at_ms),
             )
         )
-    return found
+    return processes
 
 
 def _problem(info: ProcessInfo, apps: Sequence[App], probes: Probes | None) -> str | None:

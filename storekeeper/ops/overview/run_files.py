@@ -40,8 +40,8 @@ def heartbeats(layout: RunLayout, durable: Location) -> dict[str, Heartbeat]:
     A generation that isn't live has the name of its process, to distinguish it from the live one. Retired and
     discarded ones are left out.
     """
-    found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
-    return {name: beat for name, beat in found.items() if beat is not None and not _is_gone(durable, name, beat.app)}
+    beats = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
+    return {name: beat for name, beat in beats.items() if beat is not None and not _is_gone(durable, name, beat.app)}
 
 
 def _is_gone(durable: Location, program: str, app: str) -> bool:
@@ -101,15 +101,15 @@ def snapshots(tables: Location) -> dict[str, Snapshot]:
     Args:
         tables: the folder of the Delta tables. If its store doesn't answer, there is none.
     """
-    found = {}
+    newest = {}
     try:
         for store in stores().values():
             snapshot = _newest_snapshot(tables / store.table_name)
             if snapshot is not None:
-                found[store.name] = snapshot
+                newest[store.name] = snapshot
     except TablesUnreachableError as error:
         _log.warning("snapshots_not_read", error=str(error))
-    return found
+    return newest
 
 
 def _newest_snapshot(table: Location) -> Snapshot | None:
@@ -154,13 +154,13 @@ def checks(layout: RunLayout) -> list[CheckVerdict]:
 
 
 def _read(folders: Iterable[Path], last: Callable[[Path], T | None]) -> list[T]:
-    found = []
+    verdicts = []
     for folder in sorted(folders):
         try:
-            found.append(last(folder))
+            verdicts.append(last(folder))
         except (OSError, ValueError, TypeError, KeyError):
             _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
-    return [verdict for verdict in found if verdict is not None]
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +186,16 @@ def exits(layout: RunLayout) -> dict[str, Exits]:
 
 def exits_in(lines: Iterable[str]) -> dict[str, Exits]:
     """The same from the lines of the supervisor's log, since its last start."""
-    found: dict[str, Exits] = {}
+    ended: dict[str, Exits] = {}
     for line in lines:
         match = _EXIT.match(line)
         if match is None:
             continue
         if match[4] is None:
-            found.clear()
+            ended.clear()
             continue
         # The log has local time, which is what a datetime without a zone stands for.
         at_ms = int(datetime.fromisoformat(match[1]).timestamp() * 1000) + int(match[2])
-        before = found.get(match[4])
-        found[match[4]] = Exits(1 if before is None else before.count + 1, match[5], at_ms)
-    return found
+        before = ended.get(match[4])
+        ended[match[4]] = Exits(1 if before is None else before.count + 1, match[5], at_ms)
+    return ended

@@ -45,9 +45,9 @@ class Entry:
 
 def entries_of(stores: Iterable[StoreSpec], settings: AppSettings) -> Iterator[Entry]:
     """The entries of all tables that are there: snapshots of these stores, and published tables."""
-    found = [entry_of_store(store, APPS[store.app], settings) for store in stores]
-    found += [entry_of_published(table, settings) for table in gated_tables().values()]
-    return (entry for entry in found if is_table(entry.path))
+    entries = [entry_of_store(store, APPS[store.app], settings) for store in stores]
+    entries += [entry_of_published(table, settings) for table in gated_tables().values()]
+    return (entry for entry in entries if is_table(entry.path))
 
 
 def entry_of_store(store: StoreSpec, app: AppSpec, settings: AppSettings) -> Entry:

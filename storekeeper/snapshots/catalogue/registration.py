@@ -88,8 +88,8 @@ def _commented(spark: SparkSession, entry: Entry) -> bool:
 
 def _columns_commented(spark: SparkSession, entry: Entry) -> bool:
     """Writes the comments of columns that have another one, in one commit."""
-    found = {item.name: item.metadata.get("comment") for item in spark.table(quoted(entry.name)).schema.fields}
-    due = {name: text for name, text in entry.columns.items() if name in found and found[name] != text}
+    comments = {item.name: item.metadata.get("comment") for item in spark.table(quoted(entry.name)).schema.fields}
+    due = {name: text for name, text in entry.columns.items() if name in comments and comments[name] != text}
     if due:
         changes = ", ".join(f"{quoted(name)} COMMENT {_literal(text)}" for name, text in due.items())
         spark.sql(f"ALTER TABLE {quoted(entry.name)} ALTER COLUMN {changes}")

@@ -117,10 +117,10 @@ class UnitySchema:
             "columns": list(_columns(entry)),
         }
         path = f"/tables/{'.'.join([*self._names.values(), entry.name])}"
-        found = self._ask("GET", path, missing_is_fine=True)
-        if found is not None:
-            _check_same_place(found, wanted)
-            if _shows(found, wanted):
+        shown = self._ask("GET", path, missing_is_fine=True)
+        if shown is not None:
+            _check_same_place(shown, wanted)
+            if _shows(shown, wanted):
                 return False
             self._ask("DELETE", path, missing_is_fine=True)
         self._ask("POST", "/tables", wanted)
@@ -174,8 +174,8 @@ def _columns(entry: Entry) -> Iterator[dict[str, Any]]:
         yield column
 
 
-def _check_same_place(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    there = str(found.get("storage_location") or "nowhere").rstrip("/")
+def _check_same_place(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    there = str(entry.get("storage_location") or "nowhere").rstrip("/")
     if there != wanted["storage_location"]:
         msg = (
             f"Unity Catalog has a table {wanted['name']} at {there}, and ours is at {wanted['storage_location']}: drop "
@@ -184,11 +184,11 @@ def _check_same_place(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> No
         raise ConfigurationError(msg)
 
 
-def _shows(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _shows(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether an entry has the columns and comments that it should have."""
-    there: Sequence[Mapping[str, Any]] = sorted(found.get("columns") or (), key=lambda column: column["position"])
+    there: Sequence[Mapping[str, Any]] = sorted(entry.get("columns") or (), key=lambda column: column["position"])
     return (
-        found.get("comment") == wanted["comment"]
+        entry.get("comment") == wanted["comment"]
         and len(there) == len(wanted["columns"])
         and all(
             column.get(key) == value

@@ -150,8 +150,8 @@ def regrouping(selector: Selector, forward: Forward[Any, Any], key_bytes: Callab
     return regroup
 
 
-def _pair_or_none(found: Any) -> tuple[Any, Any] | None:
-    return None if found is None else (found[0], found[1])
+def _pair_or_none(pair: Any) -> tuple[Any, Any] | None:
+    return None if pair is None else (pair[0], pair[1])
 
 
 class ChangeSerde:

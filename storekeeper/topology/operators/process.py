@@ -125,12 +125,12 @@ class ProcessorContext(Generic[K2, V2]):
         """
         name = name_of(store)
         self._node.require(name)
-        found = self._wiring.typed(name)
+        typed = self._wiring.typed(name)
         wanted = KeyValueStore if kind is None and isinstance(store, Store) else kind
-        if wanted is not None and not isinstance(found, wanted):
-            msg = f"store {name} is a {type(found).__name__}: ask for store({name!r}, {type(found).__name__})"
+        if wanted is not None and not isinstance(typed, wanted):
+            msg = f"store {name} is a {type(typed).__name__}: ask for store({name!r}, {type(typed).__name__})"
             raise ConfigurationError(msg)
-        return found
+        return typed
 
     def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
         """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time.

@@ -210,10 +210,10 @@ class VersionedTable(Table[K, V]):
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The key's newest row, or None."""
-        found = self._store.get(key)
-        return None if found is None else ValueAndTimestamp(found.value, found.timestamp_ms)
+        row = self._store.get(key)
+        return None if row is None else ValueAndTimestamp(row.value, row.timestamp_ms)
 
     def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
         """The row that was valid at a time, or None if there was none, or if history does not go back so far."""
-        found = self._store.get(key, timestamp_ms)
-        return None if found is None else ValueAndTimestamp(found.value, found.timestamp_ms)
+        row = self._store.get(key, timestamp_ms)
+        return None if row is None else ValueAndTimestamp(row.value, row.timestamp_ms)

@@ -116,8 +116,8 @@ def _peeking(action: Callable[..., Any], forward: Push) -> Push:
     return push
 
 
-def _pair(found: Any) -> tuple[Any, Any]:
-    key, value = found
+def _pair(pair: Any) -> tuple[Any, Any]:
+    key, value = pair
     return key, value
 
 
@@ -126,7 +126,7 @@ FILTER_NOT = Kind("filter-not", _filtering_not, bool)
 MAP = Kind("map", _mapping, _pair)
 SELECT_KEY = Kind("select-key", _selecting_key)
 MAP_VALUES = Kind("map-values", _mapping_values, of_values=_mapping_values_alone)
-FLAT_MAP = Kind("flat-map", _flat_mapping, lambda found: [_pair(each) for each in found])
+FLAT_MAP = Kind("flat-map", _flat_mapping, lambda pairs: [_pair(each) for each in pairs])
 FLAT_MAP_VALUES = Kind("flat-map-values", _flat_mapping_values, list, _flat_mapping_values_alone)
 PEEK = Kind("peek", _peeking)
 

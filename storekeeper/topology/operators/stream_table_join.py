@@ -102,9 +102,9 @@ class StreamTableJoin(GraphNode):
             if value is None or key is None:
                 alone(key, value, timestamp_ms)
                 return
-            found = look_up(key) if as_of is None else value_of(as_of(key, timestamp_ms))
-            if found is not None:
-                forward(key, joiner(key, value, found) if takes_key else joiner(value, found), timestamp_ms)
+            row = look_up(key) if as_of is None else value_of(as_of(key, timestamp_ms))
+            if row is not None:
+                forward(key, joiner(key, value, row) if takes_key else joiner(value, row), timestamp_ms)
             elif in_windows and table.is_expired(key):
                 drop(DropReason.EXPIRED_WINDOW)
             else:

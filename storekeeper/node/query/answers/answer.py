@@ -162,10 +162,10 @@ class Problem:
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Media type, length and, where waiting helps, `Retry-After`."""
-        found = [(b"content-type", MEDIA_TYPE.encode())]
+        headers = [(b"content-type", MEDIA_TYPE.encode())]
         if self.retry:
-            found.append((b"retry-after", b"%d" % _RETRY_AFTER_S))
-        return found
+            headers.append((b"retry-after", b"%d" % _RETRY_AFTER_S))
+        return headers
 
 
 class WrongKindError(InvalidArgumentError):

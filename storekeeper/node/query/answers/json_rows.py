@@ -95,10 +95,10 @@ class RowTimes:
 
     def accepts(self, row_key: bytes) -> bool:
         """Whether a row is wanted; one whose key has another layout never is."""
-        found = timed_key(self.layout, row_key)
-        if found is None or not self.starts_from_ms <= found.start_ms <= self.starts_to_ms:
+        timed = timed_key(self.layout, row_key)
+        if timed is None or not self.starts_from_ms <= timed.start_ms <= self.starts_to_ms:
             return False
-        return found.end_ms is None or self.ends_from_ms <= found.end_ms <= self.ends_to_ms
+        return timed.end_ms is None or self.ends_from_ms <= timed.end_ms <= self.ends_to_ms
 
     def encode(self) -> str:
         """As `decode` reads it: safe in a query string."""

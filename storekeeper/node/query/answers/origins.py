@@ -114,7 +114,7 @@ def with_origins(origins: Sequence[Origin], **fields: object) -> bytes:
 def read_with_origins(body: bytes) -> tuple[dict[str, Any], list[Origin]]:
     """Reads what `with_origins` wrote."""
     fields = orjson.loads(body)
-    return fields, [Origin.of_json(found) for found in fields["origins"]]
+    return fields, [Origin.of_json(origin) for origin in fields["origins"]]
 
 
 @dataclass(frozen=True, slots=True)

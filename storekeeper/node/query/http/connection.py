@@ -274,11 +274,11 @@ class Connection(asyncio.Protocol):
     @property
     def _has_unread_bytes(self) -> bool:
         """Whether bytes have arrived that the loop has not read yet: to close it now would reset a request."""
-        found = self._transport.get_extra_info("socket")
-        if found is None or found.fileno() < 0:
+        sock = self._transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
             return False
         poll = select.poll()
-        poll.register(found.fileno(), select.POLLIN)
+        poll.register(sock.fileno(), select.POLLIN)
         return any(event & select.POLLIN for _, event in poll.poll(0))
 
     @property

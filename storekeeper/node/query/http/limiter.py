@@ -78,7 +78,7 @@ class ConnectionLimiter:
         """Closes the one of the next idle connections that has been idle longest. False if none can be closed."""
         self._traffic.refuse(reason)
         idle = ((since_s, one) for one in candidates if (since_s := one.idle_since_s) is not None)
-        sample = sorted(islice(idle, _SAMPLE), key=lambda found: found[0])
+        sample = sorted(islice(idle, _SAMPLE), key=lambda entry: entry[0])
         for _, one in sample:
             if not one.has_unread_request:
                 self._move_to_end(sample)

@@ -50,13 +50,13 @@ def tracer(variables: TracingVariables) -> Tracer | None:
     except ImportError:
         log.warning("no_spans", why="OTEL_TRACES_EXPORTER is set and opentelemetry-sdk is not installed")
         return None
-    found = entry_points(group=_EXPORTERS, name=name)
-    if not found:
+    exporters = entry_points(group=_EXPORTERS, name=name)
+    if not exporters:
         known = ", ".join(sorted(entry_points(group=_EXPORTERS).names))
         msg = f"OTEL_TRACES_EXPORTER={name}: there is no such exporter. Name one of {known} or none, or install it"
         raise ConfigurationError(msg)
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(next(iter(found)).load()()))
+    provider.add_span_processor(BatchSpanProcessor(next(iter(exporters)).load()()))
     return provider.get_tracer("storekeeper")
 
 
@@ -95,9 +95,9 @@ class Spans:
             )
 
     def _attributes(self, scope: Any) -> Mapping[str, str]:
-        found = {"http.request.method": scope["method"], "storekeeper.node": self._node}
+        attributes = {"http.request.method": scope["method"], "storekeeper.node": self._node}
         asker = next((value for name, value in scope["headers"] if name == _HOP), None)
-        return found if asker is None else {**found, "storekeeper.asked_by": asker.decode(errors="replace")}
+        return attributes if asker is None else {**attributes, "storekeeper.asked_by": asker.decode(errors="replace")}
 
 
 def _group(path: str) -> str:

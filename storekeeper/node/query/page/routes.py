@@ -46,7 +46,7 @@ class PageFile:
 
 def page_files() -> Mapping[str, PageFile]:
     """The page's files by name."""
-    found: dict[str, PageFile] = {}
+    pages: dict[str, PageFile] = {}
     swagger = files("fastapi_offline").joinpath("static")
     for entry in (
         *files("storekeeper.node.query.page").joinpath("static").iterdir(),
@@ -55,8 +55,8 @@ def page_files() -> Mapping[str, PageFile]:
         media_type = _MEDIA_TYPES.get(entry.name.rpartition(".")[2])
         if media_type is not None:
             content = entry.read_bytes()
-            found[entry.name] = PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
-    return found
+            pages[entry.name] = PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    return pages
 
 
 def page_routes() -> APIRouter:
@@ -74,8 +74,8 @@ def page_routes() -> APIRouter:
 
     @routes.get(PAGE_PATH + "{name}")
     async def page_file(request: Request, name: str) -> Response:
-        found = kept.get(name)
-        return Response(status_code=404) if found is None else _answer(request, found)
+        file = kept.get(name)
+        return Response(status_code=404) if file is None else _answer(request, file)
 
     return routes
 

@@ -207,15 +207,15 @@ class Guard:
         return known
 
     def _decided(self, block: bytes) -> _Verdict | None:
-        found = _harmless_headers(block)
-        if found is None or not (self._hosts is None or self._hosts.accepts(found[b"host"])):
+        headers = _harmless_headers(block)
+        if headers is None or not (self._hosts is None or self._hosts.accepts(headers[b"host"])):
             return None
-        length = found.get(b"content-length")
+        length = headers.get(b"content-length")
         body_bytes = None if length is None else int(length)
         if self._authenticator.open:
             return _Verdict(body_bytes, None)
         try:
-            caller = self._authenticator.caller(found.get(b"authorization"))
+            caller = self._authenticator.caller(headers.get(b"authorization"))
         except StateError:
             return None
         return _Verdict(body_bytes, caller, caller.reads_all)
@@ -404,12 +404,12 @@ class GuardedSend:
 
 def hardened(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers plus those of every answer; pages also get a policy. Headers that are already there stay."""
-    found = list(headers)
-    names = {name.lower() for name, _ in found}
+    hardened = list(headers)
+    names = {name.lower() for name, _ in hardened}
     more = [*HARDENING]
-    if any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in found):
+    if any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in hardened):
         more += [*_PAGE, (b"content-security-policy", _PAGE_POLICY)]
-    return found + [(name, value) for name, value in more if name not in names]
+    return hardened + [(name, value) for name, value in more if name not in names]
 
 
 async def read_body(receive: Receive, announced: bytes | None, *, max_bytes: int, timeout_s: float) -> bytes:
@@ -476,17 +476,17 @@ def _harmless_headers(block: bytes) -> dict[bytes, bytes] | None:
     """
     if len(block) > _BLOCK_BYTES or not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
         return None
-    found: dict[bytes, bytes] = {}
+    headers: dict[bytes, bytes] = {}
     for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
         # Split without one regular expression for the whole line: it would try every way to split spaces.
         written, colon, value = line.partition(b":")
         name, value = written.lower(), value.strip(b" \t")
-        if not colon or name not in _HARMLESS or (name in found and name in _AT_MOST_ONCE):
+        if not colon or name not in _HARMLESS or (name in headers and name in _AT_MOST_ONCE):
             return None
         if _VALUE.fullmatch(value) is None or (name == b"connection" and value.lower() != b"keep-alive"):
             return None
-        found[name] = value
-    length = found.get(b"content-length")
-    if b"host" not in found or (length is not None and _LENGTH_FORM.fullmatch(length) is None):
+        headers[name] = value
+    length = headers.get(b"content-length")
+    if b"host" not in headers or (length is not None and _LENGTH_FORM.fullmatch(length) is None):
         return None
-    return found
+    return headers

@@ -35,5 +35,5 @@ class Traffic:
     def answered(self, status: int, body: bytes) -> None:
         """Counts an answer if it is a refusal; "not found" is a regular answer."""
         if status >= 400 and status != 404:
-            found = _PROBLEM.match(body)
-            self.refuse(_OTHER if found is None else found[1].decode())
+            match = _PROBLEM.match(body)
+            self.refuse(_OTHER if match is None else match[1].decode())

@@ -27,8 +27,8 @@ class Asked:
 
     def refused(self, node: str, replica: Replica) -> Freshest | None:
         """The freshness of a replica of `node` that was refused; None if it is fresh enough by now."""
-        found = replica.freshness(self.arrived_s)
-        return None if self.requirement.met_by(found) else Freshest.of(node, found)
+        freshness = replica.freshness(self.arrived_s)
+        return None if self.requirement.met_by(freshness) else Freshest.of(node, freshness)
 
 
 class FreshnessGate:
@@ -56,9 +56,9 @@ class FreshnessGate:
 
         The follower wakes the waiting task: there is no polling. Rows read after this are at least as fresh.
         """
-        found = replica.freshness(arrived_s)
-        if requirement.met_by(found):
-            return found
+        freshness = replica.freshness(arrived_s)
+        if requirement.met_by(freshness):
+            return freshness
         if self._clock.monotonic_s() >= wait_until_s or not _may_come(requirement, replica):
             return None
         return await self._wait(replica, requirement, arrived_s, wait_until_s)
@@ -79,9 +79,9 @@ class FreshnessGate:
             async with asyncio.timeout(max(0.0, wait_until_s - self._clock.monotonic_s())):
                 while True:
                     changed.clear()
-                    found = replica.freshness(arrived_s)
-                    if requirement.met_by(found):
-                        return found
+                    freshness = replica.freshness(arrived_s)
+                    if requirement.met_by(freshness):
+                        return freshness
                     await changed.wait()
         except TimeoutError:
             return None

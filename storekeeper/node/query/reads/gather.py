@@ -55,7 +55,7 @@ class PartitionQuery(Protocol[_T]):
         """
         ...
 
-    def encode(self, found: _T, origins: Sequence[Origin], /) -> bytes:
+    def encode(self, content: _T, origins: Sequence[Origin], /) -> bytes:
         """The answer for another node, as `decode` reads it."""
         ...
 
@@ -69,7 +69,7 @@ class NodeAnswer(Generic[_T]):
     """One node's answer for some partitions."""
 
     partitions: tuple[int, ...]
-    found: _T
+    content: _T
     origins: tuple[Origin, ...]
 
 
@@ -95,9 +95,9 @@ class Gathered(Generic[_T]):
         return [origin for answer in self.answers for origin in answer.origins]
 
     @property
-    def found(self) -> list[_T]:
-        """What each node found."""
-        return [answer.found for answer in self.answers]
+    def contents(self) -> list[_T]:
+        """What each node answered."""
+        return [answer.content for answer in self.answers]
 
 
 class Gatherer:
@@ -172,9 +172,9 @@ class Gatherer:
         """The same, with all partitions unless the request says `partial=ok`. Raises as `gather` and `complete`."""
         return complete(query.store, await self.gather(query, asked, partitions), asked)
 
-    def headers(self, found: Gathered[Any]) -> dict[str, str]:
+    def headers(self, gathered: Gathered[Any]) -> dict[str, str]:
         """The headers that say where an answer comes from."""
-        return origin_headers(self._catalog.node, found.origins, found.missing)
+        return origin_headers(self._catalog.node, gathered.origins, gathered.missing)
 
     async def local(self, query: PartitionQuery[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
         """The answer from this node's replicas alone, for another node that asks.
@@ -216,21 +216,21 @@ class Gatherer:
 
     async def _read(self, query: PartitionQuery[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
-        found = await self._local(query, replicas)
+        own = await self._local(query, replicas)
         if not all(replica.serving for replica in replicas):
             msg = f"a replica of {query.store} on node {self._catalog.node} was closed meanwhile"
             raise StoreUnavailableError(msg)
         origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
-        return NodeAnswer(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
+        return NodeAnswer(tuple(replica.replica_id.partition for replica in replicas), own, tuple(origins))
 
     async def _local(self, query: PartitionQuery[_T], replicas: Sequence[Replica]) -> _T:
-        found = query.local(replicas)
-        if not isinstance(found, Generator):
-            return found
+        part = query.local(replicas)
+        if not isinstance(part, Generator):
+            return part
         self.check_free()
         self._free_reads -= 1
         try:
-            return await self.scheduler.finish(found)
+            return await self.scheduler.finish(part)
         finally:
             self._free_reads += 1
 
@@ -238,7 +238,7 @@ class Gatherer:
         if not partitions:
             return Gathered((), (), ())
         requirement = asked.sent_on(self._clock.monotonic_s())
-        found = await self._router.scatter(
+        replies = await self._router.scatter(
             query.store,
             partitions,
             lambda numbers: query.request(
@@ -248,8 +248,8 @@ class Gatherer:
             deadline_s=asked.deadline_s,
         )
         answers: list[NodeAnswer[_T]] = []
-        reasons = list(found.reasons)
-        for part in found.parts:
+        reasons = list(replies.reasons)
+        for part in replies.parts:
             try:
                 decoded, origins = _decoded(query, part.answer)
             except SerializationError as error:
@@ -257,8 +257,8 @@ class Gatherer:
                 reasons.append(str(error))
             else:
                 answers.append(NodeAnswer(part.partitions, decoded, tuple(origins)))
-        known = freshest(Freshest.in_refusal(refusal.body) for refusal in found.refusals)
-        return Gathered(tuple(answers), found.missing, tuple(reasons), known)
+        known = freshest(Freshest.in_refusal(refusal.body) for refusal in replies.refusals)
+        return Gathered(tuple(answers), replies.missing, tuple(reasons), known)
 
     def _serving(self, store: str, partition: int) -> Replica | None:
         replica = self._catalog.replica(store, partition)
@@ -283,7 +283,7 @@ class Gatherer:
         return replica
 
 
-def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
+def complete(store: str, gathered: Gathered[_T], asked: Asked) -> Gathered[_T]:
     """Returns the answer if no partition is missing, or with `partial=ok`.
 
     Raises:
@@ -291,15 +291,15 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
         TooManyScansError: if partitions are missing because their nodes are too busy.
         StoreUnavailableError: if partitions are missing for another reason.
     """
-    if not found.missing or asked.requirement.partial_ok:
-        return found
-    missing = ", ".join(map(str, found.missing))
-    why = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
-    what = "as fresh as was required " if found.freshest is not None else ""
+    if not gathered.missing or asked.requirement.partial_ok:
+        return gathered
+    missing = ", ".join(map(str, gathered.missing))
+    why = f" ({'; '.join(gathered.reasons)[:400]})" if gathered.reasons else ""
+    what = "as fresh as was required " if gathered.freshest is not None else ""
     msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{why}"
-    if found.freshest is not None:
-        raise TooStaleError(msg, found.freshest)
-    if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
+    if gathered.freshest is not None:
+        raise TooStaleError(msg, gathered.freshest)
+    if gathered.reasons and all(AT_CAPACITY in reason for reason in gathered.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
 

@@ -104,12 +104,12 @@ class HotReads:
         if mark > 0 and _NO_REQUIREMENT.fullmatch(target, mark + 1) is not None:
             target = target[:mark]
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
-        found = self._kept(store, key)
-        if found is None:
-            found = self._parsed(target)
-        if found is not None:
+        row = self._kept(store, key)
+        if row is None:
+            row = self._parsed(target)
+        if row is not None:
             self.answered.record(time.perf_counter_ns() - began_ns)
-        return found
+        return row
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
         """The response to `POST /state/keyvalues/{store}` with keys in the body and nothing required."""
@@ -129,12 +129,12 @@ class HotReads:
         """The response for several keys, if this node has all rows. Rows that aren't kept are read first."""
         if not 1 <= len(keys) <= self._max_keys:
             return None
-        found = self._all_kept(store, keys)
-        if found is not None:
+        rows = self._all_kept(store, keys)
+        if rows is not None:
             self._caches[store].hits += len(keys)
         elif self._warm(store.decode(), keys):
-            found = self._all_kept(store, keys)
-        return found
+            rows = self._all_kept(store, keys)
+        return rows
 
     def row(self, store: str, key: bytes, requirement: FreshnessRequirement) -> bytes | None:
         """The response for one key, if this node has the row and it is as fresh as required."""

@@ -38,10 +38,10 @@ class KeysQuery:
     @classmethod
     def of(cls, catalog: Catalog, store: str, keys: Iterable[bytes]) -> Self:
         """The query for keys, wherever they are. Raises as `Catalog.partition` does."""
-        found: dict[int, list[bytes]] = {}
+        by_partition: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
-            found.setdefault(catalog.partition(store, key), []).append(key)
-        return cls(store, found)
+            by_partition.setdefault(catalog.partition(store, key), []).append(key)
+        return cls(store, by_partition)
 
     def request(self, partitions: Sequence[int], rest: str) -> PeerRequest:
         """As the internal route reads it, with the keys in the body."""
@@ -54,40 +54,39 @@ class KeysQuery:
         return steps if sum(map(len, self.keys.values())) > READ_AT_ONCE else finished(steps)
 
     def _steps(self, replicas: Sequence[Replica]) -> Steps[dict[bytes, bytes | None]]:
-        found: dict[bytes, bytes | None] = {}
+        rows: dict[bytes, bytes | None] = {}
         for replica in replicas:
             wanted = self.keys.get(replica.replica_id.partition, ())
             for at in range(0, len(wanted), READ_AT_ONCE):
-                if len(found) >= READ_AT_ONCE:
+                if len(rows) >= READ_AT_ONCE:
                     yield
                 keys = wanted[at : at + READ_AT_ONCE]
                 for key, row in zip(keys, replica.get_many(keys), strict=True):
-                    found[key] = None if row is None else row_json(key, row.value)
-        return found
+                    rows[key] = None if row is None else row_json(key, row.value)
+        return rows
 
-    def encode(self, found: Rows, origins: Sequence[Origin]) -> bytes:
+    def encode(self, rows: Rows, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it: a line of JSON with the rows' lengths, then the rows, whose bytes stay as they are."""
         head = {
             "origins": [origin.as_json() for origin in origins],
             "rows": [
-                [base64.urlsafe_b64encode(key).decode(), None if row is None else len(row)]
-                for key, row in found.items()
+                [base64.urlsafe_b64encode(key).decode(), None if row is None else len(row)] for key, row in rows.items()
             ],
         }
-        return b"%b\n%b" % (orjson.dumps(head), b"".join(row for row in found.values() if row is not None))
+        return b"%b\n%b" % (orjson.dumps(head), b"".join(row for row in rows.values() if row is not None))
 
     def decode(self, body: bytes) -> tuple[dict[bytes, bytes | None], list[Origin]]:
         """Reads another node's rows."""
         head, _, rows = body.partition(_NEWLINE)
         fields = orjson.loads(head)
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         at = 0
         for key, length in fields["rows"]:
-            found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
+            values[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
             at += length or 0
         if at != len(rows):
             raise ValueError("the lengths of the rows don't match the head")
-        return found, [Origin.of_json(origin) for origin in fields["origins"]]
+        return values, [Origin.of_json(origin) for origin in fields["origins"]]
 
 
 async def rows_of_keys(
@@ -98,11 +97,11 @@ async def rows_of_keys(
     With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false. Raises as
     `Gatherer.complete` does.
     """
-    found = await gatherer.complete(query, asked, query.keys)
-    rows = {key: row for rows in found.found for key, row in rows.items()}
+    gathered = await gatherer.complete(query, asked, query.keys)
+    rows = {key: row for rows in gathered.contents for key, row in rows.items()}
     written = [rows[key] or no_row_json(key) for key in keys if key in rows]
-    flag = b"false" if found.missing else b"true"
-    return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found
+    flag = b"false" if gathered.missing else b"true"
+    return b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), gathered
 
 
 def parse_keys(body: bytes) -> list[bytes]:

@@ -265,7 +265,7 @@ class PageQuery:
         if at != len(body):
             raise ValueError("lengths don't add up")
         reached = None if head["reached"] is None else decode_base64url(head["reached"], "a key")
-        origins = [Origin.of_json(found) for found in head["origins"]]
+        origins = [Origin.of_json(origin) for origin in head["origins"]]
         return RowPage(list(zip(parts[::2], parts[1::2], strict=True)), reached), origins
 
 
@@ -274,9 +274,9 @@ async def scan_page(
 ) -> tuple[RowPage, Gathered[RowPage]]:
     """The first rows of a scan from all partitions or some, wherever they are. Raises as `Gatherer.complete`."""
     gatherer.check_free()
-    found = await gatherer.complete(query, asked, partitions)
+    gathered = await gatherer.complete(query, asked, partitions)
     await gatherer.scheduler.take()
-    return merge_pages(found.found, query.limits, reverse=query.scan.reverse), found
+    return merge_pages(gathered.contents, query.limits, reverse=query.scan.reverse), gathered
 
 
 _VERSION = b"\x02"

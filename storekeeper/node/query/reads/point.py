@@ -76,13 +76,13 @@ def parse_as_of(text: str) -> int:
         return int(text)
     try:
         at = datetime.fromisoformat(text)
-        found = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+        at_ms = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        found = -1
-    if found < 0 or text.isdigit():
+        at_ms = -1
+    if at_ms < 0 or text.isdigit():
         msg = f"{AS_OF} is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
         raise InvalidArgumentError(msg)
-    return found
+    return at_ms
 
 
 log = structlog.get_logger(__name__)
@@ -326,8 +326,8 @@ class PointQueries:
             return await self._forwarded(query, query.deadline_s)
         except NoHolderAnsweredError as error:
             requirement = query.requirement
-            if (found := await self._from_snapshot(query)) is not None:
-                return found
+            if (snapshot_answer := await self._from_snapshot(query)) is not None:
+                return snapshot_answer
             if (late := self._late(replica, query)) is not None:
                 return late
             known = [Freshest.in_refusal(answer.body) for answer in error.answers] if requirement.asks_freshness else []
@@ -374,12 +374,12 @@ def check_key(key: bytes, max_bytes: int) -> None:
 
 def _as_of(query_string: bytes) -> int | None:
     """The time in a query string; None if there is none. Raises InvalidArgumentError."""
-    found = [
+    versions = [
         value
         for name, value in parse_qsl(query_string.decode("ascii", "replace"), keep_blank_values=True)
         if name == AS_OF
     ]
-    return parse_as_of(found[0]) if found else None
+    return parse_as_of(versions[0]) if versions else None
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -113,10 +113,10 @@ class ListQuery:
         above = 0 if self.highest is None else sum(view.above(self.highest) for view in views)
         return RankedPart(taken, cut, before, above, sum(map(len, views)))
 
-    def encode(self, found: RankedPart, origins: Sequence[Origin]) -> bytes:
+    def encode(self, part: RankedPart, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
-        rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in found.entries]
-        return with_origins(origins, rows=rows, cut=found.cut, before=found.before, above=found.above, of=found.rows)
+        rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in part.entries]
+        return with_origins(origins, rows=rows, cut=part.cut, before=part.before, above=part.above, of=part.rows)
 
     def decode(self, body: bytes) -> tuple[RankedPart, list[Origin]]:
         """Reads another node's part."""
@@ -156,10 +156,13 @@ class StandingQuery:
         score = negated(entry[0])
         return KeyStanding(score, view.above(score), len(view))
 
-    def encode(self, found: KeyStanding, origins: Sequence[Origin]) -> bytes:
+    def encode(self, standing: KeyStanding, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
         return with_origins(
-            origins, score=None if found.score is None else str(found.score), above=found.above, of=found.rows
+            origins,
+            score=None if standing.score is None else str(standing.score),
+            above=standing.above,
+            of=standing.rows,
         )
 
     def decode(self, body: bytes) -> tuple[KeyStanding, list[Origin]]:
@@ -192,13 +195,13 @@ async def ranked_rows(
     gatherer: Gatherer, query: ListQuery, asked: Asked
 ) -> tuple[Sequence[PlacedRow], bool, Gathered[RankedPart]]:
     """A list in the order of the ranking, from all partitions, and whether it was cut. Raises as a scan does."""
-    found = await gatherer.complete(query, asked)
-    parts = found.found
+    gathered = await gatherer.complete(query, asked)
+    parts = gathered.contents
     # The rows behind the last one of a cut part aren't known, so the list ends there too.
     horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
     taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
     before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-    return _placed(taken, before, above, query.highest if query.after is not None else None), cut, found
+    return _placed(taken, before, above, query.highest if query.after is not None else None), cut, gathered
 
 
 async def rank_of(
@@ -211,7 +214,7 @@ async def rank_of(
         StoreUnavailableError: if a partition is missing, as the place would be wrong.
     """
     own = await gatherer.complete(StandingQuery(store, key), asked, [partition])
-    standing = own.found[0] if own.answers else None
+    standing = own.contents[0] if own.answers else None
     if standing is None or standing.score is None:
         if own.missing:
             msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
@@ -221,9 +224,9 @@ async def rank_of(
     rest = [number for number in gatherer.partitions(store) if number != partition]
     others = await gatherer.complete(ListQuery(store, 0, 1, highest=standing.score), asked, rest)
     rank = RankOfKey(
-        1 + standing.above + sum(part.above for part in others.found),
+        1 + standing.above + sum(part.above for part in others.contents),
         standing.score,
-        standing.rows + sum(part.rows for part in others.found),
+        standing.rows + sum(part.rows for part in others.contents),
     )
     return rank, Gathered((*own.answers, *others.answers), others.missing, ())
 
@@ -234,11 +237,11 @@ def score_in(text: str) -> Score:
     Raises:
         InvalidArgumentError: if it is not a number that a row could be ranked by.
     """
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         msg = f"{text[:40]!r} is not a score: give a decimal number"
         raise InvalidArgumentError(msg)
-    score: Score = int(text) if found[1] is None and found[2] is None else Decimal(text)
+    score: Score = int(text) if match[1] is None and match[2] is None else Decimal(text)
     if not is_score(score):
         msg = f"{text[:40]!r} is too long for a score"
         raise InvalidArgumentError(msg)

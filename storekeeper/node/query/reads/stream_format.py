@@ -159,8 +159,8 @@ def json_of(layout: RowLayout | None, row_key: bytes, value: bytes) -> bytes:
 
 
 def _split(layout: RowLayout | None, row_key: bytes) -> TimedKey:
-    found = None if layout is None else timed_key(layout, row_key)
-    return TimedKey(row_key, 0, None) if found is None else found
+    timed = None if layout is None else timed_key(layout, row_key)
+    return TimedKey(row_key, 0, None) if timed is None else timed
 
 
 def _one_line(row: bytes) -> bytes:

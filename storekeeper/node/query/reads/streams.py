@@ -188,18 +188,20 @@ class ScanStream:
     async def _read(self, scan: Scan, partitions: Sequence[int] | None, *, pauses_s: Sequence[float]) -> list[_Part]:
         query = PageQuery(scan, self._limits)
         asked = self._gatherer.asked(self._asked.requirement)
-        found = await self._gatherer.gather(query, asked, partitions)
-        answers = list(found.answers)
+        gathered = await self._gatherer.gather(query, asked, partitions)
+        answers = list(gathered.answers)
         for pause_s in pauses_s:
-            if not found.missing:
+            if not gathered.missing:
                 break
             await asyncio.sleep(pause_s)
-            found = await self._gatherer.gather(query, self._gatherer.asked(self._asked.requirement), found.missing)
-            answers += found.answers
-        complete(scan.store, found, self._asked)
-        self.missing.update(found.missing)
+            gathered = await self._gatherer.gather(
+                query, self._gatherer.asked(self._asked.requirement), gathered.missing
+            )
+            answers += gathered.answers
+        complete(scan.store, gathered, self._asked)
+        self.missing.update(gathered.missing)
         return [
-            _Part(answer.partitions, list(answer.found.rows), answer.found.reached, answer.origins)
+            _Part(answer.partitions, list(answer.content.rows), answer.content.reached, answer.origins)
             for answer in answers
         ]
 

@@ -49,8 +49,8 @@ class Version:
 
 def version_at(replica: ReplicaRows, key: bytes, as_of_ms: int) -> Version | None:
     """The version of a key that was valid at a time. Raises as `ReplicaRows.get` does."""
-    with closing(versions(replica, key, as_of_ms, as_of_ms)) as found:
-        return next(found, None)
+    with closing(versions(replica, key, as_of_ms, as_of_ms)) as newest:
+        return next(newest, None)
 
 
 def versions(replica: ReplicaRows, key: bytes, from_ms: int, to_ms: int) -> Generator[Version]:
@@ -126,22 +126,22 @@ class VersionsQuery:
 
     def local(self, replicas: Sequence[Replica]) -> Steps[VersionPage]:
         """Reads it."""
-        found: list[Version] = []
+        page: list[Version] = []
         size = 0
         with closing(versions(replicas[0], self.key, self.from_ms, self.to_ms)) as rows:
             for version in rows:
                 size += len(version.value)
-                if len(found) >= self.limits.rows or (found and size > self.limits.max_bytes):
-                    return VersionPage(found, more=True)
-                found.append(version)
-                if len(found) % _ROWS_A_STEP == 0:
+                if len(page) >= self.limits.rows or (page and size > self.limits.max_bytes):
+                    return VersionPage(page, more=True)
+                page.append(version)
+                if len(page) % _ROWS_A_STEP == 0:
                     yield
-        return VersionPage(found, more=False)
+        return VersionPage(page, more=False)
 
-    def encode(self, found: VersionPage, origins: Sequence[Origin]) -> bytes:
+    def encode(self, page: VersionPage, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
-        rows = [[base64.b64encode(one.value).decode(), one.timestamp_ms, one.valid_to_ms] for one in found.versions]
-        return with_origins(origins, versions=rows, more=found.more)
+        rows = [[base64.b64encode(one.value).decode(), one.timestamp_ms, one.valid_to_ms] for one in page.versions]
+        return with_origins(origins, versions=rows, more=page.more)
 
     def decode(self, body: bytes) -> tuple[VersionPage, list[Origin]]:
         """Reads another node's page."""

@@ -42,12 +42,12 @@ def health_routes(services: QueryServices) -> APIRouter:
     @routes.get("/healthz", response_model_exclude_none=True, include_in_schema=False)
     async def readyz(response: Response, verbose: str | None = None) -> HealthView:
         """200 once every replica of this node answers, 503 while one restores or can't. `?verbose` lists them."""
-        found = readiness(services.catalog)
-        response.status_code = 200 if found.ready else 503
-        views = [replica_view(status, services.catalog.node) for status in found.replicas]
+        state = readiness(services.catalog)
+        response.status_code = 200 if state.ready else 503
+        views = [replica_view(status, services.catalog.node) for status in state.replicas]
         return HealthView(
-            status="ready" if found.ready else "lost" if found.lost else "restoring",
-            reason=found.reason,
+            status="ready" if state.ready else "lost" if state.lost else "restoring",
+            reason=state.reason,
             replicas=None if verbose is None else views,
         )
 

@@ -48,21 +48,21 @@ class ReplicaDigest:
 def digest_of(replica: Replica, wanted: Collection[int] = ()) -> Steps[ReplicaDigest]:
     """Reads all rows of a replica, piece by piece, all as of the first step. Raises as `Replica.get` does."""
     with replica.scan_at_offset() as (offset, rows):
-        found = ReplicaDigest(offset)
+        digest = ReplicaDigest(offset)
         for key, row in rows:
             bucket, entry = bucket_of(key), entry_hash(key, row.value)
-            found.rows += 1
-            found.buckets[bucket] = moved(found.buckets[bucket], added=entry, removed=0)
+            digest.rows += 1
+            digest.buckets[bucket] = moved(digest.buckets[bucket], added=entry, removed=0)
             if bucket in wanted:
-                found.entries.append((key, entry))
-            if found.rows % _ROWS_A_STEP == 0:
+                digest.entries.append((key, entry))
+            if digest.rows % _ROWS_A_STEP == 0:
                 yield
-    return found
+    return digest
 
 
-def entries_as_json(found: ReplicaDigest) -> list[tuple[str, str]]:
+def entries_as_json(digest: ReplicaDigest) -> list[tuple[str, str]]:
     """The entries as (base64url of the key, hexadecimal hash)."""
-    return [(base64.urlsafe_b64encode(key).decode().rstrip("="), to_hex(entry)) for key, entry in found.entries]
+    return [(base64.urlsafe_b64encode(key).decode().rstrip("="), to_hex(entry)) for key, entry in digest.entries]
 
 
 _T = TypeVar("_T")
@@ -85,8 +85,8 @@ def internal_routes(services: QueryServices) -> APIRouter:
                 msg = f"{query.store} has {known} partitions as far as this node knows: ask again"
                 raise StoreRestoringError(msg)
             partitions = _numbers(request.query_params.get("partitions", ""))
-        found = await services.gatherer.local(query, asked_by(services, request), partitions)
-        return Response(query.encode(found.found, found.origins), media_type=media_type)
+        part = await services.gatherer.local(query, asked_by(services, request), partitions)
+        return Response(query.encode(part.content, part.origins), media_type=media_type)
 
     @routes.get(pages.INTERNAL_PATH + "{store}")
     async def page(store: str, request: Request) -> Response:
@@ -179,17 +179,17 @@ def digest_routes(services: QueryServices) -> APIRouter:
         replica = services.catalog.replica(store, partition)
         if replica is None:
             raise services.catalog.not_held(store, partition)
-        found = await gate.finish(digest_of(replica, frozenset(bucket)))
+        digest = await gate.finish(digest_of(replica, frozenset(bucket)))
         return DigestView(
             store=store,
             partition=partition,
             topic=definition.topic,
             node=services.catalog.node,
-            offset=found.offset,
-            rows=found.rows,
-            digest=to_hex(found.digest),
-            buckets=list(map(to_hex, found.buckets)),
-            entries=entries_as_json(found),
+            offset=digest.offset,
+            rows=digest.rows,
+            digest=to_hex(digest.digest),
+            buckets=list(map(to_hex, digest.buckets)),
+            entries=entries_as_json(digest),
         )
 
     return routes

@@ -104,8 +104,8 @@ def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
         for key in keys:
             check_key(key, services.limits.max_key_bytes)
         query = KeysQuery.of(services.catalog, store, keys)
-        body, found = await rows_of_keys(services.gatherer, query, keys, asked_by(services, request))
-        return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
+        body, gathered = await rows_of_keys(services.gatherer, query, keys, asked_by(services, request))
+        return Response(body, headers=services.gatherer.headers(gathered), media_type=JSON)
 
     @routes.get("/state/keyvalues/{store}", response_model=RowsView)
     async def several_keys(
@@ -128,7 +128,7 @@ def _add_several_keys(routes: APIRouter, services: QueryServices) -> None:
 def _raw_keys(request: Request) -> list[bytes]:
     """The keys as they were sent: bytes that aren't UTF-8 are keys, too."""
     query_string: bytes = request.scope["query_string"]
-    found = [part[4:] for part in query_string.split(b"&") if part.startswith(b"key=")]
-    if not found:
+    keys = [part[4:] for part in query_string.split(b"&") if part.startswith(b"key=")]
+    if not keys:
         raise InvalidArgumentError("name at least one key: ?key=a&key=b")
-    return [unquote_to_bytes(key.replace(b"+", b" ")) for key in found]
+    return [unquote_to_bytes(key.replace(b"+", b" ")) for key in keys]

@@ -129,15 +129,15 @@ def completed(document: Json) -> Json:
     return document
 
 
-def _widen_integers(found: object) -> None:
+def _widen_integers(node: object) -> None:
     """Offsets, counts and times have 64 bits; programs in other languages would take 32."""
-    if isinstance(found, dict):
-        if found.get("type") == "integer":
-            found["format"] = "int64"
-        for each in found.values():
+    if isinstance(node, dict):
+        if node.get("type") == "integer":
+            node["format"] = "int64"
+        for each in node.values():
             _widen_integers(each)
-    elif isinstance(found, list):
-        for each in found:
+    elif isinstance(node, list):
+        for each in node:
             _widen_integers(each)
 
 
@@ -148,10 +148,10 @@ def _operations(document: Json) -> Iterator[tuple[str, str, Json]]:
 
 
 def _describe_parameters(path: str, operation: Json) -> None:
-    found: list[Json] = operation.get("parameters", [])
-    declared = {parameter["name"]: parameter for parameter in found if parameter["in"] == "path"}
+    parameters: list[Json] = operation.get("parameters", [])
+    declared = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "path"}
     in_path = [declared.get(name) or _in_path(name) for name in re.findall(r"{(\w+)}", path)]
-    others = [parameter for parameter in found if parameter["in"] != "path"]
+    others = [parameter for parameter in parameters if parameter["in"] != "path"]
     for parameter in others:
         _without_null(parameter["schema"])
     if in_path or others:

@@ -89,8 +89,8 @@ async def answer_scan(
     if form is not None:
         return await services.streams.answer(rest, asked, form, partitions)
     query = PageQuery(rest, page_limits(services, page.limit))
-    read, found = await scan_page(services.gatherer, query, asked, partitions)
-    headers = services.gatherer.headers(found)
+    read, gathered = await scan_page(services.gatherer, query, asked, partitions)
+    headers = services.gatherer.headers(gathered)
     if read.reached is not None:
         headers |= next_page(request, services.cursors.encode(scan.identity(), read.reached))
     body = await joined(services, (json_of(layout, *row) for row in read.rows))

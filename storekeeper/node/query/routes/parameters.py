@@ -99,7 +99,9 @@ class _KnownParameters:
         if isinstance(route, APIRoute):
             fields = route.dependant.query_params
             documented = (route.openapi_extra or {}).get("parameters", ())
-            known |= {name for field in fields for name in _names(field)} | {found["name"] for found in documented}
+            known |= {name for field in fields for name in _names(field)} | {
+                parameter["name"] for parameter in documented
+            }
             self._lists = frozenset(field.alias for field in fields if get_origin(field.field_info.annotation) is list)
         self._known = frozenset(known)
 

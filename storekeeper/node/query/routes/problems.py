@@ -43,7 +43,7 @@ def answer_errors(
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
-        details = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
+        details = "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in problems)
         return await on_error(request, InvalidArgumentError(details))
 
     app.add_exception_handler(HTTPException, on_http_error)

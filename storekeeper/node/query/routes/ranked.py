@@ -63,10 +63,10 @@ def ranked_routes(services: QueryServices) -> APIRouter:
         key = key_behind(request.scope, 4, key_format)
         check_keys(services, key)
         asked = asked_by(services, request)
-        placed, found = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)
+        placed, gathered = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)
         score = str(placed.score).encode()
         body = b'{"rank":%d,%b,"score":%b,"of":%d}' % (placed.rank, key_json(key), score, placed.of)
-        return Response(body, headers=services.gatherer.headers(found), media_type=JSON)
+        return Response(body, headers=services.gatherer.headers(gathered), media_type=JSON)
 
     return routes
 
@@ -87,8 +87,8 @@ async def _list(
         highest, after = _place_in(services.cursors.decode(identity, page.cursor))
     limits = page_limits(services, page.limit)
     query = ListQuery(store, limits.rows, limits.max_bytes, highest, after, lowest)
-    rows, more, found = await ranked_rows(services.gatherer, query, asked)
-    headers = services.gatherer.headers(found)
+    rows, more, gathered = await ranked_rows(services.gatherer, query, asked)
+    headers = services.gatherer.headers(gathered)
     if more and rows:
         headers |= next_page(request, services.cursors.encode(identity, _place_of(rows[-1])))
     body = await joined(services, (ranked_row_json(row.rank, row.key, row.score, row.value) for row in rows))

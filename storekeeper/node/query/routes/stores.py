@@ -148,8 +148,8 @@ def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
 
 def _rankings(catalog: Catalog, store: str) -> list[RankedView]:
     """The rankings of this node's replicas of a store, without those that have `trouble`."""
-    found: list[RankedView] = []
+    rankings: list[RankedView] = []
     for replica_id, replica in catalog.replicas.items():
         if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.trouble is None:
-            found.append(replica.index.view())
-    return found
+            rankings.append(replica.index.view())
+    return rankings

@@ -47,10 +47,10 @@ def version_routes(services: QueryServices) -> APIRouter:
         partition = services.catalog.partition(store, key)
         gathered = await services.gatherer.complete(query, asked_by(services, request), (partition,))
         headers = services.gatherer.headers(gathered)
-        found = [version for part in gathered.found for version in part.versions]
-        if any(part.more for part in gathered.found):
-            headers |= next_page(request, services.cursors.encode(asked.identity(), b"%d" % found[-1].timestamp_ms))
-        body = await joined(services, (version_json(key, version) for version in found))
+        versions = [version for part in gathered.contents for version in part.versions]
+        if any(part.more for part in gathered.contents):
+            headers |= next_page(request, services.cursors.encode(asked.identity(), b"%d" % versions[-1].timestamp_ms))
+        body = await joined(services, (version_json(key, version) for version in versions))
         return Response(body, headers=headers, media_type=JSON)
 
     return routes
