@@ -16,6 +16,7 @@ from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.triggers import OVER, TASK_ENDED, JobTrigger
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
 
 
@@ -43,9 +44,6 @@ class SparkUiLink(_ConnectionLink):
     name = "Spark UI"
     field = "spark_ui"
 
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 _FINDING = 4
 _FINAL = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,11 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.errors import MorePartitionsError
-from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, changelog_topics, described, global_topics
 from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
-from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
+from storekeeper.changelog.reader import TopicFacts
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
@@ -26,7 +24,7 @@ from storekeeper.engine.rows import DDL, RECORD_COLUMNS
 from storekeeper.engine.runtime.checkpoint_sources import add_sources
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
-from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
+from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
 from storekeeper.engine.stages import run_gathered, run_sources
 from storekeeper.engine.transaction import WriterPlan, producer_options
 from storekeeper.engine.work import AppWork, BatchWork
@@ -226,12 +224,6 @@ class Batches:
             slots=context.slots,
             on_error=context.spec.on_error,
         )
-
-
-def facts_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
-    """The topics of stores, as the broker describes them."""
-    with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
-        return {store: reader.facts(topic) for store, topic in topics.items()}
 
 
 def fixed_partitions(layout: Layout, changelogs: Mapping[str, TopicFacts]) -> dict[str, int]:

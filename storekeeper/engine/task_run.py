@@ -35,7 +35,6 @@ from storekeeper.errors import FutureTimestampError, RecordFailedError, StateErr
 from storekeeper.stores.bytes_store import BytesStore, is_empty
 from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology.careful_task import CarefulTask, run_carefully
-from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import is_of_record, summary_of
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
@@ -43,6 +42,7 @@ from storekeeper.topology.record_order import Ordered, with_upstream
 from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
+from storekeeper.topology.timers import LATEST_MS
 from storekeeper.topology.topology_store import TopologyStore
 
 _Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]

@@ -39,10 +39,8 @@ from storekeeper.quality.resolution import ResolutionArchive, good_versions
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.damage import delta_table
-from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.delta_log import delta_table, newest_manifest, newest_snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.verified_version import newest_snapshot
 
 
 def table_of(store: StoreSpec) -> CheckedTable:

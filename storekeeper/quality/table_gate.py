@@ -38,7 +38,7 @@ from storekeeper.quality.reconciliation import (
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from storekeeper.snapshots.catalogue.entry import entry_of_published
-from storekeeper.snapshots.damage import delta_table
+from storekeeper.snapshots.delta_log import delta_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

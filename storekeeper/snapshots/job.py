@@ -21,10 +21,8 @@ from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
-from storekeeper.engine.runtime.new_table import make_table
-from storekeeper.engine.runtime.session import leased_session
-from storekeeper.engine.runtime.topics import Topics, await_topics
-from storekeeper.engine.stream import facts_of
+from storekeeper.engine.runtime.session import leased_session, make_table
+from storekeeper.engine.runtime.topics import Topics, await_topics, facts_of
 from storekeeper.errors import ChangelogError, StateError
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.schemas.bound import value_subject
@@ -40,12 +38,10 @@ from storekeeper.snapshots.changes import (
     read_changelog,
     with_columns,
 )
-from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY
-from storekeeper.snapshots.damage import damaged
+from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, verified_version
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.values import values_of
-from storekeeper.snapshots.verified_version import VerifiedVersion, verified_version
+from storekeeper.snapshots.values import PLACE_COLUMNS, ROW_KEY, values_of
 from storekeeper.stores.row_digest import moved
 
 if TYPE_CHECKING:
@@ -168,9 +164,6 @@ def _hash_sums(number: Column) -> tuple[Column, Column]:
     """The sums of the upper and the lower halves. They can't overflow; a sum of whole hashes could."""
     return F.sum(F.shiftrightunsigned(number, 32)), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF)))
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 WRITER = "storekeeper.snapshots"
 

@@ -16,11 +16,16 @@ from deltalake.exceptions import DeltaError
 
 from storekeeper.locations import Location, reaching
 from storekeeper.masking import masked_key
-from storekeeper.snapshots.columns import PLACE_COLUMNS, ReadFields, derived_columns, snapshot_schema, sql_types
-from storekeeper.snapshots.damage import damaged, open_table, unreadable
+from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.values import StoreValues
-from storekeeper.snapshots.verified_version import VerifiedVersion
+from storekeeper.snapshots.values import (
+    PLACE_COLUMNS,
+    ReadFields,
+    StoreValues,
+    derived_columns,
+    snapshot_schema,
+    sql_types,
+)
 from storekeeper.stores.row_digest import entry_hash, moved, row_hash
 
 _BATCH_ROWS = 16_384

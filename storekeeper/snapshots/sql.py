@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError
 
 from storekeeper.errors import InvalidArgumentError, StorageError
 from storekeeper.locations import Location
-from storekeeper.snapshots.damage import delta_table
+from storekeeper.snapshots.delta_log import delta_table
 
 _MEMORY_LIMIT = "1GB"
 _THREADS = 2

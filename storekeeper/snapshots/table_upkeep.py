@@ -25,12 +25,18 @@ from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import Lease, job_lease
 from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from storekeeper.locations import Location, reaching
-from storekeeper.snapshots.damage import damaged, open_table, unreadable
-from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.delta_log import (
+    VerifiedVersion,
+    damaged,
+    newest_manifest,
+    newest_snapshot,
+    open_table,
+    unreadable,
+    verified_version,
+)
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
 from storekeeper.snapshots.values import StoreValues, values_of
-from storekeeper.snapshots.verified_version import VerifiedVersion, newest_snapshot, verified_version
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8

@@ -21,12 +21,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from storekeeper.stores.suppliers import StoreSupplier
-from storekeeper.topology.event_time import LATEST_MS
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.guards import CarefulGuards, letter_of
 from storekeeper.topology.records import NOWHERE, DeadLetter, OriginOf, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
+from storekeeper.topology.timers import LATEST_MS
 
 R = TypeVar("R")
 T = TypeVar("T")

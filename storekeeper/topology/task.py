@@ -20,14 +20,12 @@ from storekeeper.serdes.struct import bare_deserialize
 from storekeeper.stores.bytes_store import NO_METADATA
 from storekeeper.stores.suppliers import StoreSupplier
 from storekeeper.topology.dropped_records import DroppedRecords
-from storekeeper.topology.event_time import LATEST_MS, epoch_ms, out_of_range
 from storekeeper.topology.failures import OnError, note
 from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Failure, Guards, letter_of
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.records import Batch, DeadLetter, OriginOf, Outputs, RecordFields
-from storekeeper.topology.stream_time import StreamTime
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.timers import LATEST_MS, StreamTime, TimeKind, epoch_ms, out_of_range
 from storekeeper.topology.wiring import Wiring
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""Timers of processors: by stream time, which records move, and by the wall clock."""
+"""Times: of events, of a partition's stream, and the timers of processors, by stream time or the wall clock."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from operator import index
+from typing import Any
 
-from storekeeper.errors import InvalidArgumentError
+from storekeeper.errors import FutureTimestampError, InvalidArgumentError, InvalidTimestampError
 
 
 class TimeKind(StrEnum):
@@ -92,3 +95,75 @@ class Timers:
     def due(self) -> dict[str, int]:
         """When each timer fires next."""
         return {timer.name: timer.due_ms for timer in self._timers if timer.due_ms is not None and not timer.cancelled}
+
+
+UNKNOWN_MS = -1
+"""Stream time before the first record."""
+
+
+class StreamTime:
+    """The greatest timestamp seen in one partition, epoch ms. It never goes back, and keys share it.
+
+    Whether a record is late depends on it, so it outlives the process: after a restore, start with what the store has
+    observed, else expired windows would take records again. One instance a partition; not thread-safe.
+
+    Attributes:
+        now_ms: the greatest timestamp so far, or `UNKNOWN_MS` before the first.
+    """
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, restored_ms: int = UNKNOWN_MS) -> None:
+        self.now_ms = restored_ms
+
+    def observe(self, timestamp_ms: int) -> int:
+        """Takes a record's timestamp into account and returns stream time, which an older record leaves as it was.
+
+        Raises:
+            InvalidTimestampError: the timestamp is negative. Stream time stays.
+        """
+        if timestamp_ms < 0:
+            msg = f"a record can't be stamped {timestamp_ms} ms: use epoch milliseconds from 0"
+            raise InvalidTimestampError(msg)
+        self.now_ms = max(self.now_ms, timestamp_ms)
+        return self.now_ms
+
+
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999. Readers can't show a later time, and leave the row out."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def epoch_ms(time: Any) -> int:
+    """A time as epoch milliseconds: a whole number of them, or a `datetime` with a time zone.
+
+    Raises:
+        InvalidTimestampError: it is something else, such as a float or None, or before 1970, or after the year 9999.
+    """
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        at_ms = (time - _EPOCH) // timedelta(milliseconds=1)
+    else:
+        at_ms = _whole(time)
+    if not 0 <= at_ms <= LATEST_MS:
+        raise out_of_range(at_ms)
+    return at_ms
+
+
+def out_of_range(time_ms: int) -> InvalidTimestampError:
+    """The error of a time that is too early or too late."""
+    if time_ms < 0:
+        return InvalidTimestampError("its time is before 1970")
+    if time_ms > LATEST_MS:
+        return InvalidTimestampError("its time is after the year 9999: are these microseconds?")
+    return FutureTimestampError(
+        "its time is further ahead than the app's own topics take: see their message.timestamp.after.max.ms"
+    )
+
+
+def _whole(time: Any) -> int:
+    # bool is an int, and the number of a month is a time only by mistake: of ints, only those that mean a number.
+    if isinstance(time, bool) or not hasattr(time, "__index__"):
+        kind = "a datetime without time zone" if isinstance(time, datetime) else f"a {type(time).__name__}"
+        msg = f"its time is {kind}: give whole epoch milliseconds, or a datetime with a time zone"
+        raise InvalidTimestampError(msg)
+    return index(time)

@@ -21,10 +21,9 @@ from storekeeper.topology.guards import UNGUARDED, Encode, Guards, Shape
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.records import OriginOf, Outputs
 from storekeeper.topology.store import StoreKind
-from storekeeper.topology.stream_time import UNKNOWN_MS, StreamTime
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows, TypedStore, opened
-from storekeeper.topology.timers import Timers
+from storekeeper.topology.timers import UNKNOWN_MS, StreamTime, Timers
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny
 
 from storekeeper_provider.assets import delta_table
+from storekeeper_provider.dag_parts.choose import for_each_store, per_store
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 
 _NAMES = names_beside(__file__)
 

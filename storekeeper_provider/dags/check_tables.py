@@ -31,9 +31,14 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
+from storekeeper_provider.dag_parts.choose import (
+    TASK_TIMEOUT,
+    UPDATED_TABLES,
+    ChooseTablesOperator,
+    TableOperator,
+    table_param,
+)
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import TASK_TIMEOUT
-from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, ChooseTablesOperator, TableOperator, table_param
 from storekeeper_provider.dag_parts.runs import at, operating
 from storekeeper_provider.staged_rows import staged_table
 

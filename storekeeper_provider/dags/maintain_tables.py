@@ -22,8 +22,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from storekeeper_provider.dag_parts.choose import for_each_store, per_store
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 from storekeeper_provider.dag_parts.runs import at
 from storekeeper_provider.operators import StorekeeperJobOperator
 

@@ -31,8 +31,8 @@ from datetime import timedelta
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param
 
+from storekeeper_provider.dag_parts.choose import UPDATED_TABLES, TableOperator, table_param
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, TableOperator, table_param
 from storekeeper_provider.dag_parts.runs import TEXT_END, choice_param, operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 

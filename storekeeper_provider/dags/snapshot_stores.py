@@ -25,9 +25,14 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from storekeeper_provider.dag_parts.choose import (
+    UPDATED_SNAPSHOTS,
+    ChooseStoresByAppOperator,
+    TableOperator,
+    for_each_store,
+    per_store,
+)
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import ChooseStoresByAppOperator, for_each_store, per_store
-from storekeeper_provider.dag_parts.per_table import UPDATED_SNAPSHOTS, TableOperator
 from storekeeper_provider.dag_parts.runs import at
 
 _NAMES = names_beside(__file__)

@@ -34,8 +34,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from storekeeper_provider.dag_parts.choose import ACTIONS, ALL_APPS, SCALE, ChooseProgramsOperator
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.programs import ACTIONS, ALL_APPS, SCALE, ChooseProgramsOperator
 from storekeeper_provider.dag_parts.runs import choice_param, operating
 from storekeeper_provider.operators import StorekeeperJobOperator
 

@@ -28,8 +28,8 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
 from storekeeper_provider.assets import delta_table
+from storekeeper_provider.dag_parts.choose import for_each_store, per_store
 from storekeeper_provider.dag_parts.names import names_beside
-from storekeeper_provider.dag_parts.per_store import for_each_store, per_store
 from storekeeper_provider.dag_parts.runs import at
 
 _NAMES = names_beside(__file__)

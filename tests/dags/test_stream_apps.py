@@ -11,8 +11,8 @@ from harness.project_apps import TILL_APPS
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.engine.runtime.scale import AppScale, read_scale
 from storekeeper.ops.dag_export import export_dags
+from storekeeper_provider.dag_parts.choose import ChooseProgramsOperator
 from storekeeper_provider.dag_parts.names import FILE
-from storekeeper_provider.dag_parts.programs import ChooseProgramsOperator
 from storekeeper_provider.hook import StorekeeperHook
 from tests.dags.conftest import DagRun, RunDag
 from tests.ops.control.supervised import Supervised

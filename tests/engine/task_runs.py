@@ -11,8 +11,8 @@ from storekeeper.apps.topology_app import Describe, changelog_topics, described
 from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.engine.origins import Origins
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.runtime.topics import Topics
-from storekeeper.engine.stream import facts_of, fixed_partitions, planned
+from storekeeper.engine.runtime.topics import Topics, facts_of
+from storekeeper.engine.stream import fixed_partitions, planned
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.transaction import WriterPlan, producer_options
 from storekeeper.engine.work import AppWork, BatchWork

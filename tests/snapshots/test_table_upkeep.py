@@ -6,9 +6,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import SerializationError, SnapshotDamagedError
+from storekeeper.snapshots.delta_log import newest_snapshot
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
-from storekeeper.snapshots.verified_version import newest_snapshot
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 LATER_MS = 10**14

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from delta.tables import DeltaTableBuilder
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -26,6 +27,7 @@ from storekeeper.apps.spark_properties import (
     site_properties,
 )
 from storekeeper.clock import Clock
+from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.errors import ConfigurationError, TablesUnreachableError
 from storekeeper.locations import Location, unreachable
@@ -309,3 +311,18 @@ def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None
 def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
     return getattr(gateway, "proc", None)
+
+
+def make_table(builder: DeltaTableBuilder, path: Location) -> None:
+    """Makes a table that has this location and no name, unless there is one.
+
+    Delta commits the table, then looks its path up in the catalogue, as if it were a name. The table is there by then:
+    a catalogue that doesn't answer is passed over.
+    """
+    if is_table(path):
+        return
+    try:
+        builder.execute()
+    except Exception:  # Spark's own classes, or what py4j makes of a Java exception
+        if not is_table(path):
+            raise

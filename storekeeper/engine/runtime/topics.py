@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -25,6 +26,7 @@ from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
 from storekeeper.changelog.position import Position
+from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from storekeeper.clock import Clock
 from storekeeper.engine.markers import Marker, known_markers
 from storekeeper.engine.topic_rules import FOREVER_MS, TopicRule
@@ -322,3 +324,9 @@ def check_partitions(app: str, made_with: Mapping[str, int], counts: Mapping[str
                 "start the app under a new name, on new topics (docs/how-to/scale.md, 'More partitions')"
             )
             raise PartitionsChangedError(msg)
+
+
+def facts_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:
+    """The topics of stores, as the broker describes them."""
+    with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
+        return {store: reader.facts(topic) for store, topic in topics.items()}

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from storekeeper.apps.checked_table import CheckedTable
 from storekeeper.apps.table_progress import decode_progress, encode_progress
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.new_table import make_table
+from storekeeper.engine.runtime.session import make_table
 from storekeeper.locations import Location
 
 if TYPE_CHECKING:

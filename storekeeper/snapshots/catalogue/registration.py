@@ -111,10 +111,6 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
 def register_tables(
     settings: AppSettings, stores: Iterable[StoreSpec], schema: str | None, clock: Clock
 ) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from storekeeper.errors import ConfigurationError, InvalidArgumentError, Rejecte
 from storekeeper.stores.key_value import KeyValueStore
 from storekeeper.stores.layers import StateStore
 from storekeeper.stores.record_context import Header, RecordContext
-from storekeeper.topology.event_time import epoch_ms
 from storekeeper.topology.failures import note
 from storekeeper.topology.function_checks import check_function, check_kind, check_methods
 from storekeeper.topology.functions import Push
 from storekeeper.topology.node import GraphNode, ancestors
 from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, name_of
-from storekeeper.topology.timers import TimeKind, Timer
+from storekeeper.topology.timers import TimeKind, Timer, epoch_ms
 from storekeeper.topology.wiring import Wiring, encoder
 
 K = TypeVar("K")

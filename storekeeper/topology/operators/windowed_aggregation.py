@@ -15,8 +15,8 @@ from storekeeper.topology.aggregator import Aggregator
 from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Push
-from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.table import Table
+from storekeeper.topology.timers import StreamTime
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.windows import FOREVER_MS, EmitStrategy
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import AnalysisException
 
-from storekeeper.engine.runtime.new_table import make_table
+from storekeeper.engine.runtime.session import make_table
 
 
 class Builder:

@@ -11,7 +11,7 @@ from airflow.serialization.decoders import decode_deadline_reference
 from airflow.serialization.encoders import encode_deadline_reference
 
 from storekeeper_provider.dag_parts.approval import ApproveUnlessWaivedOperator, PauseOperator
-from storekeeper_provider.dag_parts.per_store import ChooseStoresByAppOperator, ChooseStoresOperator
+from storekeeper_provider.dag_parts.choose import ChooseStoresByAppOperator, ChooseStoresOperator
 from storekeeper_provider.dag_parts.runs import done_within, report_missed_deadline
 from storekeeper_provider.hook import StorekeeperHook
 

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk import Asset, Context
 
 from storekeeper_provider.assets import delta_table
-from storekeeper_provider.dag_parts.per_table import UPDATED_TABLES, ChooseTablesOperator, TableOperator
+from storekeeper_provider.dag_parts.choose import UPDATED_TABLES, ChooseTablesOperator, TableOperator
 from storekeeper_provider.operators import StorekeeperJobOperator
 from storekeeper_provider.staged_rows import staged_table
 

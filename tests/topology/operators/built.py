@@ -21,8 +21,8 @@ from storekeeper.topology.operators.windowed_aggregation import (
     StreamAggregation,
     WindowedAggregation,
 )
-from storekeeper.topology.stream_time import StreamTime
 from storekeeper.topology.table import Table
+from storekeeper.topology.timers import StreamTime
 from storekeeper.topology.windows import EmitStrategy, Windows
 
 

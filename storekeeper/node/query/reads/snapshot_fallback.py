@@ -145,7 +145,7 @@ class SnapshotFallback:
         """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
-            self._newest = importlib.import_module("storekeeper.snapshots.verified_version").newest_snapshot
+            self._newest = importlib.import_module("storekeeper.snapshots.delta_log").newest_snapshot
             self._load = importlib.import_module("storekeeper.snapshots.loaded").load_snapshot
         path = self._folder / store
         manifest = self._newest(path)

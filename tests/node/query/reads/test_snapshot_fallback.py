@@ -19,9 +19,9 @@ from storekeeper.locations import Location
 from storekeeper.node.query.answers.answer import Answer
 from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.protocol.freshness import FreshnessRequirement
+from storekeeper.snapshots.delta_log import newest_snapshot
 from storekeeper.snapshots.loaded import LoadedSnapshot, load_snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.verified_version import newest_snapshot
 from tests import snapshot_tables
 from tests.snapshot_tables import Row, manifest_of
 from tests.snapshots.attacks import edited
