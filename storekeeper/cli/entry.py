@@ -66,7 +66,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Look after stores": {
         "stores": "storekeeper.cli.cluster:stores",
         "lag": "storekeeper.cli.cluster:lag",
-        "watch": "storekeeper.cli.cluster:watch",
         "cluster": "storekeeper.cli.cluster:cluster",
         "size": "storekeeper.cli.size:size",
         "token": "storekeeper.cli.token:token_commands",
