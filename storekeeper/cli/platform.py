@@ -220,7 +220,7 @@ def new_project(name: AppName, into: ProjectFolder = Path()) -> None:
     """
     from storekeeper.ops.new_project.plan import make_project  # noqa: PLC0415
 
-    _tell_of(name, into, make_project(name, into))
+    _tell_of(name, into, make_project(name, into), "storekeeper up")
 
 
 def new_app(name: AppName, into: ProjectFolder = Path()) -> None:
@@ -232,10 +232,10 @@ def new_app(name: AppName, into: ProjectFolder = Path()) -> None:
     """
     from storekeeper.ops.new_project.plan import make_app  # noqa: PLC0415
 
-    _tell_of(name, into, make_app(name, into))
+    _tell_of(name, into, make_app(name, into), "storekeeper up, after storekeeper down if the platform runs")
 
 
-def _tell_of(name: str, folder: Path, written: Sequence[Path]) -> None:
+def _tell_of(name: str, folder: Path, written: Sequence[Path], run: str) -> None:
     from storekeeper.ops.new_project.plan import module_of  # noqa: PLC0415
 
     for path in written:
@@ -243,7 +243,7 @@ def _tell_of(name: str, folder: Path, written: Sequence[Path]) -> None:
     if folder.resolve() != Path.cwd():
         say(f"Enter it: cd {shlex.quote(str(folder))}")
     say(f"Test it: python -m pytest tests/test_{module_of(name)}.py -m 'not spark'")
-    say("Run it: storekeeper up")
+    say(f"Run it: {run}")
 
 
 def topology(

@@ -31,6 +31,7 @@ from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, prove, 
 from storekeeper.snapshots.values import snapshot_schema, values_of
 from storekeeper.stores.rocksdb_sealed import SealedView
 from storekeeper.stores.row_digest import bucket_of, entry_hash, from_hex, moved
+from storekeeper.topology.store import StoreBackend
 from storekeeper.topology.task_stores import rows_as_logged
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.verification.check_verdict import CheckVerdict
@@ -57,6 +58,12 @@ class LocalCopies:
     changelog: Changelog
     clock: Clock
     flaws: list[str] = field(default_factory=list)
+
+    @property
+    def not_compared(self) -> list[str]:
+        """Rows of tasks that no file has, in words."""
+        backend = self.spec.options.backend
+        return [] if backend == StoreBackend.ROCKSDB else [f"the rows of tasks, which backend {backend} keeps"]
 
     def of_partition(self, partition: int) -> list[Copy]:
         """The copies of a partition. One that its task would empty before it reads on is none."""
@@ -302,6 +309,7 @@ def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
         "superseded": verdict.superseded,
         "topic": topic,
         "table_version": None if snapshot is None else snapshot.proof.version,
+        "not_compared": [] if local is None else local.not_compared,
     }
     return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)
 

@@ -16,6 +16,7 @@ from storekeeper.cli.entry import app
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.generations.changes.contract import Description, RunningStore
+from storekeeper.generations.changes.plan import Plan, explain_plan
 from storekeeper.generations.planning.declared import declared_stores
 
 runner = CliRunner()
@@ -100,3 +101,7 @@ def test_an_upgrade_says_that_the_code_has_changed(
         _started_with(tmp_path, code)
         check_code("pos")
         assert ("compute all rows again: docs/how-to/backfill.md" in capsys.readouterr().err) is said
+
+
+def test_a_plan_of_nothing_says_so() -> None:
+    assert explain_plan(Plan(())) == "Nothing to compare: no app declares a store, and none runs."

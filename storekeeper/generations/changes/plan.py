@@ -290,6 +290,8 @@ _WORDS = {
 
 def explain_plan(plan: Plan) -> str:
     """All changes, breaking ones first; then the stores that stay as they are, in one line."""
+    if not plan.changes:
+        return "Nothing to compare: no app declares a store, and none runs."
     ordered = sorted(plan.changes, key=lambda change: (change.verdict is not Verdict.BREAKS, change.store))
     unchanged = [change for change in ordered if change.verdict is Verdict.UNCHANGED and not change.details]
     lines = [explain_change(change) for change in ordered if change not in unchanged]
