@@ -13,8 +13,8 @@ from storekeeper.changelog.position import Position
 from storekeeper.locations import Location
 from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.values import PLACE_COLUMNS, StoreValues, derived_columns, snapshot_schema
 from storekeeper.stores.row_digest import moved, row_hash
 
 

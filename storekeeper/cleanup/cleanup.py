@@ -20,10 +20,10 @@ from xxhash import xxh64_intdigest
 
 from storekeeper.changelog.log_record import CleanupAction, LogRecord, cleanup_headers
 from storekeeper.changelog.scan import Changelog
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
 from storekeeper.cleanup.conditional_write import ConditionalWriter, KafkaTentativeLog
 from storekeeper.cleanup.expiry import added, content_of, no_ages
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import Clock
 from storekeeper.errors import ChangelogError, InvalidArgumentError, RefusedError
 from storekeeper.kafka.connection import Kafka

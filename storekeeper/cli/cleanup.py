@@ -19,7 +19,7 @@ from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 
 if TYPE_CHECKING:
     from storekeeper.cleanup.cleanup import Cleanup, CleanupReport
-    from storekeeper.cleanup.cleanup_folder import CleanupFolder
+    from storekeeper.cleanup.folder import CleanupFolder
 
 commands = typer.Typer(
     help="Delete old rows of a store, and restore them.", no_args_is_help=True, rich_markup_mode=None
@@ -136,7 +136,7 @@ def _cleanup(store: str) -> Cleanup:
 
 
 def _folder(store: str) -> CleanupFolder:
-    from storekeeper.cleanup.cleanup_folder import CleanupFolder  # noqa: PLC0415 (loads Parquet)
+    from storekeeper.cleanup.folder import CleanupFolder  # noqa: PLC0415 (loads Parquet)
 
     return CleanupFolder(_cleanups() / store, store)
 

@@ -74,8 +74,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "verify": "storekeeper.cli.stream_apps:verify",
         "check": f"{__name__}:check_commands",
         "quarantine": "storekeeper.cli.quality:quarantine_commands",
-        "accept-topic": "storekeeper.cli.skipped:accept_topic",
-        "skipped": "storekeeper.cli.skipped:skipped",
+        "accept-topic": "storekeeper.cli.changelog:accept_topic",
+        "skipped": "storekeeper.cli.changelog:skipped",
         "cleanup": "storekeeper.cli.cleanup:commands",
     },
     "Change apps and stores": {

@@ -63,7 +63,7 @@ def plan(
     Example: storekeeper generation plan pos --migration rewards-tier
     """
     begin_job()
-    from storekeeper.generations.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
+    from storekeeper.generations.planning.plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
 
     change = planned_change(
         app, migration or [], partitions, copy=copy, since=since, accept_differences=accept_differences

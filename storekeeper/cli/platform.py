@@ -285,7 +285,7 @@ def plan(
     """
     from storekeeper.generations.changed_code import change_notice  # noqa: PLC0415
     from storekeeper.generations.changes.plan import explain_plan  # noqa: PLC0415
-    from storekeeper.ops.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from storekeeper.generations.planning.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
     description = described_now() if against is None else read_description(against)

@@ -42,7 +42,7 @@ from storekeeper.topology.record_order import Ordered, with_upstream
 from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
-from storekeeper.topology.timers import LATEST_MS
+from storekeeper.topology.times import LATEST_MS
 from storekeeper.topology.topology_store import TopologyStore
 
 _Careful = tuple[CarefulTask, tuple[Batch, dict[str, list[Moved]], dict[str, int]]]

@@ -26,7 +26,7 @@ from storekeeper.node.query.http.server import serve
 from storekeeper.node.query.observing.metrics import NodeCollector, Scrapes
 from storekeeper.node.query.observing.spans import Spans, TracingVariables, tracer
 from storekeeper.node.query.protection.guard import Guard, GuardLimits
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 from storekeeper.node.query.reads.freshness_gate import FreshnessGate
 from storekeeper.node.query.reads.gather import Gatherer
 from storekeeper.node.query.reads.hot import HotReads

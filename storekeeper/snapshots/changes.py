@@ -26,8 +26,8 @@ from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.errors import ChangelogError
 from storekeeper.kafka.clients import spark_options
 from storekeeper.locations import entries
+from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.values import PLACE_COLUMNS, ROW_KEY, StoreValues, derived_columns, snapshot_schema
 
 _GENERATION = re.compile(r"gen-\d+")
 

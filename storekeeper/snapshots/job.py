@@ -38,10 +38,10 @@ from storekeeper.snapshots.changes import (
     read_changelog,
     with_columns,
 )
+from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, values_of
 from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, verified_version
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.values import PLACE_COLUMNS, ROW_KEY, values_of
 from storekeeper.stores.row_digest import moved
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.locations import Location
+from storekeeper.snapshots.columns import PLACE_COLUMNS, snapshot_schema
 from storekeeper.snapshots.delta_log import damaged
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import read_rows
-from storekeeper.snapshots.values import PLACE_COLUMNS, snapshot_schema
 from storekeeper.stores.row_digest import moved, row_hash
 
 

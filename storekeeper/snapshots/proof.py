@@ -16,9 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from storekeeper.locations import Location, reaching
 from storekeeper.masking import masked_key
-from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, open_table, unreadable
-from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.values import (
+from storekeeper.snapshots.columns import (
     PLACE_COLUMNS,
     ReadFields,
     StoreValues,
@@ -26,6 +24,8 @@ from storekeeper.snapshots.values import (
     snapshot_schema,
     sql_types,
 )
+from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, open_table, unreadable
+from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.stores.row_digest import entry_hash, moved, row_hash
 
 _BATCH_ROWS = 16_384

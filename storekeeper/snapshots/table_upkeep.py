@@ -25,6 +25,7 @@ from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import Lease, job_lease
 from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from storekeeper.locations import Location, reaching
+from storekeeper.snapshots.columns import StoreValues, values_of
 from storekeeper.snapshots.delta_log import (
     VerifiedVersion,
     damaged,
@@ -36,7 +37,6 @@ from storekeeper.snapshots.delta_log import (
 )
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.values import StoreValues, values_of
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8

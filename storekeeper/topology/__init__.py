@@ -25,7 +25,7 @@ from storekeeper.topology.plan import Topology as Topology
 from storekeeper.topology.store import Store as Store
 from storekeeper.topology.store import StoreKind as StoreKind
 from storekeeper.topology.sub_topology import SubTopology as SubTopology
-from storekeeper.topology.timers import TimeKind as TimeKind
+from storekeeper.topology.times import TimeKind as TimeKind
 from storekeeper.topology.windows import EmitStrategy as EmitStrategy
 from storekeeper.topology.windows import hopping as hopping
 from storekeeper.topology.windows import sessions as sessions

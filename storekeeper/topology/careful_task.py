@@ -26,7 +26,7 @@ from storekeeper.topology.guards import CarefulGuards, letter_of
 from storekeeper.topology.records import NOWHERE, DeadLetter, OriginOf, Place, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
-from storekeeper.topology.timers import LATEST_MS
+from storekeeper.topology.times import LATEST_MS
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.records import NOWHERE, Moved, OriginOf, Output, Place, RecordFields
 from storekeeper.topology.sub_topology import SubTopology
-from storekeeper.topology.timers import LATEST_MS, epoch_ms
+from storekeeper.topology.times import LATEST_MS, epoch_ms
 
 UPSTREAM = "storekeeper-task"
 """The header of a record in a repartition topic: the partition of the task that wrote it; then, if it is known, the

@@ -25,7 +25,7 @@ from storekeeper.topology.functions import Push
 from storekeeper.topology.guards import UNGUARDED, Failure, Guards, letter_of
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.records import Batch, DeadLetter, OriginOf, Outputs, RecordFields
-from storekeeper.topology.timers import LATEST_MS, StreamTime, TimeKind, epoch_ms, out_of_range
+from storekeeper.topology.times import LATEST_MS, StreamTime, TimeKind, epoch_ms, out_of_range
 from storekeeper.topology.wiring import Wiring
 
 if TYPE_CHECKING:

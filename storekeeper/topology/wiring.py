@@ -23,7 +23,7 @@ from storekeeper.topology.records import OriginOf, Outputs
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows, TypedStore, opened
-from storekeeper.topology.timers import UNKNOWN_MS, StreamTime, Timers
+from storekeeper.topology.times import UNKNOWN_MS, StreamTime, Timers
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
 

@@ -26,9 +26,9 @@ from storekeeper.engine.local_store import position_of
 from storekeeper.errors import SnapshotDamagedError, StorageError, StoreCorruptedError, StoreUnavailableError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.locations import Location
+from storekeeper.snapshots.columns import snapshot_schema, values_of
 from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows
-from storekeeper.snapshots.values import snapshot_schema, values_of
 from storekeeper.stores.rocksdb_sealed import SealedView
 from storekeeper.stores.row_digest import bucket_of, entry_hash, from_hex, moved
 from storekeeper.topology.store import StoreBackend

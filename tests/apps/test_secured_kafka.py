@@ -21,9 +21,9 @@ from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.changelog.bounded_reader import stable_bounds
 from storekeeper.cleanup.cleanup import Cleanup
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
 from storekeeper.cleanup.conditional_write import KafkaTentativeLog
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import ConfigurationError

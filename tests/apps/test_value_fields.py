@@ -17,7 +17,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.json import json_fields
 from storekeeper.serdes.struct import StructSerde
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.values import derived_columns
+from storekeeper.snapshots.columns import derived_columns
 
 
 class Row(msgspec.Struct, rename="pascal"):

@@ -12,7 +12,7 @@ import pytest
 from harness.storage.s3 import S3
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.cleanup.cleanup import Pace
-from storekeeper.cleanup.cleanup_folder import Archive
+from storekeeper.cleanup.folder import Archive
 from storekeeper.clock import ManualClock
 from storekeeper.errors import StorageError
 from storekeeper.locations import Location, RemoteFolder, entries, write_in_one_step

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storekeeper.cleanup.cleanup import Cleanup, CleanupRefusedError
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import ManualClock
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.kafka.connection import Kafka

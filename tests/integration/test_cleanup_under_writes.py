@@ -18,9 +18,9 @@ from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.log_record import CleanupAction, LogRecord
 from storekeeper.changelog.scan import Changelog
 from storekeeper.cleanup.cleanup import Cleanup, CleanupRefusedError
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions, CleanupPlan
 from storekeeper.cleanup.conditional_write import KafkaTentativeLog
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import DAY_MS, SystemClock
 
 pytestmark = pytest.mark.broker

@@ -15,7 +15,7 @@ from harness.app_process import AppProcesses
 from harness.unity_catalog import CATALOGUE, SCHEMA, UnityProcess, is_built
 from spark_apps.pos import POS
 from storekeeper.program import ExitCode
-from storekeeper.snapshots.values import PLACE_MEANINGS
+from storekeeper.snapshots.columns import PLACE_MEANINGS
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
 pytestmark = [

@@ -28,7 +28,7 @@ from storekeeper.schemas.json_schema import JsonSchemaSerde
 from storekeeper.schemas.protobuf import ProtobufSerde
 from storekeeper.schemas.registry import MemoryRegistry
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.values import StoreValues, derived_columns
+from storekeeper.snapshots.columns import StoreValues, derived_columns
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 FIXED = {"type": "fixed", "name": "Cents", "size": 8, "logicalType": "decimal", "precision": 18, "scale": 2}

@@ -18,10 +18,10 @@ from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.locations import Location, write_in_one_step
 from storekeeper.snapshots.catalogue.entry import entry_of_store
 from storekeeper.snapshots.changes import CommittedBatch
+from storekeeper.snapshots.columns import PLACE_COLUMNS, values_of
 from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
-from storekeeper.snapshots.values import PLACE_COLUMNS, values_of
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
 from storekeeper.verification.verify import SnapshotCopies

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from storekeeper.cleanup.cleanup import Cleanup
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import SystemClock
 from tests.snapshots.played_app import App
 from tests.snapshots.test_job import app

@@ -9,7 +9,7 @@ import pytest
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.schemas.errors import SchemaRegistryUnavailableError
 from storekeeper.snapshots.changes import with_columns
-from storekeeper.snapshots.values import PLACE_COLUMNS, StoreValues
+from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from storekeeper.apps.registry import stores
 from storekeeper.errors import ConfigurationError
 from storekeeper.schemas.arrow_types import arrow_type
 from storekeeper.serdes.json import json_fields
-from storekeeper.snapshots.values import derived_columns, snapshot_schema
+from storekeeper.snapshots.columns import derived_columns, snapshot_schema
 
 NOON_MS = 1_767_268_800_000
 EXACT = "1234567890123456789012345678.0123456789"

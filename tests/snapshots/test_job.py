@@ -20,10 +20,10 @@ from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
 from storekeeper.snapshots.delta_log import newest_manifest, newest_snapshot
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.table_upkeep import restore_snapshot
-from storekeeper.snapshots.values import PLACE_MEANINGS, values_of
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import DELETED_VERSION, version_of
 from tests.changelog.bad_records import KINDS, ROWS

@@ -12,11 +12,11 @@ from deltalake import DeltaTable, write_deltalake
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import StoreValues
 from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_upkeep import keep_up
-from storekeeper.snapshots.values import StoreValues
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.attacks import ATTACKS, Attack, data_file, deleted
 

@@ -23,10 +23,10 @@ from storekeeper.schemas.avro import AvroSerde
 from storekeeper.schemas.bound import bound_to
 from storekeeper.schemas.errors import SchemaRegistryUnavailableError
 from storekeeper.schemas.registry import registry_of
+from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
 from storekeeper.snapshots.delta_log import newest_manifest, newest_snapshot
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_upkeep import restore_snapshot
-from storekeeper.snapshots.values import PLACE_MEANINGS, values_of
 from tests.local_tables import local_table
 from tests.schemas.samples import MONEY
 from tests.snapshots.attacks import edited

@@ -18,10 +18,10 @@ from storekeeper.schemas.json_schema import JsonSchemaSerde
 from storekeeper.schemas.protobuf import ProtobufSerde
 from storekeeper.schemas.registry import MemoryRegistry, SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import StoreValues, derived_columns
 from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
-from storekeeper.snapshots.values import StoreValues, derived_columns
 from tests.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, MONEY, Purchase, message
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.attacks import ATTACKS, edited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.values import StoreValues, derived_columns
+from storekeeper.snapshots.columns import StoreValues, derived_columns
 from storekeeper.stores.versioned import DELETED_VERSION, version_of
 
 

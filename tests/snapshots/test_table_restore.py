@@ -8,9 +8,9 @@ import pytest
 from deltalake import DeltaTable
 
 from storekeeper.errors import SnapshotDamagedError
+from storekeeper.snapshots.columns import StoreValues
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.table_upkeep import restore_snapshot
-from storekeeper.snapshots.values import StoreValues
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.snapshots.attacks import ATTACKS
 from tests.snapshots.test_proof import FIELDS, flaws, rows, shown

@@ -19,11 +19,11 @@ from storekeeper.errors import InvalidArgumentError, SnapshotDamagedError, Table
 from storekeeper.locations import Location, RemoteFolder, location
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.columns import StoreValues
 from storekeeper.snapshots.delta_log import delta_table, newest_manifest, newest_snapshot, open_table, verified_version
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.sql import list_tables, query
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, restore_snapshot
-from storekeeper.snapshots.values import StoreValues
 from tests.snapshot_tables import manifest_of, write_snapshot
 from tests.snapshots.test_proof import FIELDS, flaws, rows
 

@@ -25,7 +25,7 @@ from storekeeper.topology import (
     until_window_closes,
 )
 from storekeeper.topology.operators.process import ProcessorContext
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.times import TimeKind
 
 MS = timedelta(milliseconds=1)
 SITES = 7

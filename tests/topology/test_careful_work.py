@@ -14,7 +14,7 @@ from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology import Store, StreamsBuilder, until_limit
 from storekeeper.topology.careful_task import CarefulTask
 from storekeeper.topology.records import Record
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.times import TimeKind
 from tests.topology.careful_kinds import KINDS, MS, OVERSIZE, bad, check_size, prepared
 
 

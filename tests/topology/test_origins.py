@@ -22,7 +22,7 @@ from storekeeper.topology import (
     until_window_closes,
 )
 from storekeeper.topology.records import Record
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.times import TimeKind
 
 MS = timedelta(milliseconds=1)
 Fed = tuple[str, str, int]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.errors import InvalidTimestampError
-from storekeeper.topology.timers import UNKNOWN_MS, StreamTime
+from storekeeper.topology.times import UNKNOWN_MS, StreamTime
 
 
 def test_stream_time_never_goes_back() -> None:

@@ -25,7 +25,7 @@ from storekeeper.topology.operators.process import ProcessorContext
 from storekeeper.topology.records import Batch, Record
 from storekeeper.topology.task import Task
 from storekeeper.topology.task_stores import restore
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.times import TimeKind
 from storekeeper.trace_context import TRACEPARENT
 from tests.test_trace_context import TRACE
 

@@ -11,9 +11,9 @@ import pytest
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
+from storekeeper.snapshots.columns import StoreValues
 from storekeeper.snapshots.delta_log import VerifiedVersion
 from storekeeper.snapshots.proof import prove
-from storekeeper.snapshots.values import StoreValues
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, to_hex
 from storekeeper.verification.copies import Copy, Fold, Verification, verify_copies
 from storekeeper.verification.verify import NodeCopies, SnapshotCopies

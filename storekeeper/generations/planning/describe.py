@@ -26,9 +26,9 @@ from storekeeper.generations.catalog import migration_named
 from storekeeper.generations.changes.contract import BY_SCHEMA, AppTopology, Description, RunningStore
 from storekeeper.generations.journal import FIRST_GENERATION, Journal, JournalFile
 from storekeeper.locations import Location, entries
+from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import delta_table, newest_snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.values import sql_types
 
 _log = structlog.get_logger(__name__)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from storekeeper.node.query.answers.answer import SERVED_BY, Answer, problem_of
 from storekeeper.node.query.page.routes import page_routes
 from storekeeper.node.query.reads.point import Front
+from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.health import health_routes
 from storekeeper.node.query.routes.internal import digest_routes, internal_routes
 from storekeeper.node.query.routes.keyvalue import keyvalue_routes
 from storekeeper.node.query.routes.openapi import NodeApp, operation_id
 from storekeeper.node.query.routes.paged import response_of
 from storekeeper.node.query.routes.parameters import refuse_unknown_parameters
-from storekeeper.node.query.routes.problems import answer_errors
 from storekeeper.node.query.routes.ranked import ranked_routes
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.node.query.routes.stores import store_routes

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from storekeeper.clock import Clock
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.node.query.answers.answer import MEDIA_TYPE, Problem, problem_of
+from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.parameters import refuse_unknown_parameters
-from storekeeper.node.query.routes.problems import answer_errors
 from storekeeper.node.security.access import Caller, ForbiddenError, Role
 from storekeeper.ops.control.access import caller_of
 from storekeeper.ops.control.allowed import check_allowed

@@ -14,7 +14,7 @@ from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.values import PLACE_MEANINGS
+from storekeeper.snapshots.columns import PLACE_MEANINGS
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 

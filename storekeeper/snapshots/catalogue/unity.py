@@ -25,8 +25,8 @@ from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.locations import Location
 from storekeeper.schemas.sql_types import decimal_size
 from storekeeper.snapshots.catalogue.entry import Entry, entries_of
+from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import open_table
-from storekeeper.snapshots.values import sql_types
 
 _API = "/api/2.1/unity-catalog"
 _ADDRESS = re.compile(r"https?://[^/?#@\s]+")

@@ -15,7 +15,7 @@ from storekeeper.topology.functions import Push
 from storekeeper.topology.node import GraphNode, ancestors
 from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, name_of
-from storekeeper.topology.timers import TimeKind, Timer, epoch_ms
+from storekeeper.topology.times import TimeKind, Timer, epoch_ms
 from storekeeper.topology.wiring import Wiring, encoder
 
 K = TypeVar("K")

@@ -33,7 +33,7 @@ from storekeeper.topology.operators.grouped_table import ChangeSerde
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
 from storekeeper.topology.store import StoreKind, milliseconds
 from storekeeper.topology.table import Table
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.windows import FOREVER_MS, WindowedSerde, Windows

@@ -16,7 +16,7 @@ from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.table import Table
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.undo import Undo
 from storekeeper.topology.windows import FOREVER_MS, EmitStrategy
 

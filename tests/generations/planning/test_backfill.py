@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.generations.changes.plan import NOTHING_CHANGES, Change, Plan, Verdict, explain_plan
-from storekeeper.generations.planning.app_plan import Input, as_backfill
+from storekeeper.generations.planning.plan import Input, as_backfill
 
 COPIED = Change("sums", Verdict.MIGRATE, (NOTHING_CHANGES,), conf={"app": "counted", "migrations": [], "copy": True})
 BESIDE = Change("tens", Verdict.MIGRATE, (NOTHING_CHANGES, "made by the same generation of counted as sums"))

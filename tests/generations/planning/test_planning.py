@@ -18,15 +18,15 @@ from storekeeper.cli.entry import app
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.errors import ConfigurationError
+from storekeeper.generations import planning
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.changes.contract import DeclaredStore, Description, RunningStore, Step
 from storekeeper.generations.changes.plan import Change, Plan, Verdict, plan_changes
 from storekeeper.generations.journal import GenerationState, JournalFile
-from storekeeper.generations.planning import app_plan
 from storekeeper.generations.planning import describe as describing
-from storekeeper.generations.planning.app_plan import plan_of_app
 from storekeeper.generations.planning.declared import declared_stores, with_topologies
 from storekeeper.generations.planning.describe import describe
+from storekeeper.generations.planning.plan import plan_of_app
 from storekeeper.generations.steps import planned
 from storekeeper.program import ExitCode
 from storekeeper.stores.store_definitions import ServedKind
@@ -223,7 +223,7 @@ def test_one_generation_makes_the_changes_of_all_stores_of_an_app() -> None:
 def test_a_plan_is_about_every_store_of_the_app_and_refused_if_nothing_is_to_be_done(
     settings: AppSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app_plan, "describe", lambda *_: _running(settings))
+    monkeypatch.setattr(planning.plan, "describe", lambda *_: _running(settings))
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(settings.run_dir.parent))
 
     def called(*options: str) -> Result:

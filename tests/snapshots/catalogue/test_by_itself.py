@@ -21,8 +21,8 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.clock import SystemClock
 from storekeeper.snapshots.catalogue.registration import is_configured
+from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.job import take_snapshots
-from storekeeper.snapshots.values import PLACE_MEANINGS
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql
 
 HIVE = SparkProperties({"spark.sql.catalogImplementation": "hive"})

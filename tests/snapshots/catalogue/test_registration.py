@@ -25,9 +25,9 @@ from storekeeper.program import ExitCode
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.catalogue.entry import entries_of, entry_of_store
 from storekeeper.snapshots.catalogue.registration import register, register_tables
+from storekeeper.snapshots.columns import PLACE_MEANINGS, StoreValues
 from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import check_proven
-from storekeeper.snapshots.values import PLACE_MEANINGS, StoreValues
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql
 

@@ -22,7 +22,7 @@ from storekeeper.topology.operators.windowed_aggregation import (
     WindowedAggregation,
 )
 from storekeeper.topology.table import Table
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.windows import EmitStrategy, Windows
 
 

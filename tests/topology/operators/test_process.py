@@ -9,7 +9,7 @@ import pytest
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.topology import ProcessorContext, StreamsBuilder, TopologyTestDriver, until_limit
-from storekeeper.topology.timers import TimeKind
+from storekeeper.topology.times import TimeKind
 
 
 class Renaming:

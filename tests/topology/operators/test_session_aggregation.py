@@ -14,7 +14,7 @@ from storekeeper.topology.aggregator import Aggregator, count
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.suppress import until_window_closes
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.windows import EmitStrategy, SessionWindows, WindowedSerde
 
 from .built import over, suppressed_table

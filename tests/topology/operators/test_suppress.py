@@ -22,7 +22,7 @@ from storekeeper.topology.operators.suppress import (
     until_limit,
     until_window_closes,
 )
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.windows import SessionWindows, TimeWindows, WindowedSerde
 
 from .built import source_table, suppressed_table

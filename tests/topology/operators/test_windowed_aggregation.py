@@ -16,7 +16,7 @@ from storekeeper.topology.aggregator import Aggregator, count
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.operators.suppress import until_window_closes
 from storekeeper.topology.operators.windowed_aggregation import WindowedAggregation
-from storekeeper.topology.timers import StreamTime
+from storekeeper.topology.times import StreamTime
 from storekeeper.topology.windows import EmitStrategy, TimeWindows, UnlimitedWindows, WindowedSerde
 from tests.conformance.aggregators import total
 

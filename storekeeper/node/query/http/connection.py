@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from storekeeper.node.query.http.limiter import ConnectionLimiter, LimitedConnection
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 
 _TURNS_TO_READ = 3
 """The loop reads what has arrived in one turn. It may be in the middle of one."""

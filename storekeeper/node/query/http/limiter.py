@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Protocol
 
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 
 _SAMPLE = 16
 """Connections that are compared to close one of them: all would hold up the event loop in a flood."""

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from storekeeper.node.query.http.connection import ConnectionLimits, Connections, HotAnswer
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 
 log = structlog.get_logger(__name__)
 

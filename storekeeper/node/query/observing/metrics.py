@@ -19,7 +19,7 @@ from storekeeper.node.cluster.membership import HeartbeatCounts
 from storekeeper.node.query.answers.answer import REFUSALS
 from storekeeper.node.query.forwarding import Router
 from storekeeper.node.query.observing.health import readiness
-from storekeeper.node.query.protection.traffic import CONNECTION_REFUSALS, Traffic
+from storekeeper.node.query.protection.request_counts import CONNECTION_REFUSALS, Traffic
 from storekeeper.node.query.reads.cooperative_scheduler import CooperativeScheduler, Steps
 from storekeeper.node.query.reads.point import PointQueries
 from storekeeper.node.replicas.replica_rows import RowCache

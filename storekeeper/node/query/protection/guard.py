@@ -31,7 +31,7 @@ from storekeeper.node.query.answers.answer import (
     UrlTooLongError,
     problem_of,
 )
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 from storekeeper.node.query.reads.hot import HOT_PREFIX, HotReads
 from storekeeper.node.security.access import (
     DOCS_PATH,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storekeeper.node.query.http.limiter import ConnectionLimiter
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 
 
 class FakeConnection:

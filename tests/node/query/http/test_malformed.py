@@ -12,7 +12,7 @@ import pytest
 from harness.ports import free_ports
 from storekeeper.node.query.http.connection import ConnectionLimits
 from storekeeper.node.query.http.server import serve
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 
 MALFORMED = (
     b"\x00\x01\x02\r\n\r\n",

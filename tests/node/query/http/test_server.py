@@ -19,7 +19,7 @@ from harness.ports import free_ports
 from storekeeper.node.query.http import server
 from storekeeper.node.query.http.connection import ConnectionLimits
 from storekeeper.node.query.http.server import serve
-from storekeeper.node.query.protection.traffic import Traffic
+from storekeeper.node.query.protection.request_counts import Traffic
 from tests.node.query.in_loop import eventually_in_loop
 
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.node.query.answers.answer import problem_of
-from storekeeper.node.query.routes.problems import answer_errors
+from storekeeper.node.query.routes.error_handlers import answer_errors
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from storekeeper.cleanup.cleanup_folder import CleanupFolder
+from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.locations import Location
 from tests.cleanup.plans import ID, PLAN

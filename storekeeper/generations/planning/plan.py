@@ -1,19 +1,20 @@
-"""The plan of one app's change or backfill, for the person who approves it."""
+"""Plans: of a platform against a description of what runs, and of one app's change or backfill, for its approver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from storekeeper.apps.registry import app_named
+from storekeeper.apps.registry import APPS, app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.topic_rules import TopicRule
-from storekeeper.errors import ConfigurationError
+from storekeeper.errors import ConfigurationError, InvalidArgumentError, StorageError
 from storekeeper.generations.catalog import check_changeable, check_since
 from storekeeper.generations.changes.contract import DeclaredStore, Description, RunningStore
 from storekeeper.generations.changes.plan import (
@@ -27,8 +28,9 @@ from storekeeper.generations.changes.plan import (
     plan_copy,
 )
 from storekeeper.generations.journal import BEGINNING
-from storekeeper.generations.planning.declared import declared_stores
+from storekeeper.generations.planning.declared import declared_stores, with_topologies
 from storekeeper.generations.planning.describe import describe
+from storekeeper.generations.planning.upgrade_check import with_schemas
 
 _HOUR_MS = 3_600_000
 
@@ -234,3 +236,55 @@ def _pending(store: DeclaredStore, running: RunningStore) -> list[str]:
 
 def _chain(names: Sequence[str]) -> str:
     return " -> ".join(names) or "none"
+
+
+def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:
+    """The plan from a description to the current code.
+
+    Args:
+        description: what runs.
+        partitions: the new number of partitions by store, where it changes.
+
+    Raises:
+        SchemaRegistryUnavailableError: an app has schemas, and their registry doesn't answer.
+        ConfigurationError: an app has schemas, and no registry is set.
+    """
+    plan = plan_changes(declared_stores(partitions), description)
+    return with_schemas(with_topologies(plan, description), description, APPS)
+
+
+def described_now() -> Description:
+    """The description of what runs in the run directory of the settings."""
+    from storekeeper.generations.planning.describe import describe  # noqa: PLC0415 (it takes a second, and a plan of a file needs none)
+
+    return describe(AppSettings.of_platform(), SystemClock())
+
+
+def read_description(path: Path) -> Description:
+    """The description in a file.
+
+    Raises:
+        StorageError: it can't be read.
+        InvalidArgumentError: it isn't a description.
+    """
+    try:
+        return Description.decode(path.read_bytes())
+    except OSError as error:
+        msg = f"can't read {path} ({error.strerror}): write one with `storekeeper plan --export {path}`"
+        raise StorageError(msg) from error
+
+
+def parse_partitions(texts: Sequence[str]) -> dict[str, int]:
+    """Reads `store=number`, each once.
+
+    Raises:
+        InvalidArgumentError: if one is not of this form.
+    """
+    counts: dict[str, int] = {}
+    for text in texts:
+        store, _, number = text.partition("=")
+        if not store or store in counts or not (number.isascii() and number.isdigit() and 0 < int(number) <= 10_000):
+            msg = f"{text[:100]!r} is not of the form store=partitions"
+            raise InvalidArgumentError(msg)
+        counts[store] = int(number)
+    return counts

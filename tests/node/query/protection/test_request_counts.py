@@ -16,7 +16,7 @@ from storekeeper.node import query
 from storekeeper.node.query.answers.answer import Problem, TooManyRequestsError, UnknownKeyError, problem_of
 from storekeeper.node.query.http.connection import Connection, ConnectionLimits, Connections
 from storekeeper.node.query.observing.metrics import NodeCollector
-from storekeeper.node.query.protection.traffic import CONNECTION_REFUSALS, Traffic
+from storekeeper.node.query.protection.request_counts import CONNECTION_REFUSALS, Traffic
 from tests.node.query.in_loop import eventually_in_loop
 from tests.node.query.protection.test_guard import Echo, ask, guarded
 from tests.node.query.reads.test_hot import TARGET, OneNode
