@@ -115,10 +115,10 @@ class CheckedColumn:
             yield f"has a range and is a {self.sql_type}: only numbers have ranges"
         if self.least is not None and self.most is not None and self.least > self.most:
             yield f"has a range from {self.least} to {self.most}, which holds nothing"
-        wanted: type = str if self.is_text else int
+        expected: type = str if self.is_text else int
         if self.allowed and not (self.is_text or self.is_whole):
             yield f"has allowed values and is a {self.sql_type}: only texts and whole numbers have them"
-        elif not all(type(value) is wanted for value in self.allowed):
+        elif not all(type(value) is expected for value in self.allowed):
             yield f"has an allowed value that is not a {self.sql_type}"
         if self.any_case and not (self.allowed and self.is_text):
             yield "has any_case, which is about allowed texts, and has none"

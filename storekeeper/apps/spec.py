@@ -45,8 +45,8 @@ class TableSink:
     def __post_init__(self) -> None:
         last = {column.name: column.sql_type for column in self.table.columns[-len(PLACE) :]}
         if last != PLACE:
-            wanted = ", ".join(f"{name} {kind}" for name, kind in PLACE.items())
-            msg = f"the last columns of table {self.table.name} are not {wanted}: they hold the place in {self.topic}"
+            place = ", ".join(f"{name} {kind}" for name, kind in PLACE.items())
+            msg = f"the last columns of table {self.table.name} are not {place}: they hold the place in {self.topic}"
             raise ConfigurationError(msg)
 
 

@@ -50,11 +50,11 @@ def committed_ends(
         OpenTransactionError: a transaction stays open.
         BrokerUnavailableError: the broker doesn't answer, or doesn't know a partition.
     """
-    wanted = dict.fromkeys(partitions, END)
-    written = offsets_of(kafka, wanted, isolation="read_uncommitted")
+    requests = dict.fromkeys(partitions, END)
+    written = offsets_of(kafka, requests, isolation="read_uncommitted")
     began_s, pause_s, has_warned = time.monotonic(), _FIRST_PAUSE_S, False
     while True:
-        stable = offsets_of(kafka, wanted)
+        stable = offsets_of(kafka, requests)
         hidden = [where for where, end in stable.items() if end < written[where]]
         if not hidden:
             return stable

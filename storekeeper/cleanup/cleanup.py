@@ -86,7 +86,7 @@ _PASSES = 5
 _CANARY_SEED = 7
 _SHARES = 1 << 32
 
-Wanted: TypeAlias = "Callable[[LogRecord, RowOutcome | None], LogRecord | None]"
+Choose: TypeAlias = "Callable[[LogRecord, RowOutcome | None], LogRecord | None]"
 """Maps an archived row and its outcome so far to the record to write; None leaves the row alone."""
 
 log = structlog.get_logger(__name__)
@@ -227,7 +227,7 @@ class Cleanup:
                 canary again; or the clean-up was begun so long ago that it can't be undone any more.
         """
 
-        def wanted(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
+        def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not None or (only_canary and not _in_share(record.key or b"", plan.options.canary_share)):
                 return None
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE)
@@ -238,7 +238,7 @@ class Cleanup:
             raise CleanupRefusedError(msg)
         if not only_canary and plan.options.canary_share:
             self._check_canary(plan)
-        self._write_all(plan, wanted)
+        self._write_all(plan, choose)
         return self.report(plan)
 
     def undo(self, plan: CleanupPlan) -> CleanupReport:
@@ -258,13 +258,13 @@ class Cleanup:
             raise CleanupRefusedError(msg)
         self._check_begun(plan)
 
-        def wanted(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
+        def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not RowOutcome.DELETED:
                 return None
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE)
             return record._replace(headers=headers)
 
-        self._write_all(plan, wanted)
+        self._write_all(plan, choose)
         return self.report(plan)
 
     def report(self, plan: CleanupPlan) -> CleanupReport:
@@ -304,7 +304,7 @@ class Cleanup:
             raise CleanupRefusedError(msg)
         return report
 
-    def _write_all(self, plan: CleanupPlan, wanted: Wanted) -> None:
+    def _write_all(self, plan: CleanupPlan, choose: Choose) -> None:
         if plan.topic != self._topic:
             msg = (
                 f"store {self._store} is now in {self._topic}, and clean-up {plan.cleanup_id} is of "
@@ -313,10 +313,10 @@ class Cleanup:
             raise CleanupRefusedError(msg)
         # A row may have been left alone because of a record whose transaction was aborted later: it is tried again.
         for _ in range(_PASSES):
-            if not self._write(plan, wanted):
+            if not self._write(plan, choose):
                 return
 
-    def _write(self, plan: CleanupPlan, wanted: Wanted) -> int:
+    def _write(self, plan: CleanupPlan, choose: Choose) -> int:
         """One pass over all partitions; returns how many rows were left alone."""
         left_alone = 0
         pace = Pace(plan.options.tombstones_per_s, self._clock, self._wait)
@@ -336,7 +336,7 @@ class Cleanup:
                 writer = ConditionalWriter(
                     tentative.at(partition, end), lambda record: record.action_of(plan.cleanup_id) is not None
                 )
-                chosen = _chosen(archive.rows(partition), seen, wanted)
+                chosen = _chosen(archive.rows(partition), seen, choose)
                 while chunk := list(islice(chosen, chunk_records)):
                     pace.take(len(chunk))
                     left_alone += len(writer.write(chunk).touched)
@@ -394,9 +394,9 @@ class Cleanup:
         return changelog.scan(partition, plan.ends[partition], changelog.committed(partition)[1])
 
 
-def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], wanted: Wanted) -> Iterator[LogRecord]:
+def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], choose: Choose) -> Iterator[LogRecord]:
     for row in rows:
-        record = wanted(row, outcomes.get(row.key or b""))
+        record = choose(row, outcomes.get(row.key or b""))
         if record is not None:
             yield record
 

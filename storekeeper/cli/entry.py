@@ -281,11 +281,11 @@ def missing_package(module: str) -> str | None:
         module: The module's full name, as in `ModuleNotFoundError.name`.
     """
     top = module.partition(".")[0]
-    wanted = _DISTRIBUTIONS.get(top, top).replace("_", "-")
+    distribution = _DISTRIBUTIONS.get(top, top).replace("_", "-")
     for requirement in importlib.metadata.requires("storekeeper") or ():
         match = _OF_EXTRA.match(requirement)
-        if match and match["name"].replace("_", "-").lower() == wanted:
-            return f'this command needs the package {wanted}: run `pip install "storekeeper[{match["extra"]}]"`'
+        if match and match["name"].replace("_", "-").lower() == distribution:
+            return f'this command needs the package {distribution}: run `pip install "storekeeper[{match["extra"]}]"`'
     return None
 
 

@@ -287,13 +287,13 @@ def plan(
     from storekeeper.generations.changes.plan import explain_plan  # noqa: PLC0415
     from storekeeper.generations.planning.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
 
-    wanted = parse_partitions(partitions or [])
+    numbers = parse_partitions(partitions or [])
     description = described_now() if against is None else read_description(against)
     if export is not None:
         export.write_bytes(description.encode())
         say(f"{len(description.stores)} stores described in {export}")
         return
-    planned = plan_against(description, wanted)
+    planned = plan_against(description, numbers)
     changed = _changed_code() if against is None else []
     if output is AnswerOutput.JSON:
         write_json({**planned.as_dict(), "changed_code": changed})

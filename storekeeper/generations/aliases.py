@@ -54,9 +54,9 @@ def lost_aliases(
     """
     if is_fixed(settings):
         return ()
-    wanted = [alias for app in apps for alias in _published(app, settings, now_ms)]
-    there = known() if wanted else {}
-    return [alias for alias in wanted if alias.store not in there]
+    aliases = [alias for app in apps for alias in _published(app, settings, now_ms)]
+    there = known() if aliases else {}
+    return [alias for alias in aliases if alias.store not in there]
 
 
 def publish_lost_aliases(apps: Iterable[AppSpec], settings: AppSettings) -> list[str]:

@@ -128,8 +128,8 @@ def compare(
         converted = _deal(_converted(raw, convert, tally), root / "converted", digest=True)
         dealt = _deal(newer, root / "newer", digest=True)
         for wanted_file, found_file in zip(converted, dealt, strict=True):
-            wanted = _latest(wanted_file, lambda key: tally.note("unconvertible", key, ": another row has it too"))
-            _compare_part(wanted, _latest(found_file), tally)
+            expected = _latest(wanted_file, lambda key: tally.note("unconvertible", key, ": another row has it too"))
+            _compare_part(expected, _latest(found_file), tally)
     return tally.verdict()
 
 

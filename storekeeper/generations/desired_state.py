@@ -55,8 +55,8 @@ class DesiredState:
         if not self.holds:
             return False
         committed = checkpoint.last_committed_batch()
-        wanted = [batch for batch in (self.batch, owed) if batch is not None]
-        if wanted and (committed is None or committed < max(wanted)):
+        batches = [batch for batch in (self.batch, owed) if batch is not None]
+        if batches and (committed is None or committed < max(batches)):
             return False
         return self.position is None or checkpoint.committed_position().reaches(self.position)
 

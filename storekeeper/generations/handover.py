@@ -196,10 +196,10 @@ class GenerationController:
     def _planned_to(self, generation: Generation, checkpoint: SparkCheckpoint, end: Position) -> int:
         """The batch that ends at input position `end` and at the repartition topics' ends; planned if not yet run."""
         through, last = self.repartition_topics(generation), _last(checkpoint)
-        wanted = end.merged(self.log_ends(through)) if through else end
-        if checkpoint.committed_position() == wanted:
+        target = end.merged(self.log_ends(through)) if through else end
+        if checkpoint.committed_position() == target:
             return last
-        plan_batch(checkpoint, last + 1, wanted)
+        plan_batch(checkpoint, last + 1, target)
         return last + 1
 
     def _align(self) -> ComparisonVerdict | None:

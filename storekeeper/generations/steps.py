@@ -33,10 +33,10 @@ def planned(
     Raises:
         GenerationRefusedError: there is a candidate or a standby, or the migrations don't continue the live ones.
     """
-    wanted = (*journal.live_generation.migrations, *migrations)
+    names = (*journal.live_generation.migrations, *migrations)
     candidate = journal.candidate
     if candidate is not None:
-        if (candidate.migrations, candidate.partitions, candidate.since) == (wanted, partitions, since):
+        if (candidate.migrations, candidate.partitions, candidate.since) == (names, partitions, since):
             return journal
         msg = f"generation {candidate.number} is already under way: hand over to it, or retire it first"
         raise GenerationRefusedError(msg)
@@ -47,9 +47,9 @@ def planned(
     generation = Generation(
         number,
         GenerationState.PLANNED,
-        changelog_topics(spec.name, topology_of(spec, wanted), number),
+        changelog_topics(spec.name, topology_of(spec, names), number),
         origin=journal.live,
-        migrations=wanted,
+        migrations=names,
         partitions=partitions,
         since=since,
     )

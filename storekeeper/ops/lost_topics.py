@@ -93,10 +93,10 @@ def lost_topics(known: Mapping[str, Known], topics: Topics) -> Losses:
     ids, ends = (topics.ids(there), topics.end(there)) if there else ({}, Position())
     lost: dict[str, dict[str, str]] = {}
     for app, one in known.items():
-        for topic, wanted in one.ids.items():
+        for topic, topic_id in one.ids.items():
             if topic in missing:
                 how = "deleted"
-            elif wanted is not None and ids[topic] != wanted:
+            elif topic_id is not None and ids[topic] != topic_id:
                 how = "deleted and recreated"
             elif any((ends.offset(topic, part) or 0) < end for part, end in one.ends.get(topic, {}).items()):
                 how = "ends before what was read of it: older data"

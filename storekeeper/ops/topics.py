@@ -133,8 +133,8 @@ def make_topics(settings: PlatformSettings, apps: Iterable[AppSpec], without: Co
     Raises:
         NotCopartitionedError, ConfigurationError, StartError: as `topics_of` and `ensure_topics` raise them.
     """
-    wanted = topics_of(settings, apps, topics_there(settings))
-    return ensure_topics(settings.kafka, tuple(topic for topic in wanted if topic.name not in without))
+    specs = topics_of(settings, apps, topics_there(settings))
+    return ensure_topics(settings.kafka, tuple(topic for topic in specs if topic.name not in without))
 
 
 def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = _TIMEOUT_S) -> list[str]:
@@ -148,8 +148,8 @@ def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float =
     admin = new_admin(kafka)
     there = _listed(admin, timeout_s)
     missing = [spec for spec in specs if spec.name not in there]
-    wanted = [new_topic(kafka, spec.name, spec.partitions, spec.config) for spec in missing]
-    made = [topic.topic for topic in wanted if _make(kafka, admin, topic, timeout_s)]
+    new_topics = [new_topic(kafka, spec.name, spec.partitions, spec.config) for spec in missing]
+    made = [topic.topic for topic in new_topics if _make(kafka, admin, topic, timeout_s)]
     for spec in specs:
         partitions = _partitions(admin, spec.name, timeout_s)
         if partitions != spec.partitions:
@@ -170,15 +170,15 @@ def _listed(admin: AdminClient, timeout_s: float) -> dict[str, TopicMetadata]:
         raise StartError(msg) from error
 
 
-def _make(kafka: Kafka, admin: AdminClient, wanted: NewTopic, timeout_s: float) -> bool:
+def _make(kafka: Kafka, admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
     """Makes the topic. Returns False if it exists already: the broker may not have listed it yet."""
     try:
-        admin.create_topics([wanted], operation_timeout=timeout_s)[wanted.topic].result(timeout=timeout_s)
+        admin.create_topics([new], operation_timeout=timeout_s)[new.topic].result(timeout=timeout_s)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
-        msg = f"Topic {wanted.topic} could not be made ({error.args[0].str()}): see the broker's log."
-        raise denial(kafka, error.args[0], wanted.topic, "Create") or StartError(msg) from error
+        msg = f"Topic {new.topic} could not be made ({error.args[0].str()}): see the broker's log."
+        raise denial(kafka, error.args[0], new.topic, "Create") or StartError(msg) from error
     return True
 
 

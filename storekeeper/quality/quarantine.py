@@ -137,8 +137,8 @@ def _versions(verdict: Verdict) -> Batch:
     return Batch(verdict.first_version, verdict.last_version)
 
 
-def _as_decided(earlier: Resolution, wanted: Action) -> Resolution:
-    if earlier.action is wanted:
+def _as_decided(earlier: Resolution, action: Action) -> Resolution:
+    if earlier.action is action:
         return earlier
     msg = f"batch {earlier.batch} was {earlier.action} by {earlier.by}, which is final"
     raise ReleaseRefusedError(msg)

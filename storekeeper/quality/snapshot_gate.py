@@ -322,12 +322,12 @@ class SnapshotRows:
 
     def totals_of_other(self, path: Location, rule: WithTable) -> Totals | None:
         """The totals of another table in the groups that these rows have; None if it isn't there or lacks a column."""
-        wanted = [*rule.group_by, *filter(None, [rule.sum])]
+        columns = [*rule.group_by, *filter(None, [rule.sum])]
         try:
             other = delta_table(path)
-            if not set(wanted) <= {item.name for item in other.schema().fields}:
+            if not set(columns) <= {item.name for item in other.schema().fields}:
                 return None
-            self._session.register("other", other.to_pyarrow_table(columns=wanted or None))
+            self._session.register("other", other.to_pyarrow_table(columns=columns or None))
         except (DeltaError, OSError):
             return None
         if not rule.group_by:

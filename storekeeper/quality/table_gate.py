@@ -261,14 +261,14 @@ class TableGate:
 
     def _with_table(self, rule: WithTable, added: DataFrame) -> list[Outcome]:
         """What readers would see in the batch's groups, beside the same groups of the other table."""
-        wanted = [*rule.group_by, *filter(None, [rule.sum])]
+        columns = [*rule.group_by, *filter(None, [rule.sum])]
         other = self._readable(self._settings.delta_table(rule.table))
-        if other is None or not set(wanted) <= set(other.columns):
+        if other is None or not set(columns) <= set(other.columns):
             return other_is_gone(rule)
         published = self._readable(self._published)
-        rows = added.select(*wanted)
-        ours = rows if published is None else rows.unionByName(published.select(*wanted))
-        theirs = other.select(*wanted)
+        rows = added.select(*columns)
+        ours = rows if published is None else rows.unionByName(published.select(*columns))
+        theirs = other.select(*columns)
         if rule.group_by:
             groups = added.select(*rule.group_by).distinct()
             ours, theirs = (_in_groups(each, groups) for each in (ours, theirs))

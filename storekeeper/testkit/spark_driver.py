@@ -202,8 +202,8 @@ class SparkDriver(TopologyTestDriver):
         deadline = time.monotonic() + _TIMEOUT_S
         waiting = list(counts)
         while waiting:
-            wanted = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
-            waiting = [topic for topic, future in self._admin.create_topics(wanted).items() if not _done(future)]
+            topics = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
+            waiting = [topic for topic, future in self._admin.create_topics(topics).items() if not _done(future)]
             if waiting and time.monotonic() > deadline:
                 msg = f"these topics could not be made: {', '.join(waiting)}: look at the broker's log"
                 raise StateError(msg)

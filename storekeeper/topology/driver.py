@@ -227,8 +227,8 @@ class TopologyTestDriver:
         Raises:
             UnknownStoreError: no store has that name.
         """
-        wanted = [slot for slot in self._slots_with(store) if partition is None or slot.partition == partition]
-        return [row for slot in wanted for row in _rows(self._task(slot).store(store))]
+        slots = [slot for slot in self._slots_with(store) if partition is None or slot.partition == partition]
+        return [row for slot in slots for row in _rows(self._task(slot).store(store))]
 
     def store(self, name: str, partition: int = 0) -> Any:
         """A store of one partition, with all that its kind can do.

@@ -51,19 +51,19 @@ def check_function(
         raise ConfigurationError(msg)
 
 
-def check_kind(operator: str, value: object, wanted: Any, words: str) -> None:
+def check_kind(operator: str, value: object, allowed: Any, words: str) -> None:
     """Refuses an argument of another kind.
 
     Args:
         operator: names the operator.
         value: what the user gave.
-        wanted: the type that it must have.
+        allowed: the type that it must have.
         words: what the operator takes.
 
     Raises:
         ConfigurationError: it is of another type.
     """
-    if not isinstance(value, wanted):
+    if not isinstance(value, allowed):
         msg = f"{operator} takes {words}, not {value!r:.60}"
         raise ConfigurationError(msg)
 

@@ -208,8 +208,8 @@ def _count(
     fixed = [known[source.topic] for source in group if source.topic in known]
     sinks = [source.sink for source in group if isinstance(source, RepartitionSource)]
     above = [known[topic] for member in sinks for topic in _upstream(member) if topic in known]
-    wanted = above if repartitioned is None else [repartitioned]
-    return max(plain or fixed or wanted or [1])
+    counted = above if repartitioned is None else [repartitioned]
+    return max(plain or fixed or counted or [1])
 
 
 def _check_equal(group: set[Source], known: Mapping[str, int]) -> None:

@@ -37,14 +37,14 @@ def check_keys(operator: str, left: Serde[Any] | None, right: Serde[Any] | None)
         raise ConfigurationError(msg)
 
 
-def check_type(what: str, actual: Serde[Any] | None, wanted: Serde[Any] | None) -> None:
+def check_type(what: str, actual: Serde[Any] | None, expected: Serde[Any] | None) -> None:
     """Refuses values of one type where those of another are wanted.
 
     Raises:
         ConfigurationError: both are known, and differ.
     """
-    if not _fits(_type_of(actual), _type_of(wanted)):
-        msg = f"{what} {name_of(actual)} where {name_of(wanted)} is wanted: convert them, or say the other type"
+    if not _fits(_type_of(actual), _type_of(expected)):
+        msg = f"{what} {name_of(actual)} where {name_of(expected)} is wanted: convert them, or say the other type"
         raise ConfigurationError(msg)
 
 
@@ -104,20 +104,20 @@ def _type_of(serde: Serde[Any] | None) -> Any:
     return None if isinstance(returned, TypeVar) else returned
 
 
-def _fits(actual: Any, wanted: Any, *, exactly: bool = False) -> bool:
+def _fits(actual: Any, expected: Any, *, exactly: bool = False) -> bool:
     """Whether values of one type are values of another. What is not known fits."""
-    actual, wanted = _plain(actual), _plain(wanted)
-    if actual == wanted or _is_unknown(actual) or _is_unknown(wanted):
+    actual, expected = _plain(actual), _plain(expected)
+    if actual == expected or _is_unknown(actual) or _is_unknown(expected):
         return True
-    members = _members(wanted)
+    members = _members(expected)
     if len(members) > 1 or len(_members(actual)) > 1:
         return all(any(_fits(part, member, exactly=exactly) for member in members) for part in _members(actual))
-    if (typing.get_origin(actual) or actual) == (typing.get_origin(wanted) or wanted):
-        pairs = zip(typing.get_args(actual), typing.get_args(wanted), strict=False)
+    if (typing.get_origin(actual) or actual) == (typing.get_origin(expected) or expected):
+        pairs = zip(typing.get_args(actual), typing.get_args(expected), strict=False)
         return all(_fits(one, two, exactly=exactly) for one, two in pairs)
-    if exactly or not (isinstance(actual, type) and isinstance(wanted, type)):
+    if exactly or not (isinstance(actual, type) and isinstance(expected, type)):
         return False
-    return issubclass(actual, wanted) or (actual is int and wanted is float)
+    return issubclass(actual, expected) or (actual is int and expected is float)
 
 
 def _is_unknown(kind: Any) -> bool:

@@ -45,5 +45,5 @@ class SubTopology:
 
     def leading_to(self, sinks: Iterable[GraphNode]) -> SubTopology:
         """The part of it that the records of some sinks come through."""
-        wanted = {node for sink in sinks for node in ancestors(sink)}
-        return SubTopology(self.number, tuple(node for node in self.nodes if node in wanted))
+        needed = {node for sink in sinks for node in ancestors(sink)}
+        return SubTopology(self.number, tuple(node for node in self.nodes if node in needed))

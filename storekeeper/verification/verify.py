@@ -201,11 +201,11 @@ class NodeCopies:
         buckets = list(map(from_hex, answer["buckets"]))
 
         def entries(fold: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
-            wanted = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
-            query = "&".join(f"bucket={number}" for number in wanted)
+            buckets_to_ask = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
+            query = "&".join(f"bucket={number}" for number in buckets_to_ask)
             now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
             entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
-            return now["offset"], entries, lambda key: bucket_of(key) in wanted
+            return now["offset"], entries, lambda key: bucket_of(key) in buckets_to_ask
 
         return Copy(f"node {name}", answer["offset"], answer["rows"], from_hex(answer["digest"]), entries)
 

@@ -30,17 +30,17 @@ class AppScale(BaseModel):
 
     def applied(self, settings: AppSettings) -> AppSettings:
         """The settings with this size."""
-        wanted: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         properties: dict[str, str] = {}
         if self.cores is not None and settings.is_local:
-            wanted["spark_master"] = f"local[{self.cores}]"
+            values["spark_master"] = f"local[{self.cores}]"
         elif self.cores is not None:
             properties["spark.cores.max"] = str(self.cores)
         if self.memory_mb is not None:
             properties[f"spark.{'driver' if settings.is_local else 'executor'}.memory"] = f"{self.memory_mb}m"
         if self.max_offsets_per_trigger is not None:
-            wanted["max_offsets_per_trigger"] = self.max_offsets_per_trigger
-        return settings.with_spark(properties).model_copy(update=wanted)
+            values["max_offsets_per_trigger"] = self.max_offsets_per_trigger
+        return settings.with_spark(properties).model_copy(update=values)
 
 
 def scaled(settings: AppSettings, app: str) -> AppSettings:

@@ -80,12 +80,12 @@ def close_to_others(spark: SparkSession, durable: Location) -> None:
         files = folder.getFileSystem(configuration)
         files.mkdirs(folder)
         permission = files.getFileStatus(folder).getPermission()
-        wanted = permission.applyUMask(hadoop.permission.FsPermission.getUMask(configuration))
-        if wanted.equals(permission):
+        limited = permission.applyUMask(hadoop.permission.FsPermission.getUMask(configuration))
+        if limited.equals(permission):
             return
         try:
             with reaching_by_spark(durable):
-                files.setPermission(folder, wanted)
+                files.setPermission(folder, limited)
         except TablesUnreachableError:
             raise
         except Exception as error:  # what py4j makes of a Java exception

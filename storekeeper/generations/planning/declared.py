@@ -71,14 +71,14 @@ def with_topologies(plan: Plan, running: Description) -> Plan:
 
 
 def _one_number(app: AppSpec, partitions: Mapping[str, int]) -> int | None:
-    wanted = {store.name: partitions[store.name] for store in app.stores if store.name in partitions}
-    if len(set(wanted.values())) > 1:
-        named = " and ".join(f"{store}={number}" for store, number in wanted.items())
+    numbers = {store.name: partitions[store.name] for store in app.stores if store.name in partitions}
+    if len(set(numbers.values())) > 1:
+        named = " and ".join(f"{store}={number}" for store, number in numbers.items())
         msg = f"{named} can't be used: all stores of {app.name} change in one generation, to one number of partitions"
         raise ConfigurationError(msg)
-    if wanted:
+    if numbers:
         check_repartitioned(app.name, topology_of(app, known_migrations(app)))
-    return next(iter(wanted.values()), None)
+    return next(iter(numbers.values()), None)
 
 
 def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> DeclaredStore:

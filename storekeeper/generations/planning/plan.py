@@ -155,8 +155,8 @@ def planned_change(
     if not running.keys() >= set(stores):
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"
         raise ConfigurationError(msg)
-    wanted = dict.fromkeys(stores, partitions) if partitions else {}
-    declared = [each for each in declared_stores(wanted) if each.store in stores]
+    numbers = dict.fromkeys(stores, partitions) if partitions else {}
+    declared = [each for each in declared_stores(numbers) if each.store in stores]
     plan = plan_of_app(declared, running, migrations, copy=copy or since is not None)
     if since is None:
         return plan
@@ -201,10 +201,10 @@ def plan_of_app(
         rest = f"those of {declared[0].app} that are not made are {_chain(pending)}"
         msg = f"there is no migration {unknown[0][:140]!r}: {rest}"
         raise ConfigurationError(msg)
-    wanted = [_as_wanted(store, running[store.store], migrations) for store in declared]
-    plan = plan_changes(wanted, Description(0, {store.store: running[store.store] for store in declared}))
+    planned = [_as_wanted(store, running[store.store], migrations) for store in declared]
+    plan = plan_changes(planned, Description(0, {store.store: running[store.store] for store in declared}))
     if copy and all(change.verdict is Verdict.UNCHANGED for change in plan.changes):
-        return Plan(in_one_generation([plan_copy(store, running[store.store]) for store in wanted]))
+        return Plan(in_one_generation([plan_copy(store, running[store.store]) for store in planned]))
     return plan
 
 

@@ -39,8 +39,8 @@ def create_compacted_topic(
     try:
         if admin.list_topics(topic, timeout=timeout_s).topics[topic].error is None:
             return
-        wanted = new_topic(kafka, topic, 1, {**COMPACTED, **(config or {})})
-        admin.create_topics([wanted], request_timeout=timeout_s)[topic].result(timeout_s + 1)
+        new = new_topic(kafka, topic, 1, {**COMPACTED, **(config or {})})
+        admin.create_topics([new], request_timeout=timeout_s)[topic].result(timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return

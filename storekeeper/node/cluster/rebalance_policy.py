@@ -59,13 +59,13 @@ class HandoverPlan:
 
 def plan_handover(table: RoutingTable, node: str, held: frozenset[ReplicaId]) -> HandoverPlan:
     """Compares a node's replicas with its assignment."""
-    wanted = {ReplicaId(store, partition): role for store, partition, role in table.assignment.held_by(node)}
-    surplus = held - wanted.keys()
+    assigned = {ReplicaId(store, partition): role for store, partition, role in table.assignment.held_by(node)}
+    surplus = held - assigned.keys()
     spare = frozenset(replica for replica in surplus if _others_ready(table, replica))
     return HandoverPlan(
-        gained=[(replica, role) for replica, role in wanted.items() if replica not in held],
+        gained=[(replica, role) for replica, role in assigned.items() if replica not in held],
         roles={
-            **{replica: wanted[replica] for replica in wanted.keys() & held},
+            **{replica: assigned[replica] for replica in assigned.keys() & held},
             **dict.fromkeys(surplus, ReplicaRole.STANDBY),
         },
         spare=spare,

@@ -75,10 +75,10 @@ class AliasSwitch:
     def turn(self, table: RoutingTable, tolerance: Tolerance, now_s: float) -> None:
         """Switches each store over to the topic that its alias names, if that is ready."""
         for store, (alias, heard_at_s) in self._heard.items():
-            before, wanted = self._answering[store], alias.serving_topic
-            if before != wanted and self._ready(self._variant(store, wanted), table, tolerance, now_s - heard_at_s):
-                log.info("store_changed_over", store=store, to=wanted, before=before, after_s=now_s - heard_at_s)
-                self._answering[store] = wanted
+            before, serving = self._answering[store], alias.serving_topic
+            if before != serving and self._ready(self._variant(store, serving), table, tolerance, now_s - heard_at_s):
+                log.info("store_changed_over", store=store, to=serving, before=before, after_s=now_s - heard_at_s)
+                self._answering[store] = serving
 
     def _ready(self, variant: str, table: RoutingTable, tolerance: Tolerance, since_s: float) -> bool:
         count = table.assignment.partitions.get(variant, 0)
@@ -188,12 +188,12 @@ class ReplicaReconciler:
             return
         now_s = self._clock.monotonic_s()
         self._switch.hear(aliases, now_s)
-        wanted = self._switch.wanted
+        topics = self._switch.wanted
         self._catalog.set_aliases(aliases)
-        self._catalog.want(wanted)
-        counted = {variant: count for variant, count in self._counts().items() if variant in wanted}
+        self._catalog.want(topics)
+        counted = {variant: count for variant, count in self._counts().items() if variant in topics}
         counts = {variant: count.partitions for variant, count in counted.items()}
-        if not members or (wanted and not counts):
+        if not members or (topics and not counts):
             return
         table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
         if table.epoch != self._epoch:
@@ -232,8 +232,8 @@ class ReplicaReconciler:
 
     def _adjust(self, table: RoutingTable, counted: Mapping[str, Counted]) -> None:
         plan = plan_handover(table, self._catalog.node, frozenset(self._held.replicas))
-        wanted = self._switch.wanted
-        retired = {replica for replica in self._held.replicas if replica.store not in wanted}
+        topics = self._switch.wanted
+        retired = {replica for replica in self._held.replicas if replica.store not in topics}
         for replica, role in plan.gained:
             log.info("replica_gained", replica=str(replica), role=role.value)
             topic, topic_id = self._catalog.topic(replica.store), counted[replica.store].topic_id

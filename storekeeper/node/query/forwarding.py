@@ -367,11 +367,11 @@ class Router:
 
         `request` makes the request for the partitions that one node is asked for together.
         """
-        wanted = sorted(set(partitions))
+        numbers = sorted(set(partitions))
         query = _Query(store, request, deadline_s)
-        parts = await self._ask_holders(query, wanted, frozenset())
+        parts = await self._ask_holders(query, numbers, frozenset())
         answered = {partition for part in parts for partition in part.partitions}
-        missing = tuple(number for number in wanted if number not in answered)
+        missing = tuple(number for number in numbers if number not in answered)
         return Scattered(tuple(parts), missing, tuple(query.reasons), tuple(query.answers))
 
     async def _ask_holders(self, query: _Query, partitions: Sequence[int], asked: frozenset[str]) -> list[HolderAnswer]:

@@ -126,13 +126,13 @@ class WorkerColdRestore:
 
     def _converse(self, worker: subprocess.Popen[bytes], group: list[Replica]) -> int:
         replicas = {replica.replica_id: replica for replica in group}
-        wanted = [(entry.store, entry.partition, replica.topic) for entry, replica in replicas.items()]
+        requests = [(entry.store, entry.partition, replica.topic) for entry, replica in replicas.items()]
         log.info("cold_restore_worker_started", pid=worker.pid, replicas=[str(entry) for entry in replicas])
         with worker:
             if worker.stdin is None or worker.stdout is None:
                 return worker.wait()
             try:
-                worker.stdin.write(ColdRequest(str(self._root), self._kafka, wanted).encode())
+                worker.stdin.write(ColdRequest(str(self._root), self._kafka, requests).encode())
                 worker.stdin.flush()
             except BrokenPipeError:
                 return worker.wait()

@@ -190,8 +190,8 @@ def _needed(topic: str, rights: Iterable[Right]) -> list[str]:
 
 
 def _check_can_be_made(kafka: Kafka, admin: AdminClient, topics: Iterable[TopicSpec]) -> None:
-    wanted = [new_topic(kafka, topic.name, topic.partitions, topic.config) for topic in topics]
-    for name, answer in admin.create_topics(wanted, validate_only=True, request_timeout=_TIMEOUT_S).items():
+    new_topics = [new_topic(kafka, topic.name, topic.partitions, topic.config) for topic in topics]
+    for name, answer in admin.create_topics(new_topics, validate_only=True, request_timeout=_TIMEOUT_S).items():
         try:
             answer.result(_TIMEOUT_S)
         except KafkaException as error:

@@ -129,11 +129,11 @@ def with_app(settings: str, entry: str) -> str:
         ConfigurationError: the text is not TOML, or the place of the new line can't be found.
     """
     try:
-        wanted = tomllib.loads(settings)
+        values = tomllib.loads(settings)
     except tomllib.TOMLDecodeError as error:
         msg = f"{CONFIGURATION} can't be read as TOML: {error}"
         raise ConfigurationError(msg) from error
-    wanted["apps"] = [*wanted.get("apps", []), entry]
+    values["apps"] = [*values.get("apps", []), entry]
     begun = re.search(r"^apps\s*=\s*\[", settings, re.MULTILINE)
     if begun is None:
         extended = f"apps = [\n  {json.dumps(entry)},\n]\n{settings}"
@@ -142,7 +142,7 @@ def with_app(settings: str, entry: str) -> str:
         named = settings[begun.end() : end].rstrip()
         comma = "" if not named or named.endswith(",") else ","
         extended = f"{settings[: begun.end()]}{named}{comma}\n  {json.dumps(entry)},\n{settings[end:]}"
-    if _parsed(extended) != wanted:
+    if _parsed(extended) != values:
         msg = f"add {json.dumps(entry)} to apps in {CONFIGURATION} by hand: its place was not found"
         raise ConfigurationError(msg)
     return extended

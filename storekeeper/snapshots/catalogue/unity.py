@@ -107,7 +107,7 @@ class UnitySchema:
             ConfigurationError: the server refuses it, or has another table of that name.
             CatalogueUnavailableError: the server doesn't answer.
         """
-        wanted = {
+        declared = {
             **self._names,
             "name": entry.name,
             "table_type": "EXTERNAL",
@@ -119,11 +119,11 @@ class UnitySchema:
         path = f"/tables/{'.'.join([*self._names.values(), entry.name])}"
         shown = self._ask("GET", path, missing_is_fine=True)
         if shown is not None:
-            _check_same_place(shown, wanted)
-            if _shows(shown, wanted):
+            _check_same_place(shown, declared)
+            if _shows(shown, declared):
                 return False
             self._ask("DELETE", path, missing_is_fine=True)
-        self._ask("POST", "/tables", wanted)
+        self._ask("POST", "/tables", declared)
         return True
 
     def _ask(
@@ -174,25 +174,25 @@ def _columns(entry: Entry) -> Iterator[dict[str, Any]]:
         yield column
 
 
-def _check_same_place(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _check_same_place(entry: Mapping[str, Any], declared: Mapping[str, Any]) -> None:
     there = str(entry.get("storage_location") or "nowhere").rstrip("/")
-    if there != wanted["storage_location"]:
+    if there != declared["storage_location"]:
         msg = (
-            f"Unity Catalog has a table {wanted['name']} at {there}, and ours is at {wanted['storage_location']}: drop "
-            "that entry, or choose another schema with --schema"
+            f"Unity Catalog has a table {declared['name']} at {there}, and ours is at {declared['storage_location']}: "
+            "drop that entry, or choose another schema with --schema"
         )
         raise ConfigurationError(msg)
 
 
-def _shows(entry: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _shows(entry: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
     """Whether an entry has the columns and comments that it should have."""
     there: Sequence[Mapping[str, Any]] = sorted(entry.get("columns") or (), key=lambda column: column["position"])
     return (
-        entry.get("comment") == wanted["comment"]
-        and len(there) == len(wanted["columns"])
+        entry.get("comment") == declared["comment"]
+        and len(there) == len(declared["columns"])
         and all(
             column.get(key) == value
-            for column, ours in zip(there, wanted["columns"], strict=True)
+            for column, ours in zip(there, declared["columns"], strict=True)
             for key, value in ours.items()
             if key != "type_json"  # a server may write it in its own way
         )

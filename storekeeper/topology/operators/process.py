@@ -125,8 +125,8 @@ class ProcessorContext(Generic[K2, V2]):
         name = name_of(store)
         self._node.require(name)
         typed = self._wiring.typed(name)
-        wanted = KeyValueStore if kind is None and isinstance(store, Store) else kind
-        if wanted is not None and not isinstance(typed, wanted):
+        kind_of_store = KeyValueStore if kind is None and isinstance(store, Store) else kind
+        if kind_of_store is not None and not isinstance(typed, kind_of_store):
             msg = f"store {name} is a {type(typed).__name__}: ask for store({name!r}, {type(typed).__name__})"
             raise ConfigurationError(msg)
         return typed

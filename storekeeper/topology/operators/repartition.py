@@ -50,8 +50,8 @@ class RepartitionSink(Sink):
 
         A batch goes through each sub-topology once, so what comes back to one takes a topic to the next batch.
         """
-        wanted = not self.forced_topic and not self.closes_circle
-        return wanted and all(node.replayable for node in ancestors(self) if node is not self)
+        allowed = not self.forced_topic and not self.closes_circle
+        return allowed and all(node.replayable for node in ancestors(self) if node is not self)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Drops records without a key, which have no partition, unless a join below accepts them."""

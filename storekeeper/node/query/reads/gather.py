@@ -148,8 +148,8 @@ class Gatherer:
             StoreRestoringError: if the node doesn't know the store's partitions yet.
             TooManyScansError: if this node has too many such reads under way.
         """
-        wanted = self.partitions(query.store) if partitions is None else partitions
-        left = sorted(set(wanted))
+        asked_for = self.partitions(query.store) if partitions is None else partitions
+        left = sorted(set(asked_for))
         mine = [number for number in left if self._answers_best(query.store, number, asked)]
         others = [number for number in left if number not in mine]
         here, remote = await asyncio.gather(self._here(query, mine, asked), self._remote(query, others, asked))
@@ -323,6 +323,6 @@ def count_in(parameters: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _missing(wanted: Iterable[int], answers: Sequence[NodeAnswer[_T]]) -> list[int]:
+def _missing(partitions: Iterable[int], answers: Sequence[NodeAnswer[_T]]) -> list[int]:
     answered = {number for answer in answers for number in answer.partitions}
-    return [number for number in wanted if number not in answered]
+    return [number for number in partitions if number not in answered]

@@ -262,10 +262,10 @@ class HotReads:
                     replica.cache.hits += 1
             if sum(map(len, by_replica.values())) > READ_AT_ONCE:
                 return False
-            for replica, wanted in by_replica.items():
+            for replica, absent in by_replica.items():
                 writes = replica.writes
-                _count_misses(replica, len(wanted))
-                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
+                _count_misses(replica, len(absent))
+                for key, row in zip(absent, replica.get_many(absent), strict=True):
                     self._keep(replica, store, key, None if row is None else row.value, writes)
         except StateError:
             return False

@@ -45,7 +45,7 @@ class ReplicaDigest:
         return moved(0, added=sum(self.buckets), removed=0)
 
 
-def digest_of(replica: Replica, wanted: Collection[int] = ()) -> Steps[ReplicaDigest]:
+def digest_of(replica: Replica, buckets: Collection[int] = ()) -> Steps[ReplicaDigest]:
     """Reads all rows of a replica, piece by piece, all as of the first step. Raises as `Replica.get` does."""
     with replica.scan_at_offset() as (offset, rows):
         digest = ReplicaDigest(offset)
@@ -53,7 +53,7 @@ def digest_of(replica: Replica, wanted: Collection[int] = ()) -> Steps[ReplicaDi
             bucket, entry = bucket_of(key), entry_hash(key, row.value)
             digest.rows += 1
             digest.buckets[bucket] = moved(digest.buckets[bucket], added=entry, removed=0)
-            if bucket in wanted:
+            if bucket in buckets:
                 digest.entries.append((key, entry))
             if digest.rows % _ROWS_A_STEP == 0:
                 yield

@@ -105,10 +105,10 @@ async def stream_format(
     Raises:
         NotAcceptableError: if this node can't write it.
     """
-    wanted = first_named(request.headers.get("accept", ""))
-    if wanted == NDJSON:
+    media_type = first_named(request.headers.get("accept", ""))
+    if media_type == NDJSON:
         return NdjsonFormat(layout)
-    if wanted == ARROW:
+    if media_type == ARROW:
         await asyncio.to_thread(load_arrow)
         return ArrowFormat(layout, lambda key: services.catalog.partition(scan.store, key))
     return None
