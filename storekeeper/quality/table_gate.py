@@ -183,7 +183,7 @@ class TableGate:
     @contextmanager
     def _measured(self, batch: Batch) -> Iterator[_Measured]:
         """The rows of a batch while the block runs."""
-        from storekeeper.quality.measures import measured  # noqa: PLC0415 (only a batch is worth the import of Spark)
+        from storekeeper.quality.measured_rows import measured  # noqa: PLC0415 (only a batch is worth the import of Spark)
 
         added = self._added(batch)
         types = dict(added.dtypes)

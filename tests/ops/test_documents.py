@@ -31,7 +31,7 @@ _LONE_OPTION = re.compile(r"`(--[a-z][a-z-]*)")
 _OF_OTHERS = {"--long", "--pictures", "--conf"}
 """Options of pytest and of `airflow dags trigger`."""
 _OURS = ("storekeeper", "storekeeper_provider")
-_TOOLS = {"storekeeper.ops.metrics.reference"}
+_TOOLS = {"harness.metrics_reference"}
 """Modules that a developer runs: no part of what is installed depends on them."""
 
 

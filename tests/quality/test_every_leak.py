@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from quality.hadoop_export import EXPORT
 from storekeeper.clock import ManualClock
-from storekeeper.quality.measures import measured
+from storekeeper.quality.measured_rows import measured
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.suite import CheckedFrame, for_spark, suite_of
 from storekeeper.quality.table_gate import TableGate

@@ -4,7 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.hadoop_export import EXPORT
-from storekeeper.quality.measures import COPIES, measured
+from storekeeper.quality.measured_rows import measured
+from storekeeper.quality.measures import COPIES
 from tests.staged_lines import COLUMNS, SCHEMA, line
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from harness.metrics_reference import reference
 from harness.project import ROOT
 from storekeeper.metrics.names import all_metrics
 from storekeeper.ops.metrics.names import platform_metrics
-from storekeeper.ops.metrics.reference import reference
 
 
 def test_every_metric_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
-    assert page == reference(), "run `python -m storekeeper.ops.metrics.reference > docs/reference/metrics.md`"
+    assert page == reference(), "run `python -m harness.metrics_reference > docs/reference/metrics.md`"
     for metric in (*platform_metrics(), *all_metrics()):
         assert f"`{metric.name}`" in page

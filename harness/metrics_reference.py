@@ -1,6 +1,6 @@
 """Every metric in one table, made from the tables of names.
 
-`python -m storekeeper.ops.metrics.reference > docs/reference/metrics.md` writes the page.
+`python -m harness.metrics_reference > docs/reference/metrics.md` writes the page.
 """
 
 from __future__ import annotations
