@@ -31,8 +31,6 @@ _LONE_OPTION = re.compile(r"`(--[a-z][a-z-]*)")
 _OF_OTHERS = {"--long", "--pictures", "--conf"}
 """Options of pytest and of `airflow dags trigger`."""
 _OURS = ("storekeeper", "storekeeper_provider")
-_TOOLS = {"harness.metrics_reference"}
-"""Modules that a developer runs: no part of what is installed depends on them."""
 
 
 def known_variables() -> set[str]:
@@ -58,7 +56,7 @@ def wrong_in(words: list[str]) -> str | None:
     """What a command names that there isn't; None if all of it is there."""
     if words[0] == "storekeeper":
         return _wrong(typer.main.get_command(app), words[1:])
-    ours = words[2:] and words[2].partition(".")[0] in _OURS and words[2] not in _TOOLS
+    ours = words[2:] and words[2].partition(".")[0] in _OURS
     return f"{words[2]} is not a program: its commands are those of storekeeper" if ours else None
 
 
