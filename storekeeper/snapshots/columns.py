@@ -89,13 +89,13 @@ def derived_columns(values: Iterable[bytes | None], columns: Mapping[str, str], 
         return []
     types = [arrow_type(kind) for kind in columns.values()]
     converters = [_converter(kind) for kind in types]
-    value: list[list[Any]] = [[] for _ in columns]
+    derived: list[list[Any]] = [[] for _ in columns]
     for value in values:
         fields = {} if value is None else read(value)
-        for name, column, convert in zip(columns, value, converters, strict=True):
+        for name, column, convert in zip(columns, derived, converters, strict=True):
             content = fields.get(name)
             column.append(None if content is None else convert(content))
-    return [_array(column, kind) for column, kind in zip(value, types, strict=True)]
+    return [_array(column, kind) for column, kind in zip(derived, types, strict=True)]
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
