@@ -17,10 +17,9 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import bare_serialize
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.topology.careful_stores import CarefulRows, CarefulStore
-from storekeeper.topology.change import Change
 from storekeeper.topology.failures import OnError, forget, is_of_record, note, reason_of
 from storekeeper.topology.functions import Push
-from storekeeper.topology.records import NOWHERE, DeadLetter, Record, StoreChange
+from storekeeper.topology.records import NOWHERE, Change, DeadLetter, Record, StoreChange
 from storekeeper.topology.task_stores import TableRows, TypedStore
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo

@@ -1,11 +1,14 @@
-"""What goes into a task and what comes out of it."""
+"""What goes into a task, between its tables, and out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
+import msgspec
+
+from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import Header
 
 Output = tuple[bytes | None, bytes | None, int, Sequence[Header]]
@@ -100,3 +103,27 @@ class Batch:
     changes: list[StoreChange] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     progress: bytes = b"{}"
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
+    """One row's new value and, where the table sends old values, the one before it.
+
+    A None `new` is a tombstone: the row is gone. A None `old` means that there was no row, or that the table doesn't
+    send old values.
+    """
+
+    new: V | None
+    old: V | None = None
+
+
+Forward = Callable[[K, Change[V], int], None]
+"""Takes a change of a table's row: key, change, timestamp in epoch ms."""
+
+
+def value_of(row: ValueAndTimestamp[V] | None) -> V | None:
+    """The value of a row, or None if there is no row."""
+    return None if row is None else row.value

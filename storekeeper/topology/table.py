@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import Origin, RecordContext
-from storekeeper.topology.change import Change, Forward, value_of
+from storekeeper.topology.records import Change, Forward, value_of
 from storekeeper.topology.undo import LastWrites, Undo
 
 K = TypeVar("K")

@@ -13,13 +13,13 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
-from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Push, WithKey, WithWindow, unmarked
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.session_aggregation import SessionAggregation
 from storekeeper.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation, WindowedAggregation
+from storekeeper.topology.records import Change
 from storekeeper.topology.store import Store, StoreKind, milliseconds
 from storekeeper.topology.table import Table
 from storekeeper.topology.task_stores import TableRows

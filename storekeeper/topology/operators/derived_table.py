@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
-from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.node import TableNode
+from storekeeper.topology.records import Change, value_of
 from storekeeper.topology.store import Store
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.topology_store import TopologyStore

@@ -21,12 +21,12 @@ import xxhash
 from storekeeper.serdes.round_trip import field_names
 from storekeeper.serdes.serde import BytesSerde, Serde
 from storekeeper.serdes.struct import StructSerde, key_serde
-from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.node import GraphNode, TableNode, joined_name
 from storekeeper.topology.operators.repartition import RepartitionSink
 from storekeeper.topology.operators.source import SourceTable
+from storekeeper.topology.records import Change, value_of
 from storekeeper.topology.serde_checks import Serdes
 from storekeeper.topology.store import Store, StoreKind
 from storekeeper.topology.table import Table

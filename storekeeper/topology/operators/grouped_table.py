@@ -15,10 +15,10 @@ from storekeeper.errors import NullKeyError
 from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.topology.aggregator import Aggregator
-from storekeeper.topology.change import Change, Forward, value_of
 from storekeeper.topology.functions import Push
 from storekeeper.topology.node import GraphNode, TableNode
 from storekeeper.topology.operators.repartition import RepartitionSink
+from storekeeper.topology.records import Change, Forward, value_of
 from storekeeper.topology.store import Store
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.wiring import Wiring

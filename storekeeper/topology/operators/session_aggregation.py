@@ -9,10 +9,10 @@ from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator, Merger
 from storekeeper.topology.cells import SessionCell
-from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.operators.windowed_aggregation import First, StreamAggregation
+from storekeeper.topology.records import Change
 from storekeeper.topology.windows import FOREVER_MS, SessionWindows
 
 K = TypeVar("K")

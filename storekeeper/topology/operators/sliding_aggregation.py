@@ -19,10 +19,10 @@ from typing import TypeVar
 
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.functions import Push
 from storekeeper.topology.operators.windowed_aggregation import First, WindowedTable
+from storekeeper.topology.records import Change
 
 K = TypeVar("K")
 V = TypeVar("V")

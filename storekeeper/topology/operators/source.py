@@ -12,10 +12,10 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import key_serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedKeyValueStore
-from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Check, Push, TimestampExtractor
 from storekeeper.topology.node import Graph, GraphNode, TableNode, ancestors
+from storekeeper.topology.records import Change, value_of
 from storekeeper.topology.store import Store, StoreBackend, StoreKind, milliseconds
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.topology_store import TopologyStore, rows_spec

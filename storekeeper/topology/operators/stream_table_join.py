@@ -15,7 +15,6 @@ from typing import Any
 from storekeeper.serdes.serde import BytesSerde, Serde
 from storekeeper.serdes.struct import key_serde
 from storekeeper.stores.record_context import Header, Origin, RecordContext
-from storekeeper.topology.change import value_of
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.forks import Meeting
 from storekeeper.topology.functions import Push, WithKey, keyed, unmarked
@@ -23,6 +22,7 @@ from storekeeper.topology.node import GraphNode, TableNode, ancestors, check_one
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
 from storekeeper.topology.operators.joined_windows import keep_for_each_other
 from storekeeper.topology.operators.source import GlobalSource, Source
+from storekeeper.topology.records import value_of
 from storekeeper.topology.store import StoreKind
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.undo import Undo

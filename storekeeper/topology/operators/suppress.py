@@ -26,11 +26,11 @@ from storekeeper.serdes.struct import key_serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import Header, RecordContext
 from storekeeper.stores.windowed import Windowed
-from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.function_checks import check_kind
 from storekeeper.topology.node import TableNode
 from storekeeper.topology.operators.grouped_table import ChangeSerde
 from storekeeper.topology.operators.headers import decode_headers, encode_headers
+from storekeeper.topology.records import Change, Forward
 from storekeeper.topology.store import StoreKind, milliseconds
 from storekeeper.topology.table import Table
 from storekeeper.topology.times import StreamTime

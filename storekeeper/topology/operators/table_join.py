@@ -11,11 +11,11 @@ from storekeeper.serdes.serde import Serde
 from storekeeper.serdes.struct import key_serde
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import Origin, RecordContext
-from storekeeper.topology.change import Change, value_of
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.forks import Meeting
 from storekeeper.topology.node import TableNode
 from storekeeper.topology.operators.joined_windows import keep_for_each_other
+from storekeeper.topology.records import Change, value_of
 from storekeeper.topology.store import Store
 from storekeeper.topology.table import Table, TableStore
 from storekeeper.topology.undo import Undo, noted

@@ -12,9 +12,9 @@ from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.windowed import Windowed
 from storekeeper.topology.aggregator import Aggregator
-from storekeeper.topology.change import Change, Forward
 from storekeeper.topology.dropped_records import DroppedRecords, DropReason
 from storekeeper.topology.functions import Push
+from storekeeper.topology.records import Change, Forward
 from storekeeper.topology.table import Table
 from storekeeper.topology.times import StreamTime
 from storekeeper.topology.undo import Undo

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from storekeeper.serdes.json import JsonSerde
 from storekeeper.stores.record_context import RecordContext
-from storekeeper.topology.change import Change
 from storekeeper.topology.operators.derived_table import FilteredTable, MappedTable
 from storekeeper.topology.operators.grouped_table import TableAggregation
+from storekeeper.topology.records import Change
 from storekeeper.topology.table import Table
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.aggregators import named_aggregator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from storekeeper.topology.change import Change
+from storekeeper.topology.records import Change
 from storekeeper.topology.table import Table
 
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.serdes.timestamped import ValueAndTimestamp
-from storekeeper.topology.change import Change
 from storekeeper.topology.dropped_records import DropReason
 from storekeeper.topology.operators.derived_table import FilteredTable, MappedTable
 from storekeeper.topology.operators.source import SourceTable
+from storekeeper.topology.records import Change
 from storekeeper.topology.table import Table
 
 from .built import source_table

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, NullKeyError
 from storekeeper.serdes.timestamped import ValueAndTimestamp
 from storekeeper.topology.aggregator import Aggregator, count, reduction
-from storekeeper.topology.change import Change
 from storekeeper.topology.operators.grouped_table import TableAggregation
+from storekeeper.topology.records import Change
 
 from .built import grouped, source_table
 from .dict_stores import DictTable
