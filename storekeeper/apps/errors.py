@@ -22,6 +22,8 @@ A `ConfigurationError` ends an app with exit code 78: for its supervisor, a rest
 
 from __future__ import annotations
 
+from typing import Self
+
 from storekeeper.errors import ConfigurationError, RetriableError, SerializationError, StateError
 
 
@@ -47,6 +49,14 @@ class UnreadableTimeError(ConfigurationError):
 
 class LostChangelogError(ConfigurationError):
     """A changelog has lost records that a store had followed: the app would go on without a part of its state."""
+
+    @classmethod
+    def of(cls, topic: str, partition: int, how: str, why: str) -> Self:
+        """The error for a partition of a changelog: `ends at 7`, and why that can't be."""
+        return cls(
+            f"changelog {topic} {how} in partition {partition}, and {why}: it has lost records. Start a new "
+            "generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
+        )
 
 
 class AppRunningError(RetriableError):

@@ -132,10 +132,7 @@ class LocalStore:
         return (None, 0) if position is None else position
 
     def _lost(self, how: str, offset: int, why: str) -> LostChangelogError:
-        return LostChangelogError(
-            f"changelog {self._changelog.topic} {how} at {offset} in partition {self._partition}, and {why}: it has "
-            "lost records. Start a new generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
-        )
+        return LostChangelogError.of(self._changelog.topic, self._partition, f"{how} at {offset}", why)
 
     def _empty(self) -> None:
         self._holder.close(self.backend)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from storekeeper.apps.errors import UnusableCheckpointError
+from storekeeper.apps.errors import LostChangelogError, UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import (
@@ -63,6 +63,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         UnusableCheckpointError: the checkpoint is another's or an older copy, points outside the topics, or is lost
             with its claim.
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
+        LostChangelogError: a changelog ends before what the app's tasks had committed.
     """
     names = spec.topics(settings)
     if settings.kafka_properties is not None:
@@ -95,6 +96,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         absent = topics.missing(markers)
         found_markers = topics.markers([topic for topic in markers if topic not in absent], claim.query_id)
         check_newest(mine, checkpoint, found_markers)
+        check_changelogs(topics, found_markers, {*own} - {*missing})
     claim.write(checkpoint.path)
     return Preflight(claim, bounds.start.merged(position), bounds.end)
 
@@ -161,6 +163,36 @@ def check_newest(mine: CheckpointOwner, checkpoint: SparkCheckpoint, markers: Ma
             "generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
         )
         raise UnusableCheckpointError(msg)
+
+
+def check_changelogs(topics: Topics, markers: Mapping[tuple[str, int], Marker], there: Collection[str]) -> None:
+    """Checks that changelogs still have what the app's tasks have committed.
+
+    A task checks its own before a batch. But an app without input would seem to work until then.
+
+    Args:
+        topics: the broker.
+        markers: what tasks have committed last, by topic and partition.
+        there: the app's topics that there are.
+
+    Raises:
+        LostChangelogError: one ends earlier.
+        OpenTransactionError: one seems to, and a transaction in it stays open.
+    """
+    reached = {
+        (topic, partition): offset
+        for (_, partition), marker in markers.items()
+        for topic, offset in marker.logs.items()
+        if topic in there
+    }
+    # Cheap, and too early where a transaction is open: only there is the exact end asked for.
+    seen = topics.end({topic for topic, _ in reached})
+    short = {topic for (topic, partition), offset in reached.items() if (seen.offset(topic, partition) or 0) < offset}
+    ends = topics.committed_end(sorted(short)) if short else seen
+    for (topic, partition), offset in reached.items():
+        end = ends.offset(topic, partition) or 0
+        if topic in short and end < offset:
+            raise LostChangelogError.of(topic, partition, f"ends at {end}", f"the task's marker has it at {offset}")
 
 
 def _read_further(marker: Marker, checkpoint: SparkCheckpoint) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.apps.errors import PartitionsChangedError, UnusableCheckpointError
+from storekeeper.apps.errors import LostChangelogError, PartitionsChangedError, UnusableCheckpointError
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, own_topics, topology_app
@@ -117,6 +117,9 @@ class CountedTopics(Topics):
     def bounds(self, names: Iterable[str]) -> TopicBounds:
         nothing = Position({name: dict.fromkeys(self.partitions(name), 0) for name in names if name in self._counts})
         return TopicBounds(nothing, nothing.merged(Position({CHANGELOG: {1: self._written}})))
+
+    def end(self, names: Iterable[str]) -> Position:
+        return self.bounds(names).end
 
     def committed_end(self, names: Iterable[str]) -> Position:
         return self.bounds(names).end
@@ -289,3 +292,40 @@ def test_an_older_copy_is_refused_of_an_export_too_whose_dead_letters_have_marke
     preflight(app, settings, none, ManualClock())
     with pytest.raises(UnusableCheckpointError, match=rf"older copy of the one of hadoop_export .*{markers}\[0\]"):
         preflight(app, settings, some, ManualClock())
+
+
+class EndingTopics(CountedTopics):
+    """A changelog of one partition: what readers see of it, and where what is committed ends."""
+
+    def __init__(self, seen: int, committed: int) -> None:
+        super().__init__({SOURCE: 1, CHANGELOG: 1})
+        self._seen = seen
+        self._committed = committed
+
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        listed = [*names]
+        return TopicBounds(*(Position({name: {0: offset} for name in listed}) for offset in (0, 10)))
+
+    def end(self, names: Iterable[str]) -> Position:
+        return Position({name: {0: self._seen} for name in names})
+
+    def committed_end(self, names: Iterable[str]) -> Position:
+        return Position({name: {0: self._committed} for name in names})
+
+    def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
+        return {(name, 0): Marker(0, {SOURCE: {0: (0, 10)}}, {}, b"{}", logs={CHANGELOG: 7}) for name in names}
+
+
+def test_an_app_whose_changelog_has_lost_records_does_not_start_although_it_has_no_input(tmp_path: Path) -> None:
+    app, settings = app_named("pos"), AppSettings(run_dir=tmp_path)
+    path = settings.checkpoint_dir(app.name)
+    assert isinstance(path, Path)
+    claim = preflight(app, settings, CountedTopics({SOURCE: 1, CHANGELOG: 1}), ManualClock()).claim
+    checkpoint_of(path, 10)
+    (path / "metadata").write_bytes(b'{"id":"query"}')
+    replace(claim, query_id="query").write(path)
+    for seen, committed in ((7, 7), (9, 9), (3, 7)):
+        preflight(app, settings, EndingTopics(seen, committed), ManualClock())
+    lost = f"{CHANGELOG} ends at 3 in partition 0, and the task's marker has it at 7: it has lost records"
+    with pytest.raises(LostChangelogError, match=lost):
+        preflight(app, settings, EndingTopics(3, 3), ManualClock())
