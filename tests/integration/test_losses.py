@@ -23,6 +23,7 @@ from storekeeper.ops.broker import prepare_broker
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.waiting import eventually
+from storekeeper.program import ExitCode
 from tests.integration.platform_process import supervisor_of
 from tests.integration.shop import (
     APP,
@@ -135,6 +136,8 @@ def test_a_partition_of_a_changelog_is_emptied_while_all_runs(shop: Shop) -> Non
     shutil.rmtree(log)
     os.kill(broker, signal.SIGKILL)
     shop.write(ORDERS, LATER)
+    gone = lambda: supervisor_of(shop.run_dir).process(APP).exit_status == ExitCode.CONFIGURATION  # noqa: E731
+    assert eventually(gone, SECONDS, poll_s=1), "it ends for good, at its start or at its next batch"
     said = shop.trouble()
     assert f"{SPENT_CHANGELOG} ends at 0 in partition 0" in said
     wrong = {*shop.differences(FIRST, "spent")} & {*shop.differences(FIRST + LATER, "spent")}
