@@ -57,8 +57,8 @@ class LogEnds:
         Takes two round trips; at most twice the timeout if the broker is away.
         """
         # The client reports no end at all if one of the partitions doesn't exist.
-        there = [where for where in partitions if self._exists(where)]
-        ends = self._ask(there)
+        existing = [where for where in partitions if self._exists(where)]
+        ends = self._ask(existing)
         topics = self._described({topic for topic, _ in partitions})
         self._topics |= topics
         return {

@@ -37,10 +37,10 @@ def prepare(
     """
     from storekeeper.ops.containers.prepare import prepare_containers  # noqa: PLC0415 (each command loads what it needs)
 
-    made = prepare_containers(folder)
-    for path in made:
+    prepared = prepare_containers(folder)
+    for path in prepared:
         typer.echo(path)
-    say(f"{len(made)} new files in {folder}")
+    say(f"{len(prepared)} new files in {folder}")
 
 
 @container_commands.command()

@@ -191,12 +191,12 @@ def retire(
 
 
 def _seeded(
-    taken: GenerationController, migrations: tuple[str, ...], partitions: int | None, since: str | None
+    controller: GenerationController, migrations: tuple[str, ...], partitions: int | None, since: str | None
 ) -> Journal:
-    spec, settings, file = taken.spec, taken.settings, taken.journal_file
+    spec, settings, file = controller.spec, controller.settings, controller.journal_file
     check_since(since)
     with file.locked(settings.run_dir):
-        before = taken.read()
+        before = controller.read()
         check_fitting(spec, before.live_generation.migrations, migrations, partitions)
         journal = steps.planned(before, spec, migrations, partitions, since)
         candidate = journal.candidate
@@ -207,26 +207,26 @@ def _seeded(
             # Imported here because it loads Spark.
             from storekeeper.generations.seeding import make_seed  # noqa: PLC0415
 
-            made = make_seed(spec, settings, journal, candidate.number, taken.clock)
-            journal = steps.seeded(journal, candidate.number, made.start, made.rows)
+            seed = make_seed(spec, settings, journal, candidate.number, controller.clock)
+            journal = steps.seeded(journal, candidate.number, seed.start, seed.rows)
             file.write(journal)
         if journal.generation(candidate.number).state is GenerationState.SEEDED:
-            taken.prepare(journal, candidate.number)
+            controller.prepare(journal, candidate.number)
             journal = steps.started(journal, candidate.number)
             file.write(journal)
     return journal
 
 
-def _retired(taken: GenerationController, number: int | None, *, delete: bool) -> Journal:
-    journal = taken.read()
+def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> Journal:
+    journal = controller.read()
     chosen = number
     if chosen is None:
         if journal.other is None:
             raise GenerationRefusedError("there is no generation but the live one and those that are retired")
         chosen = journal.other.number
-    journal = taken.retire(chosen)
+    journal = controller.retire(chosen)
     if delete:
-        delete_generation(taken, journal.generation(chosen))
+        delete_generation(controller, journal.generation(chosen))
     return journal
 
 
@@ -240,10 +240,10 @@ def _answered(
     accepts_differences: bool = False,
 ) -> None:
     """Takes a step and shows the result."""
-    taken = controller_of(app, timeout_s, max_behind, accepts_differences=accepts_differences)
-    made = step(taken)
+    controller = controller_of(app, timeout_s, max_behind, accepts_differences=accepts_differences)
+    made = step(controller)
     journal, more = made if isinstance(made, tuple) else (made, {})
-    shown = status_of(taken, journal)
+    shown = status_of(controller, journal)
     write_answer({**shown, **more}, output, {**_brief(shown), **more})
 
 

@@ -369,9 +369,9 @@ def archive_classes() -> None:
     from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
     from storekeeper.engine.runtime.class_archive import make_archive  # noqa: PLC0415
 
-    made = make_archive(AppSettings())
-    typer.echo(made)
-    say(f"{made.stat().st_size >> 20} MiB")
+    archive = make_archive(AppSettings())
+    typer.echo(archive)
+    say(f"{archive.stat().st_size >> 20} MiB")
 
 
 def metrics(

@@ -98,11 +98,11 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Spark)
 
     summaries = take_snapshots(specs, settings, SystemClock())
-    taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
+    shown = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
     write_answer(
-        taken[stores[0]] if len(taken) == 1 else {"store": ",".join(stores), "stores": taken},
+        shown[stores[0]] if len(shown) == 1 else {"store": ",".join(stores), "stores": shown},
         output,
-        {"snapshots": [{field: summary[field] for field in _SHOWN_OF_SNAPSHOT} for summary in taken.values()]},
+        {"snapshots": [{field: summary[field] for field in _SHOWN_OF_SNAPSHOT} for summary in shown.values()]},
     )
 
 

@@ -179,8 +179,8 @@ class StateClient(Stores):
         outcome = None if sent is None else sent.outcome()
         if outcome is not None:
             return outcome
-        made = self._connections.send(ask, body)
-        return made if isinstance(made, Failure) else made.outcome() or Failure("closes its connections")
+        sent_anew = self._connections.send(ask, body)
+        return sent_anew if isinstance(sent_anew, Failure) else sent_anew.outcome() or Failure("closes its connections")
 
     def _refresh_map(self) -> None:
         with self._lock:

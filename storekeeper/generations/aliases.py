@@ -55,8 +55,8 @@ def lost_aliases(
     if is_fixed(settings):
         return ()
     aliases = [alias for app in apps for alias in _published(app, settings, now_ms)]
-    there = known() if aliases else {}
-    return [alias for alias in aliases if alias.store not in there]
+    published = known() if aliases else {}
+    return [alias for alias in aliases if alias.store not in published]
 
 
 def publish_lost_aliases(apps: Iterable[AppSpec], settings: AppSettings) -> list[str]:

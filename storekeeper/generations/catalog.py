@@ -228,9 +228,9 @@ def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
         )
         raise GenerationRefusedError(msg)
     chain = chain_of(generation.migrations)
-    made = numbered(with_topology(spec, describe_of(spec, generation.migrations)), generation.number)
-    stores = (replace(store, schema_version=1 + len(chain.of(store.name).steps)) for store in made.stores)
-    return replace(made, stores=tuple(stores))
+    numbered_spec = numbered(with_topology(spec, describe_of(spec, generation.migrations)), generation.number)
+    stores = (replace(store, schema_version=1 + len(chain.of(store.name).steps)) for store in numbered_spec.stores)
+    return replace(numbered_spec, stores=tuple(stores))
 
 
 def numbered(spec: AppSpec, number: int) -> AppSpec:

@@ -138,12 +138,12 @@ def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterat
     for path in files:
         for key, value in _latest(path).items():
             try:
-                made = convert(key, value)
+                row = convert(key, value)
             except Exception as error:
                 # The app's own function may raise anything; its message may hold a value.
                 tally.note("unconvertible", key, f": {type(error).__name__}")
             else:
-                yield from made
+                yield from row
 
 
 def _compare_part(expected: dict[bytes, bytes], actual: dict[bytes, bytes], tally: _Tally) -> None:

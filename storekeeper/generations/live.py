@@ -100,8 +100,8 @@ def named_generations(spec: AppSpec, settings: AppSettings) -> tuple[tuple[AppSp
     journal = JournalFile(settings.durable, spec.name).read()
     if journal is None:
         return ((spec, settings.model_copy(update={"generation": FIRST_GENERATION})),)
-    there = sorted(
+    generations = sorted(
         (one for one in journal.generations.values() if one.state in _THERE),
         key=lambda one: (one.number != journal.live, one.number),
     )
-    return tuple((spec_of(spec, one), settings_of(settings, one)) for one in there)
+    return tuple((spec_of(spec, one), settings_of(settings, one)) for one in generations)

@@ -78,7 +78,7 @@ class Chain:
         records: list[StoreRecord] = [(key, value)]
         for step in self.steps:
             function = function_named(step.convert)
-            records = [made for old_key, old_value in records for made in function(old_key, old_value)]
+            records = [record for old_key, old_value in records for record in function(old_key, old_value)]
         return records
 
 

@@ -85,16 +85,16 @@ def converted_rows(
     """
     names = ("_partition", "_key", "_value", "_timestamp_ms")
     for batch in batches:
-        made: list[tuple[int, bytes, bytes, int]] = []
+        rows: list[tuple[int, bytes, bytes, int]] = []
         problems: list[str] = []
         for partition, key, value, timestamp_ms in zip(*(cells(batch.column(name)) for name in names), strict=True):
             try:
-                made += [(partition, *record, timestamp_ms) for record in chain.convert(key, value)]
+                rows += [(partition, *record, timestamp_ms) for record in chain.convert(key, value)]
             except Exception as error:  # an app's function may raise anything, and quote the row
                 problems.append(type(error).__name__)
-        if made:
-            partitions, keys, values, times = zip(*made, strict=True)
-            yield _rows([store] * len(made), placement.of(keys, partitions), keys, values, times, [None] * len(made))
+        if rows:
+            partitions, keys, values, times = zip(*rows, strict=True)
+            yield _rows([store] * len(rows), placement.of(keys, partitions), keys, values, times, [None] * len(rows))
         if problems:
             none = [None] * len(problems)
             yield _rows([store] * len(problems), none, none, none, none, problems)

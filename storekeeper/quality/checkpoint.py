@@ -130,8 +130,8 @@ class NotifyHook(ValidationAction):
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
         """Calls the hook, if a verdict was taken."""
         del checkpoint_result
-        taken = [] if action_context is None else action_context.filter_results(TakeVerdict)
-        for verdict in filter(None, taken):
+        verdicts = [] if action_context is None else action_context.filter_results(TakeVerdict)
+        for verdict in filter(None, verdicts):
             try:
                 self._notify(verdict)
             except Exception:

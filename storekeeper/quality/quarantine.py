@@ -90,9 +90,9 @@ class Quarantine:
 
         def publication(outcomes: tuple[Outcome, ...]) -> Publication:
             _check_accepted(batch, outcomes, decision.accepted)
-            made = self._resolution(verdict, Action.RELEASED, decision, outcomes)
-            decided.append(made)
-            return Publication(_publisher(batch), 1, made.to_json())
+            resolution = self._resolution(verdict, Action.RELEASED, decision, outcomes)
+            decided.append(resolution)
+            return Publication(_publisher(batch), 1, resolution.to_json())
 
         self._gate.check_again(_versions(verdict), publication)
         self._resolutions.put(decided[0])
@@ -108,9 +108,9 @@ class Quarantine:
         if earlier is not None:
             return _as_decided(earlier, Action.DISCARDED)
         _check_decision(decision)
-        made = self._resolution(verdict, Action.DISCARDED, decision, ())
-        self._resolutions.put(made)
-        return made
+        resolution = self._resolution(verdict, Action.DISCARDED, decision, ())
+        self._resolutions.put(resolution)
+        return resolution
 
     def _resolution(
         self, verdict: Verdict, action: Action, decision: Decision, outcomes: tuple[Outcome, ...]

@@ -145,7 +145,7 @@ class SnapshotGate:
             ValidationError: it couldn't be evaluated; nothing was decided.
             StagedTableError: the version can't be read any more.
         """
-        taken: list[Verdict] = []
+        verdicts: list[Verdict] = []
 
         def take(outcomes: tuple[Outcome, ...], rows: int, profile: Profile) -> Verdict:
             passed = all(outcome.passed for outcome in outcomes)
@@ -153,11 +153,11 @@ class SnapshotGate:
             at_ms, version = self._clock.now_ms(), batch.last_version
             verdict = Verdict(self._store.name, status, version, version, rows, at_ms, outcomes, profile)
             self._archive.put(verdict)
-            taken.append(verdict)
+            verdicts.append(verdict)
             return verdict
 
         self._check(batch, take, self._settings.data_docs_dir(self._store.name))
-        return taken[0]
+        return verdicts[0]
 
     def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
         """Checks a snapshot that was decided on before, leaving verdict and Data Docs as they are.

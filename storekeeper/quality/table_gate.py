@@ -128,7 +128,7 @@ class TableGate:
         from storekeeper.quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
         self.last_verdict()  # completes the archive before a verdict is added
-        taken: list[Verdict] = []
+        verdicts: list[Verdict] = []
         with self._measured(batch) as rows:
             beside = (*self._checks_outside_suite(rows, batch), self._fresh(batch))
 
@@ -137,12 +137,12 @@ class TableGate:
                 if verdict.passed:
                     self._publish(rows, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
                 self._archive.put(verdict)
-                taken.append(verdict)
+                verdicts.append(verdict)
                 return verdict
 
             docs_dir = self._settings.data_docs_dir(self._table.name)
             self._check(rows, Afterwards(take, docs_dir, self._table.notify))
-        return taken[0]
+        return verdicts[0]
 
     def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
         """Checks a batch that was decided on before, leaving verdict and Data Docs as they are.

@@ -167,8 +167,8 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
 
 
 def _unknown_table(name: str, root: Location, known: tuple[str, ...]) -> str:
-    there = f"there are: {', '.join(known)}" if known else f"{root} holds no Delta table yet"
-    return f"there is no table {name}; {there}. A store's table comes with its first snapshot: {_FIRST_SNAPSHOT}"
+    advice = f"there are: {', '.join(known)}" if known else f"{root} holds no Delta table yet"
+    return f"there is no table {name}; {advice}. A store's table comes with its first snapshot: {_FIRST_SNAPSHOT}"
 
 
 _FIRST_SNAPSHOT = "run the DAG snapshot_stores, or `storekeeper snapshot create`"

@@ -99,8 +99,8 @@ class SparkDriver(TopologyTestDriver):
 
     def close(self) -> None:
         """Deletes the app's topics and files."""
-        there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
-        doomed = [topic for topic in self._topics if topic in there]
+        topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
+        doomed = [topic for topic in self._topics if topic in topics]
         if doomed:
             for future in self._admin.delete_topics(doomed, operation_timeout=_TIMEOUT_S).values():
                 _done(future)
@@ -189,8 +189,8 @@ class SparkDriver(TopologyTestDriver):
                 yield message
 
     def _refuse_others_topics(self) -> None:
-        there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
-        others = [topic for topic in self._topics if topic in there]
+        topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
+        others = [topic for topic in self._topics if topic in topics]
         if others:
             msg = (
                 f"topics of {self._context.spec.name} are there already ({', '.join(others)}), and a test would delete "

@@ -70,9 +70,9 @@ class OutputRecord(_OutputFields):
 
     def __new__(cls, key: Any, value: Any, timestamp_ms: int, headers: Sequence[Header] = ()) -> Self:
         """The record."""
-        made = super().__new__(cls, key, value, timestamp_ms)
-        made.headers = headers
-        return made
+        record = super().__new__(cls, key, value, timestamp_ms)
+        record.headers = headers
+        return record
 
 
 @dataclass(slots=True)

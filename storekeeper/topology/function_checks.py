@@ -94,15 +94,15 @@ def check_methods(operator: str, processor: object, *, bound: bool = True) -> No
     Raises:
         ConfigurationError: it lacks a method, or one takes other arguments or is asynchronous.
     """
-    made = processor if isinstance(processor, type) else type(processor)
+    kind = processor if isinstance(processor, type) else type(processor)
     for takes in ("init(context)", "process(key, value, timestamp_ms)"):
         name, _, arguments = takes.partition("(")
         method = getattr(processor, name, None)
         if not callable(method):
-            msg = f"{operator}: {made.__name__} is no processor: it has no method {takes}"
+            msg = f"{operator}: {kind.__name__} is no processor: it has no method {takes}"
             raise ConfigurationError(msg)
-        is_bound = bound or not inspect.isfunction(inspect.getattr_static(made, name, None))
-        check_function(f"{operator}: {made.__name__}", takes if is_bound else f"{name}(self, {arguments}", method)
+        is_bound = bound or not inspect.isfunction(inspect.getattr_static(kind, name, None))
+        check_function(f"{operator}: {kind.__name__}", takes if is_bound else f"{name}(self, {arguments}", method)
 
 
 def shown(function: object) -> str:

@@ -390,9 +390,9 @@ class SplitStream(Generic[K, V]):
         return KStream(Branch(self._node, named), stream.serdes, rekeyed=stream.rekeyed, nullable=stream.nullable)
 
 
-def _rekeyed(node: GraphNode, made: tuple[Any, Any], keys: Any, values: Any) -> KStream[Any, Any]:
+def _rekeyed(node: GraphNode, types: tuple[Any, Any], keys: Any, values: Any) -> KStream[Any, Any]:
     """Records with new keys and values, of the types that a function is annotated to make unless others are given."""
-    return KStream(node, Serdes(keys_of(node.name, made[0], keys), of_type(made[1], values)), rekeyed=True)
+    return KStream(node, Serdes(keys_of(node.name, types[0], keys), of_type(types[1], values)), rekeyed=True)
 
 
 def _check_options(where: str, other: object, windows: object, options: Mapping[str, Any]) -> None:

@@ -98,8 +98,8 @@ class KTable(Generic[K, V]):
         """
         self._check("group-by", "selector(key, value)", selector, named)
         self.node.require_rows()
-        where, made = self._operator("group-by", named), returned_pair(selector)
-        known = Serdes(keys_of(where, made[0], keys), of_type(made[1], values))
+        where, types = self._operator("group-by", named), returned_pair(selector)
+        known = Serdes(keys_of(where, types[0], keys), of_type(types[1], values))
         key_serde, value_serde = known.required(where)
         sink = GroupTableSink(self.node, key_serde, value_serde, selector, named=named)
         return KGroupedTable(sink.source, known)

@@ -187,17 +187,17 @@ def made_by(function: object, spec: Any = None) -> Serde[Any] | None:
     return of_type(returned_type(function), spec)
 
 
-def of_type(made: Any, spec: Any = None) -> Serde[Any] | None:
+def of_type(given: Any, spec: Any = None) -> Serde[Any] | None:
     """The serde of `spec` if it is given, else of the type that a function is annotated to make, if that has one."""
     if spec is not None:
         return serde_of(spec)
     try:
-        return None if made is None else serde_of(made)
+        return None if given is None else serde_of(given)
     except ConfigurationError:
         return None
 
 
-def keys_of(operator: str, made: Any, spec: Any) -> Serde[Any]:
+def keys_of(operator: str, given: Any, spec: Any) -> Serde[Any]:
     """The serde of keys: of `spec` if it is given, else of the type that they are made of; text if it is not known.
 
     Raises:
@@ -205,10 +205,12 @@ def keys_of(operator: str, made: Any, spec: Any) -> Serde[Any]:
     """
     try:
         if spec is None:
-            return serde_of(str if made is None else made)
+            return serde_of(str if given is None else given)
         keys: Serde[Any] = serde_of(spec)
     except ConfigurationError as error:
-        msg = f"{operator}: keys can't be of type {made if spec is None else spec!r}: pass keys= with a serde ({error})"
+        msg = (
+            f"{operator}: keys can't be of type {given if spec is None else spec!r}: pass keys= with a serde ({error})"
+        )
         raise ConfigurationError(msg) from error
-    check_type(f"{operator}: the keys are", of_type(made), keys)
+    check_type(f"{operator}: the keys are", of_type(given), keys)
     return keys

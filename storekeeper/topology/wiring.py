@@ -179,10 +179,10 @@ class Wiring:
 
     def take_outputs(self) -> Outputs:
         """The outputs since the last call."""
-        taken = {topic: outputs.copy() for topic, outputs in self._outputs.items() if outputs}
+        batch = {topic: outputs.copy() for topic, outputs in self._outputs.items() if outputs}
         for outputs in self._outputs.values():
             outputs.clear()
-        return taken
+        return batch
 
     def rows(self, spec: TopologyStore) -> TableRows[Any]:
         """The rows of a table's store."""

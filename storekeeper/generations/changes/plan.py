@@ -96,14 +96,14 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
     by_name = {store.store: store for store in declared}
     changes: list[Change] = []
     for name in sorted(by_name.keys() | running.stores.keys()):
-        declared_store, there = by_name.get(name), running.stores.get(name)
-        if there is None:
+        declared_store, running_store = by_name.get(name), running.stores.get(name)
+        if running_store is None:
             details = "It begins empty when its app first runs, with the input that there is."
             changes.append(Change(name, Verdict.NEW, (details,)))
         elif declared_store is None:
-            changes.append(_orphaned(there, by_name.values(), running))
+            changes.append(_orphaned(running_store, by_name.values(), running))
         else:
-            changes.append(_change(declared_store, there))
+            changes.append(_change(declared_store, running_store))
     return Plan(in_one_generation(changes))
 
 
@@ -114,15 +114,15 @@ def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
     """
     details: list[Change] = []
     for change in changes:
-        made = [other for other in changes if other.conf and other.conf["app"] == change.conf.get("app")]
-        if len(made) < 2:
+        migrated = [other for other in changes if other.conf and other.conf["app"] == change.conf.get("app")]
+        if len(migrated) < 2:
             details.append(change)
-        elif change is made[0]:
-            names = [name for other in made for name in other.conf["migrations"]]
-            conf = {item: value for other in made for item, value in other.conf.items()} | {"migrations": names}
+        elif change is migrated[0]:
+            names = [name for other in migrated for name in other.conf["migrations"]]
+            conf = {item: value for other in migrated for item, value in other.conf.items()} | {"migrations": names}
             details.append(replace(change, conf=conf))
         else:
-            note = f"made by the same generation of {change.conf['app']} as {made[0].store}"
+            note = f"made by the same generation of {change.conf['app']} as {migrated[0].store}"
             details.append(replace(change, details=(*change.details, note), conf={}))
     return tuple(details)
 
@@ -336,14 +336,14 @@ def topology_changes(declared: AppTopology, running: AppTopology) -> list[Change
 
 def _stores(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
     for name in sorted(ours.stores.keys() | running.stores.keys()):
-        there, declared = running.stores.get(name), ours.stores.get(name)
-        if there is None:
+        theirs, declared = running.stores.get(name), ours.stores.get(name)
+        if theirs is None:
             yield Change(name, Verdict.NEW, ("It begins empty, with the input from then on.",))
         elif declared is None:
             details = f"No operator of {running.app} has this store any more: its rows would belong to nobody. {_KEEP}"
             yield Change(name, Verdict.BREAKS, (details,))
-        elif declared != there:
-            details = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
+        elif declared != theirs:
+            details = f"It would be read as {declared}, but its rows are those of kind {theirs}. {_KEEP}"
             yield Change(name, Verdict.BREAKS, (details,))
         else:
             yield Change(name, Verdict.UNCHANGED)
@@ -351,8 +351,8 @@ def _stores(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
 
 def _repartitions(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
     for name in sorted(ours.repartitions.keys() | running.repartitions.keys()):
-        there, declared = running.repartitions.get(name), ours.repartitions.get(name)
-        if there is None:
+        theirs, declared = running.repartitions.get(name), ours.repartitions.get(name)
+        if theirs is None:
             yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
         elif declared is None:
             details = (
@@ -360,7 +360,7 @@ def _repartitions(ours: AppTopology, running: AppTopology) -> Iterator[Change]:
                 f"and records in flight would be lost. {_KEEP}"
             )
             yield Change(name, Verdict.BREAKS, (details,))
-        elif (there, declared) == ("topic", "shuffle"):
+        elif (theirs, declared) == ("topic", "shuffle"):
             details = (
                 "It would be a shuffle instead of a topic: records in flight in the topic would be lost. "
                 "Ask for the topic by `repartition(topic=...)`."

@@ -99,8 +99,8 @@ def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
     names: list[str] = []
     for migration in migrations_of(store.name):
         names.append(migration.name)
-        there = with_topology(app, describe_of(app, names))
-        changed = next((each for each in there.stores if each.name == store.name), None)
+        spec = with_topology(app, describe_of(app, names))
+        changed = next((each for each in spec.stores if each.name == store.name), None)
         yield Step(
             migration.name,
             migration.summary,

@@ -57,7 +57,7 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
     for app in APPS.values():
         journal = JournalFile(settings.durable, app.name).read() if app.has_generations else None
         live = FIRST_GENERATION if journal is None else journal.live
-        made = () if journal is None else journal.live_generation.migrations
+        names = () if journal is None else journal.live_generation.migrations
         own = settings.model_copy(update={"generation": live})
         try:
             claim = CheckpointOwner.read(own.checkpoint_dir(app.name))
@@ -65,7 +65,7 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
             _log.warning("claim_not_read", app=app.name, error=str(error))
             continue
         if claim is not None and app.describe is not None:
-            yield app.name, AppTopology(app.name, live, made, claim.stores, claim.repartitions, claim.slots)
+            yield app.name, AppTopology(app.name, live, names, claim.stores, claim.repartitions, claim.slots)
 
 
 def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
@@ -96,8 +96,8 @@ def _of_snapshot(path: Location, manifest: SnapshotManifest, journal: Journal | 
 
 
 def _migrations(journal: Journal | None, store: str) -> tuple[str, ...]:
-    made = () if journal is None else journal.live_generation.migrations
-    return tuple(name for name in made if _may_be_of(name, store))
+    names = () if journal is None else journal.live_generation.migrations
+    return tuple(name for name in names if _may_be_of(name, store))
 
 
 def _may_be_of(migration: str, store: str) -> bool:

@@ -83,7 +83,7 @@ def as_backfill(plan: Plan, since: str, inputs: Iterable[Input], *, accept_diffe
         inputs: what it reads.
         accept_differences: whether it takes over although its rows differ from the live ones.
     """
-    made = [change.store for change in plan.changes if change.verdict is Verdict.MIGRATE]
+    stores = [change.store for change in plan.changes if change.verdict is Verdict.MIGRATE]
     where = "its beginning" if since == BEGINNING else since
     accepted = (
         "rows that differ from the live ones are accepted: it takes over without a further question"
@@ -92,17 +92,19 @@ def as_backfill(plan: Plan, since: str, inputs: Iterable[Input], *, accept_diffe
     )
     lines = (f"starts empty and reads the input again from {where}", *map(str, inputs), accepted)
     return Plan(
-        tuple(_recomputed(change, since, lines, made, accept_differences=accept_differences) for change in plan.changes)
+        tuple(
+            _recomputed(change, since, lines, stores, accept_differences=accept_differences) for change in plan.changes
+        )
     )
 
 
 def _recomputed(
-    change: Change, since: str, lines: Sequence[str], made: Sequence[str], *, accept_differences: bool
+    change: Change, since: str, lines: Sequence[str], stores: Sequence[str], *, accept_differences: bool
 ) -> Change:
     if change.verdict is not Verdict.MIGRATE:
         return change
     kept = tuple(detail for detail in change.details if detail != NOTHING_CHANGES)
-    details = (*lines, *kept) if change.store == made[0] else (lines[0], *kept)
+    details = (*lines, *kept) if change.store == stores[0] else (lines[0], *kept)
     conf = {**change.conf, "since": since, "accept_differences": accept_differences} if change.conf else {}
     # Its time depends on the input and not on the rows.
     return replace(change, details=details, conf=conf, minutes=None)
@@ -217,11 +219,9 @@ def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence
     own = [step.name for step in store.steps]
     named = [name for name in migrations if name in own]
     pending = _pending(store, running)
-    made = [name for name in named if name in running.migrations]
-    if made:
-        msg = (
-            f"migration {made[0]} has already run: the migrations of {store.store} that have not are {_chain(pending)}"
-        )
+    ran = [name for name in named if name in running.migrations]
+    if ran:
+        msg = f"migration {ran[0]} has already run: the migrations of {store.store} that have not are {_chain(pending)}"
         raise ConfigurationError(msg)
     if named != pending[: len(named)]:
         msg = f"migrations build on one another: name them in the order {_chain(pending)}, and leave none out"

@@ -54,14 +54,14 @@ def _written(app: str, running: Description) -> Iterator[BoundSerde[Any]]:
 
 
 def _topology(app: str, running: Description) -> Topology | None:
-    spec, there = APPS.get(app), running.topologies.get(app)
+    spec, topology = APPS.get(app), running.topologies.get(app)
     if spec is None or spec.describe is None:
         return None
     settings = AppSettings()
-    if there is None:
+    if topology is None:
         return described(app, spec.describe, settings)
-    describe = spec.describe if not there.migrations else describe_of(spec, there.migrations)
-    return described(app, describe, settings.model_copy(update={"generation": there.generation}))
+    describe = spec.describe if not topology.migrations else describe_of(spec, topology.migrations)
+    return described(app, describe, settings.model_copy(update={"generation": topology.generation}))
 
 
 def _change(serde: BoundSerde[Any]) -> Change:
@@ -95,8 +95,8 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     own = {name: store for name, store in running.stores.items() if store.app == spec.name}
     declared = [store for store in declared_stores() if store.app == spec.name]
     inside = {app: topology for app, topology in running.topologies.items() if app == spec.name}
-    there = Description(running.described_at_ms, own, inside)
-    changes = with_schemas(with_topologies(plan_changes(declared, there), there), there, [spec.name]).changes
+    live = Description(running.described_at_ms, own, inside)
+    changes = with_schemas(with_topologies(plan_changes(declared, live), live), live, [spec.name]).changes
     broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]
     if broken:
         msg = f"this code would break what {spec.name} holds; {'; '.join(broken)}"

@@ -222,7 +222,7 @@ class ReplicaSet:
         return self._replicas.values()
 
     def _make(self, spec: ReplicaSpec) -> Replica:
-        made = Replica(
+        replica = Replica(
             spec.replica,
             spec.topic,
             storage=self._storage,
@@ -238,8 +238,8 @@ class ReplicaSet:
             else None,
             restores=self._restores.setdefault(spec.replica.store, LatencyRecorder()),
         )
-        made.known_topic_id = spec.topic_id
-        return made
+        replica.known_topic_id = spec.topic_id
+        return replica
 
     def _source_progress_of(self, store: str, topic_id: str) -> SourceProgress:
         return self._source_progress.setdefault((store, topic_id), SourceProgress())

@@ -37,17 +37,17 @@ def prepare_containers(folder: Path) -> list[Path]:
 
     `folder/.env` holds what compose itself reads (user and group that containers run as): no secret.
     """
-    made = _Made(folder)
+    files = _Made(folder)
     for name in ("", "secrets", *FOLDERS):
         private_folder(folder / name)
-    _passwords(made)
-    _certificates(made)
-    _tokens(made)
+    _passwords(files)
+    _certificates(files)
+    _tokens(files)
     if not (folder / "secrets/cluster.key").exists():
         load_cluster_secret(folder / "secrets/cluster.key")
-        made.files.append(folder / "secrets/cluster.key")
-    made.text(".env", lambda: f"STOREKEEPER_UID={os.getuid()}\nSTOREKEEPER_GID={os.getgid()}\n")
-    return made.files
+        files.files.append(folder / "secrets/cluster.key")
+    files.text(".env", lambda: f"STOREKEEPER_UID={os.getuid()}\nSTOREKEEPER_GID={os.getgid()}\n")
+    return files.files
 
 
 class _Made:
@@ -70,29 +70,29 @@ class _Made:
         self.files.append(self.folder / name)
 
 
-def _passwords(made: _Made) -> None:
-    database = made.text("secrets/postgres-password", lambda: secrets.token_urlsafe(24))
+def _passwords(files: _Made) -> None:
+    database = files.text("secrets/postgres-password", lambda: secrets.token_urlsafe(24))
     url = f"postgresql+psycopg2://airflow:{database}@postgres/airflow"
-    made.text("secrets/airflow-database", lambda: url)
-    made.text("secrets/grafana-password", lambda: secrets.token_urlsafe(24))
-    made.text("secrets/redis.conf", lambda: f'requirepass {secrets.token_urlsafe(24)}\nsave ""\n')
+    files.text("secrets/airflow-database", lambda: url)
+    files.text("secrets/grafana-password", lambda: secrets.token_urlsafe(24))
+    files.text("secrets/redis.conf", lambda: f'requirepass {secrets.token_urlsafe(24)}\nsave ""\n')
     for name in ("airflow-fernet-key", "airflow-api-secret", "airflow-jwt-secret"):
         # 32 bytes in URL-safe base64 is the form of a Fernet key, and long enough for the other two.
-        made.text(f"secrets/{name}", lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        files.text(f"secrets/{name}", lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
     passwords = {AIRFLOW_USER: secrets.token_urlsafe(12)}
-    made.text("run/secrets/airflow-passwords.json", lambda: json.dumps(passwords) + "\n")
+    files.text("run/secrets/airflow-passwords.json", lambda: json.dumps(passwords) + "\n")
 
 
-def _certificates(made: _Made) -> None:
-    folder = made.folder / "secrets"
+def _certificates(files: _Made) -> None:
+    folder = files.folder / "secrets"
     missing = [host for host in SERVERS if not _is_pair(folder, host)]
     if not missing:
         return
     now = dt.datetime.now(dt.UTC)
-    authority = _authority(made, now)
+    authority = _authority(files, now)
     for host in missing:
         for name, pem in zip(_pair(host), issue(authority, host, [host, "localhost", "127.0.0.1"], now), strict=True):
-            made.write(f"secrets/{name}", pem)
+            files.write(f"secrets/{name}", pem)
 
 
 def _authority(made: _Made, now: dt.datetime) -> Authority:
@@ -122,8 +122,8 @@ def _is_pair(folder: Path, name: str) -> bool:
     return all((folder / file).exists() for file in _pair(name))
 
 
-def _tokens(made: _Made) -> None:
-    path = made.folder / "secrets/tokens"
+def _tokens(files: _Made) -> None:
+    path = files.folder / "secrets/tokens"
     if path.exists():
         return
     tokens = {
@@ -136,6 +136,6 @@ def _tokens(made: _Made) -> None:
         for name, (role, token) in tokens.items()
     ]
     for name, (_, token) in tokens.items():
-        made.write(f"secrets/{name}-token", token.encode())
+        files.write(f"secrets/{name}-token", token.encode())
     write_tokens(path, records)
-    made.files.append(path)
+    files.files.append(path)

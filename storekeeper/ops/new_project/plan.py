@@ -172,9 +172,9 @@ def _files(name: str, paths: tuple[str, ...]) -> list[NewFile]:
 
 
 def _written(files: list[NewFile], folder: Path) -> list[Path]:
-    there = next((file.path for file in files if (folder / file.path).exists()), None)
-    if there is not None:
-        msg = f"{folder / there} exists already: choose another name, or another folder with --into"
+    existing = next((file.path for file in files if (folder / file.path).exists()), None)
+    if existing is not None:
+        msg = f"{folder / existing} exists already: choose another name, or another folder with --into"
         raise ConfigurationError(msg)
     for file in files:
         path = folder / file.path

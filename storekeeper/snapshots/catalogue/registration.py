@@ -69,11 +69,11 @@ def register(spark: SparkSession, entry: Entry) -> bool:
 
 
 def _check_same_place(spark: SparkSession, entry: Entry) -> None:
-    there = _detail(DeltaTable.forName(spark, quoted(entry.name)))["location"]
+    theirs = _detail(DeltaTable.forName(spark, quoted(entry.name)))["location"]
     here = _detail(DeltaTable.forPath(spark, str(entry.path)))["location"]
-    if there != here:
+    if theirs != here:
         msg = (
-            f"the catalogue has a table {entry.name} at {there}, and ours is at {here}: drop that entry, or choose "
+            f"the catalogue has a table {entry.name} at {theirs}, and ours is at {here}: drop that entry, or choose "
             "another schema with --schema"
         )
         raise ConfigurationError(msg)

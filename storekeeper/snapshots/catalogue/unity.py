@@ -66,8 +66,8 @@ def register_in_unity(
         AppRunningError: the command is running already.
         SnapshotDamagedError, TablesUnreachableError: a table can't be read now.
     """
-    there = _SCHEMA.fullmatch(schema or "")
-    if there is None:
+    match = _SCHEMA.fullmatch(schema or "")
+    if match is None:
         msg = f"{schema or ''!r} can't be a schema of Unity Catalog: name one with --schema catalogue.schema"
         raise InvalidArgumentError(msg)
     if _ADDRESS.fullmatch(server.rstrip("/")) is None:
@@ -88,7 +88,7 @@ def register_in_unity(
         ) as http,
     ):
         lease.acquire()
-        unity = UnitySchema(http, *there.groups())
+        unity = UnitySchema(http, *match.groups())
         changed = [entry.name for entry in entries if unity.register(entry)]
     return {"tables": [entry.name for entry in entries], "changed": changed}
 
@@ -175,10 +175,10 @@ def _columns(entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 def _check_same_place(entry: Mapping[str, Any], declared: Mapping[str, Any]) -> None:
-    there = str(entry.get("storage_location") or "nowhere").rstrip("/")
-    if there != declared["storage_location"]:
+    place = str(entry.get("storage_location") or "nowhere").rstrip("/")
+    if place != declared["storage_location"]:
         msg = (
-            f"Unity Catalog has a table {declared['name']} at {there}, and ours is at {declared['storage_location']}: "
+            f"Unity Catalog has a table {declared['name']} at {place}, and ours is at {declared['storage_location']}: "
             "drop that entry, or choose another schema with --schema"
         )
         raise ConfigurationError(msg)
@@ -186,13 +186,13 @@ def _check_same_place(entry: Mapping[str, Any], declared: Mapping[str, Any]) -> 
 
 def _shows(entry: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
     """Whether an entry has the columns and comments that it should have."""
-    there: Sequence[Mapping[str, Any]] = sorted(entry.get("columns") or (), key=lambda column: column["position"])
+    columns: Sequence[Mapping[str, Any]] = sorted(entry.get("columns") or (), key=lambda column: column["position"])
     return (
         entry.get("comment") == declared["comment"]
-        and len(there) == len(declared["columns"])
+        and len(columns) == len(declared["columns"])
         and all(
             column.get(key) == value
-            for column, ours in zip(there, declared["columns"], strict=True)
+            for column, ours in zip(columns, declared["columns"], strict=True)
             for key, value in ours.items()
             if key != "type_json"  # a server may write it in its own way
         )

@@ -65,13 +65,13 @@ class ClosingIndex(Generic[K]):
         Those of one time come in the order of start and key, so that results don't depend on the order of arrival;
         keys that have no order come as they arrived.
         """
-        taken: list[Windowed[K]] = []
+        due: list[Windowed[K]] = []
         while self._windows and self._windows.peekitem(0)[0] <= time_ms:
             closed_ms, windows = self._windows.popitem(0)
             if self._undo is not None:
                 self._undo.add(self._windows.__setitem__, closed_ms, windows)
-            taken.extend(_in_key_order(list(windows.values())))
-        return taken
+            due.extend(_in_key_order(list(windows.values())))
+        return due
 
     def _forget(self, time_ms: int, identity: tuple[Any, int, int]) -> Windowed[K] | None:
         windows = self._windows.get(time_ms)

@@ -143,21 +143,21 @@ def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes]
 
 
 def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None) -> Steps[RowPage]:
-    taken: list[Row] = []
+    rows_of_page: list[Row] = []
     size, paused_at, reached = 0, 0, None
     for examined, row in enumerate(rows):
         if examined >= limits.examined:
-            return RowPage(taken, reached)
+            return RowPage(rows_of_page, reached)
         if examined and (examined % _ROWS_A_STEP == 0 or size - paused_at > _BYTES_A_STEP):
             paused_at = size
             yield
         if accepts is None or accepts(row[0]):
-            if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
-                return RowPage(taken, reached)
-            taken.append(row)
+            if len(rows_of_page) >= limits.rows or (rows_of_page and size + len(row[1]) > limits.max_bytes):
+                return RowPage(rows_of_page, reached)
+            rows_of_page.append(row)
             size += len(row[0]) + len(row[1])
         reached = row[0]
-    return RowPage(taken)
+    return RowPage(rows_of_page)
 
 
 def merge_pages(pages: Iterable[RowPage], limits: PageLimits, *, reverse: bool = False) -> RowPage:

@@ -108,10 +108,10 @@ class ListQuery:
         views = [_index(replica).view() for replica in replicas]
         place = self.place
         merged = heapq.merge(*(view.behind(place, self.lowest) for view in views))
-        taken, cut = _cut(merged, self, None) if self.limit else ([], False)
+        entries, cut = _cut(merged, self, None) if self.limit else ([], False)
         before = 0 if place is None else sum(view.before(place) for view in views)
         above = 0 if self.highest is None else sum(view.above(self.highest) for view in views)
-        return RankedPart(taken, cut, before, above, sum(map(len, views)))
+        return RankedPart(entries, cut, before, above, sum(map(len, views)))
 
     def encode(self, part: RankedPart, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
@@ -199,9 +199,9 @@ async def ranked_rows(
     parts = gathered.contents
     # The rows behind the last one of a cut part aren't known, so the list ends there too.
     horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
-    taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
+    entries, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
     before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-    return _placed(taken, before, above, query.highest if query.after is not None else None), cut, gathered
+    return _placed(entries, before, above, query.highest if query.after is not None else None), cut, gathered
 
 
 async def rank_of(
@@ -250,15 +250,15 @@ def score_in(text: str) -> Score:
 
 def _cut(entries: Iterable[Entry], query: ListQuery, horizon: tuple[Score, bytes] | None) -> tuple[list[Entry], bool]:
     """The entries up to the limits and the horizon, at least one if there is one, and whether there may be more."""
-    taken: list[Entry] = []
+    entries_of_page: list[Entry] = []
     size = 0
     for entry in entries:
         size += len(entry[1]) + len(entry[2])
-        full = len(taken) == query.limit or (taken and size > query.max_bytes)
+        full = len(entries_of_page) == query.limit or (entries_of_page and size > query.max_bytes)
         if full or (horizon is not None and entry[:2] > horizon):
-            return taken, True
-        taken.append(entry)
-    return taken, horizon is not None
+            return entries_of_page, True
+        entries_of_page.append(entry)
+    return entries_of_page, horizon is not None
 
 
 def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[PlacedRow]:

@@ -174,9 +174,9 @@ class ScanStream:
         horizon = horizon_of((part.reached for part in self._parts), reverse=reverse)
         run: list[Row] = []
         for part in self._parts:
-            taken = part.rows if horizon is None else _up_to(part.rows, horizon, reverse=reverse)
-            part.rows = part.rows[len(taken) :]
-            run += taken
+            rows = part.rows if horizon is None else _up_to(part.rows, horizon, reverse=reverse)
+            part.rows = part.rows[len(rows) :]
+            run += rows
         run.sort(key=by_key, reverse=reverse)
         return run
 
