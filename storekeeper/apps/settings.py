@@ -67,6 +67,12 @@ class AppSettings(KafkaSettings):
         json_schema_extra={"unit": "records"},
     )
 
+    progress_timeout_s: float = Field(
+        default=300,
+        ge=10,
+        description="An app that starts, or has input, and commits nothing for this long ends itself, and is started "
+        "again.",
+    )
     transaction_timeout_ms: int = Field(
         default=120_000,
         ge=1000,

@@ -8,25 +8,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from storekeeper.apps.priority import begin_job
-from storekeeper.apps.registry import APPS, app_named, apps_of
+from storekeeper.apps.registry import app_named, apps_of
 from storekeeper.apps.settings import AppSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from storekeeper.clock import SystemClock
-from storekeeper.errors import ConfigurationError, RetriableError
-from storekeeper.generations.aliases import publish_lost_aliases
+from storekeeper.errors import ConfigurationError
 from storekeeper.ops.control.app_changes import AppChanges
 from storekeeper.ops.control.app_control import AppControl, app_control
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
-from storekeeper.ops.control.process_supervisor import supervisor_of, watched_programs
-from storekeeper.ops.control.watch import AppWatcher, forget_history
+from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
-from storekeeper.program import ExitCode
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 app_commands = command_group("Start, stop and change the processes of apps.")
 _PAUSE_S = 0.5
@@ -57,11 +54,11 @@ def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Drain an app: it finishes its batch, then ends.
 
-    The watcher leaves it stopped.
+    It stays stopped until somebody starts it, also over `down` and `up`.
 
     Example: storekeeper app stop pos
     """
-    _acted(name, "stop", lambda control: _stopped(name, control), output)
+    _acted(name, "stop", AppControl.stop, output)
 
 
 @app_commands.command()
@@ -102,27 +99,6 @@ def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
     _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
 
 
-@app_commands.command()
-def watch(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Check all apps that must run, once.
-
-    It restarts unhealthy apps where that may help, and tells nodes again which generation answers if Kafka has lost
-    that. Exit code 4: one needs a person.
-
-    Example: storekeeper app watch
-    """
-    begin_job()
-    settings = OperationsSettings.load()
-    supervisor = supervisor_of(settings)
-    programs = watched_programs(supervisor.names(), settings)
-    found = AppWatcher(supervisor, settings, SystemClock()).check(programs)
-    with suppress(RetriableError):  # without Kafka the next check does it
-        publish_lost_aliases(APPS.values(), settings)
-    write_answer({"programs": found.actions, "reasons": found.alerts}, output)
-    if found.alerts:
-        raise typer.Exit(ExitCode.FINDING)
-
-
 def upgrade_nodes(
     since: Annotated[
         float | None, typer.Option(help="Leave nodes alone that were started after this time, in epoch seconds.")
@@ -140,7 +116,7 @@ def upgrade_nodes(
     addresses = settings.node_addresses
     with node_client(settings) as http:
         views = NodeViews(addresses, http)
-        roll = NodeRoll(tuple(addresses), supervisor_of(settings), views, int(time.time() if since is None else since))
+        roll = NodeRoll(tuple(addresses), _supervisor(settings), views, int(time.time() if since is None else since))
         before = None
         while (waits := roll.step()) is not None:
             if waits != before:
@@ -153,7 +129,7 @@ def upgrade_nodes(
 def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
     begin_job(streams_wait=True)
     settings = OperationsSettings.load()
-    supervisor = supervisor_of(settings)
+    supervisor = _supervisor(settings)
     known = supervisor.names()
     if name not in known:
         msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
@@ -171,9 +147,8 @@ def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: An
     write_answer(answer, output)
 
 
-def _stopped(name: str, control: AppControl) -> bool:
-    forget_history(OperationsSettings.load().watch_history_file(name))
-    return control.stop()
+def _supervisor(settings: OperationsSettings) -> SupervisorRpc:
+    return SupervisorRpc.from_secret(RunLayout(settings.run_dir).supervisor_secret)
 
 
 def _changes(name: str, control: AppControl) -> AppChanges:

@@ -16,6 +16,7 @@ from storekeeper.apps.registry import app_named
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
 from storekeeper.cli.stream_apps import run_settings, stop_on_signals
 from storekeeper.clock import SystemClock
+from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.engine.runtime.scale import scaled
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import (
@@ -89,7 +90,10 @@ def run(app: _App) -> None:
     settings = scaled(spec.settings(run_settings()), spec.name)
     from storekeeper.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
 
-    GenerationRun(spec, settings, SystemClock(), stop_on_signals(), Role.NEXT)()
+    program = Role.NEXT.program(spec.name)
+    beats = {program: settings.heartbeat_file(program)}
+    with ended_if_stalled(beats, settings, SystemClock()):
+        GenerationRun(spec, settings, SystemClock(), stop_on_signals(), Role.NEXT)()
 
 
 @generation_commands.command()

@@ -56,7 +56,8 @@ def up(
     if not quiet:
         without = ", ".join(trouble.name for trouble in outcome.troubles)
         out.print(f"The platform in {settings.run_dir} is up{f', but not {without}' * bool(without)}.", markup=False)
-        out.print(f"  Airflow      {settings.airflow_url}")
+        if settings.airflow_url:
+            out.print(f"  Airflow      {settings.airflow_url}")
         out.print(f"  Kafka        {settings.kafka_bootstrap}")
         out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
         out.print("  more         storekeeper status, storekeeper down")

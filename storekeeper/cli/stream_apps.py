@@ -17,7 +17,9 @@ from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import SystemClock
 from storekeeper.engine.driver.health_server import health_served
+from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.errors import ConfigurationError
+from storekeeper.generations.aliases import aliases_kept
 from storekeeper.generations.live import live_store, live_stores, store_in
 from storekeeper.program import ExitCode
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
@@ -47,15 +49,20 @@ def run(
 ) -> None:
     """Run an app in the foreground until TERM.
 
-    TERM lets the running batch finish. If one of several apps fails, all stop.
+    TERM lets the running batch finish. If one of several apps fails, all stop. An app that makes no progress for
+    STOREKEEPER_PROGRESS_TIMEOUT_S ends the process with exit code 75.
 
     Example: storekeeper run ticks
     """
     begin_stream()
     specs = [app_named(app) for app in apps]
     settings, stop = run_settings(), stop_on_signals()
-    beats = [settings.heartbeat_file(spec.name) for spec in specs]
-    with health_served(health_port, beats, SystemClock()):
+    beats = {spec.name: settings.heartbeat_file(spec.name) for spec in specs}
+    with (
+        health_served(health_port, [*beats.values()], SystemClock()),
+        ended_if_stalled(beats, settings, SystemClock()),
+        aliases_kept([spec for spec in specs if spec.has_generations], settings),
+    ):
         from storekeeper.engine.driver.process import run_apps  # noqa: PLC0415 (loads Spark)
         from storekeeper.generations.run import run_of  # noqa: PLC0415 (loads Spark)
 

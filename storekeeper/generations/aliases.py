@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import structlog
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.clock import SystemClock
+from storekeeper.errors import StateError
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import FIRST_GENERATION, Generation, GenerationState, JournalFile
 from storekeeper.generations.live import is_fixed
 from storekeeper.node.cluster.aliases import Alias, publish_alias, read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 
+_LOOK_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
@@ -74,6 +78,26 @@ def publish_lost_aliases(apps: Iterable[AppSpec], settings: AppSettings) -> list
         publish_alias(settings.kafka, load_cluster_secret(settings.cluster_secret_file), alias)
         _log.warning("lost_alias_published", store=alias.store, topic=alias.topic)
     return [alias.store for alias in lost]
+
+
+@contextmanager
+def aliases_kept(apps: Sequence[AppSpec], settings: AppSettings) -> Iterator[None]:
+    """Publishes the lost aliases of some apps again while the block runs, each within a minute."""
+    done = threading.Event()
+
+    def keep() -> None:
+        while not done.wait(_LOOK_S):
+            try:
+                publish_lost_aliases(apps, settings)
+            except (StateError, OSError) as error:  # the next look does it
+                _log.warning("aliases_not_kept", error=str(error))
+
+    thread = threading.Thread(target=keep, name="aliases", daemon=True)  # not waited for: it may wait for Kafka
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def _published(app: AppSpec, settings: AppSettings, now_ms: int) -> list[Alias]:

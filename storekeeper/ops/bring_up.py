@@ -13,9 +13,9 @@ from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.aliases import publish_lost_aliases
 from storekeeper.ops.airflow_client import AirflowClient
-from storekeeper.ops.airflow_home import AIRFLOW_USER, prepare_database
+from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database
 from storekeeper.ops.broker import answers
-from storekeeper.ops.control.process_supervisor import watched_programs
+from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import StartError
@@ -32,7 +32,7 @@ from storekeeper.ops.waiting import eventually
 from storekeeper.program import NO_RESTART
 
 DAGS = (
-    *("stream_apps", "watch_streams", "snapshot_stores", "check_tables"),
+    *("stream_apps", "snapshot_stores", "check_tables"),
     *("verify_stores", "check_stores", "maintain_tables", "cleanup_stores", "undo_cleanup"),
     *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )
@@ -56,14 +56,13 @@ class Trouble:
 
 
 def bring_up(
-    instance: Instance, client: SupervisorRpc, password: str, report: Report, *, accept_loss: bool = False
+    instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool = False
 ) -> tuple[Trouble, ...]:
     """Starts what should run and doesn't, and waits until each process works, or is known not to.
 
     Args:
         instance: the platform.
         client: its supervisor.
-        password: of Airflow's admin.
         report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
 
@@ -76,7 +75,9 @@ def bring_up(
     settings = instance.settings
     client.start(CONTROL)  # healed, if need be: it starts with the supervisor
     with ThreadPoolExecutor(max_workers=1) as background:
-        database = background.submit(prepare_database, instance.layout, instance.environment)
+        database = None
+        if settings.embeds_airflow:
+            database = background.submit(prepare_database, instance.layout, instance.environment)
         if settings.starts_broker:
             report(f"starting Kafka at {settings.kafka_bootstrap}")
             client.start(KAFKA)
@@ -86,19 +87,24 @@ def bring_up(
         report(f"topics are there ({len(made)} new)")
         if stores := publish_lost_aliases(APPS.values(), AppSettings.load(run_dir=settings.run_dir)):
             report(f"published the aliases of {', '.join(stores)} again: Kafka had lost them")
-        apps = watched_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
+        apps = desired_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
         without_topics = {
             program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app
         }
+        if stopped := sorted(apps.keys() & stopped_programs(instance.layout)):
+            report(f"not started, as somebody has stopped them: {', '.join(stopped)} (`storekeeper app start`)")
+            apps = {program: run for program, run in apps.items() if program not in stopped}
         report("starting nodes and apps")
         for program in (*map(node_program, settings.node_names), METRICS, *apps):
             if program not in without_topics:
                 client.start(program)
-        troubles = without_topics | _airflow_started(client, database, settings.airflow_url, report)
+        troubles = without_topics
+        if database is not None:
+            troubles |= _airflow_started(client, database, settings.airflow_url, report)
     report("waiting until every app and node works")
     troubles |= _await_health(instance, client, without=troubles)
-    if not troubles.keys() & {*AIRFLOW_PROGRAMS}:
-        troubles |= _dags_unpaused(instance, password)
+    if settings.embeds_airflow and not troubles.keys() & {*AIRFLOW_PROGRAMS}:
+        troubles |= _dags_unpaused(instance)
     return tuple(Trouble(name, why) for name, why in troubles.items())
 
 
@@ -195,9 +201,10 @@ def _given_up(client: SupervisorRpc) -> set[str]:
     }
 
 
-def _dags_unpaused(instance: Instance, password: str) -> Mapping[str, str]:
+def _dags_unpaused(instance: Instance) -> Mapping[str, str]:
     """Unpauses the DAGs of a healthy Airflow. Returns what can't be, by the process that has the log."""
     settings = instance.settings
+    password, _ = make_airflow_password(instance.layout)
     try:
         with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
             if not eventually(lambda: all(map(airflow.has_dag, DAGS)), settings.start_timeout_s, _POLL_S):

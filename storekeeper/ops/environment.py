@@ -38,20 +38,22 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
     secret: processes read secrets from the run directory.
     """
     base = {name: value for name, value in inherited.items() if not is_foreign(name) and not is_setting(name)}
+    airflow = {
+        "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
+        "AIRFLOW_CONN_STOREKEEPER_DEFAULT": airflow_connection(settings),
+        "SPT_NOENV": "1",  # Airflow's process titles would otherwise be written over the environment, and the mark
+    }
     own = {
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),
         "STOREKEEPER_CONFIG": str(settings.run_dir / STARTED_WITH),
-        "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
-        "AIRFLOW_CONN_STOREKEEPER_DEFAULT": airflow_connection(settings),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
-        "SPT_NOENV": "1",  # Airflow's process titles would otherwise be written over the environment, and the mark
         "SPARK_LOCAL_IP": "127.0.0.1",
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
-    return base | own
+    return base | own | (airflow if settings.embeds_airflow else {})
 
 
 def airflow_connection(settings: PlatformSettings) -> str:

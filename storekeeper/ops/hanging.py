@@ -34,7 +34,7 @@ def end_hanging(
 ) -> None:
     """Ends broker, nodes, metrics and control if they run, had the time to start, and still answer nothing.
 
-    Apps are not among them: the watcher restarts those, by their heartbeats.
+    Apps are not among them: they end themselves.
 
     Args:
         client: the supervisor.

@@ -9,6 +9,7 @@ tasks/         the local stores of the apps' tasks
 logs/          one rotated log per process
 supervisor/    supervisord.conf, its pid file and log
 heartbeats/    one JSON file per app
+stopped/       an empty file per process that a person has stopped
 leases/        one lock per app
 jobs/          a folder for each job of the control API
 quality/       verdicts and data docs
@@ -87,6 +88,11 @@ class RunLayout:
     def supervisor_secret(self) -> Path:
         """JSON `{"url","username","password"}` of the supervisor's XML-RPC."""
         return self.secrets / "supervisor.json"
+
+    @property
+    def stopped(self) -> Path:
+        """An empty file for each process that a person has stopped."""
+        return self.root / "stopped"
 
     @property
     def jobs(self) -> Path:

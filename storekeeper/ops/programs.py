@@ -69,7 +69,7 @@ def platform_programs(
     )
     programs = (
         *((broker,) if settings.starts_broker else ()),
-        *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
+        *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),
         *app_programs(layout),
         *(_paced_program(node_program(name), layout, "node", name) for name in settings.node_names),
         _paced_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port), restart_always=True),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from storekeeper.apps.settings import default_jars_dir
@@ -16,6 +17,15 @@ from storekeeper.run_dir import own_run_dir
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _KAFKA_PORT = 19092
+_EMBEDDED, _NONE = "embedded", "none"
+
+
+def _airflow(text: str) -> str:
+    parts = urlsplit(text)
+    if text not in {_EMBEDDED, _NONE} and (parts.scheme not in {"http", "https"} or not parts.hostname):
+        msg = f"it must be {_EMBEDDED}, {_NONE} or http(s)://host:port, not {text!r}"
+        raise ValueError(msg)
+    return text.rstrip("/")
 
 
 class PlatformSettings(KafkaSettings):
@@ -31,7 +41,12 @@ class PlatformSettings(KafkaSettings):
     kafka_port: _Port = Field(
         _KAFKA_PORT, description="Port of the platform's own Kafka broker. Its KRaft controller has the next one."
     )
-    airflow_port: _Port = Field(18080, description="Port of Airflow's UI and API.")
+    airflow: Annotated[str, AfterValidator(_airflow)] = Field(
+        _NONE,
+        description="`embedded`: `storekeeper up` runs one. `none`. Or the address of yours, to be shown. Nothing but "
+        "scheduled maintenance needs it.",
+    )
+    airflow_port: _Port = Field(18080, description="Port of the embedded Airflow's UI and API.")
     supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
     node_names: Annotated[tuple[str, ...], NoDecode] = Field(
         ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
@@ -98,9 +113,16 @@ class PlatformSettings(KafkaSettings):
         return self.kafka_port + 1
 
     @property
+    def embeds_airflow(self) -> bool:
+        """Whether Airflow's processes are among those of the platform."""
+        return self.airflow == _EMBEDDED
+
+    @property
     def airflow_url(self) -> str:
-        """Base address of Airflow, without a trailing slash."""
-        return f"http://127.0.0.1:{self.airflow_port}"
+        """Base address of Airflow, without a trailing slash; empty if there is none."""
+        if self.embeds_airflow:
+            return f"http://127.0.0.1:{self.airflow_port}"
+        return "" if self.airflow == _NONE else self.airflow
 
     @property
     def metrics_url(self) -> str:
@@ -134,14 +156,14 @@ class PlatformSettings(KafkaSettings):
             "STOREKEEPER_KAFKA_PORT": self.kafka_port,
             "STOREKEEPER_KAFKA_PORT (+1)": self.kafka_controller_port,
         }
+        airflow = {"STOREKEEPER_AIRFLOW_PORT": self.airflow_port} if self.embeds_airflow else {}
         named = {
-            "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
             "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
             "STOREKEEPER_METRICS_PORT": self.metrics_port,
             "STOREKEEPER_METRICS_PORT (+1)": self.control_port,
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
-        return (broker if self.starts_broker else {}) | named | nodes
+        return (broker if self.starts_broker else {}) | airflow | named | nodes
 
 
 class OwnPlatformSettings(PlatformSettings):

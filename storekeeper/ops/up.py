@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from storekeeper.apps.registry import APPS
 from storekeeper.configuration import own_file
@@ -66,7 +67,8 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outc
         if client is None:
             return _from_nothing(instance, report, accept_loss=accept_loss)
         _take_over_settings(instance, report)
-        export_dags(layout.dags)
+        if instance.settings.embeds_airflow:
+            export_dags(layout.dags)
         return _heal(instance, client, report, accept_loss=accept_loss)
 
 
@@ -102,16 +104,31 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> O
         write_started_with(layout, effective(settings))
         if settings.starts_broker:
             prepare_broker(layout, settings, instance.environment)
-        write_airflow_config(layout, settings)
-        export_dags(layout.dags)
-        password, is_new = make_airflow_password(layout)
+        password = _prepare_airflow(instance)
         client = start_supervisor(layout, settings, instance.environment, instance.programs)
-        troubles = bring_up(instance, client, password, report, accept_loss=accept_loss)
+        troubles = bring_up(instance, client, report, accept_loss=accept_loss)
     except BaseException:
         with undisturbed():
             stop_everything(layout)
         raise
-    return Outcome(password if is_new else None, troubles)
+    return Outcome(password, troubles)
+
+
+def _prepare_airflow(instance: Instance) -> str | None:
+    """Prepares the files of the embedded Airflow, if there is one. Returns its password if that is new.
+
+    Raises:
+        ModuleNotFoundError: it isn't installed.
+    """
+    layout, settings = instance.layout, instance.settings
+    if not settings.embeds_airflow:
+        return None
+    if find_spec("airflow") is None:
+        raise ModuleNotFoundError(name="airflow")
+    write_airflow_config(layout, settings)
+    export_dags(layout.dags)
+    password, is_new = make_airflow_password(layout)
+    return password if is_new else None
 
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
@@ -146,9 +163,8 @@ def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_l
     check_room(instance.layout.root)
     end_hanging(client, seen.processes, instance.settings, report)
     before = {info.name for info in client.processes() if info.is_wanted}
-    password, _ = make_airflow_password(instance.layout)
     try:
-        return Outcome(troubles=bring_up(instance, client, password, report, accept_loss=accept_loss))
+        return Outcome(troubles=bring_up(instance, client, report, accept_loss=accept_loss))
     except BaseException:
         with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]

@@ -10,7 +10,7 @@ the wanted state and succeeds when the app's heartbeat confirms it. It never hos
 | `app` | `all` or one app | which apps; `shared_driver` for those that share a driver |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
-| | `stop` | finish the current batch, then end; the watcher leaves it stopped |
+| | `stop` | finish the current batch, then end; it stays stopped until somebody starts it |
 | | `restart` | stop, then start |
 | | `scale` | set the size of one app, and restart it if that changes anything |
 | | `upgrade` | check the installed code while the app runs, then drain it, start it, and check that it reads on |

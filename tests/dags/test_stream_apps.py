@@ -122,19 +122,6 @@ def test_an_app_that_the_platform_does_not_have_says_what_to_do_instead(monkeypa
         everything.choose_branch({})
 
 
-def test_the_watcher_restarts_what_has_ended_and_its_alert_fails_the_run(
-    run_dag: RunDag, supervised: Supervised
-) -> None:
-    supervised.behave("hadoop_export", "misconfigured")
-    supervised.rpc.start("hadoop_export")
-    supervised.await_state("hadoop_export", "EXITED")
-    run = run_dag("watch_streams")
-    assert run.state == "failed"
-    assert "apps need attention: hadoop_export needs attention: ended because of its configuration" in run.log
-    assert "toy hadoop_export is in the mood to misconfigured" in run.log
-    supervised.await_state("pos", "RUNNING")  # nobody had started it since the supervisor began
-
-
 @pytest.mark.long("test_hook.py has the message")
 def test_without_a_platform_the_message_says_what_is_missing(run_dag: RunDag) -> None:
     nowhere = json.dumps({"conn_type": "storekeeper", "host": "http://127.0.0.1:9", "password": "skt_x"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from spark_apps.pos import POS
 from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
-from storekeeper.generations.aliases import lost_aliases
+from storekeeper.generations import aliases
+from storekeeper.generations.aliases import aliases_kept, lost_aliases
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import Journal, JournalFile
 from storekeeper.generations.steps import planned, retired, seeded, started
@@ -63,3 +66,24 @@ def test_an_alias_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_fixed_generation_has_no_aliases(tmp_path: Path) -> None:
     JournalFile(tmp_path, "pos").write(handed_over())
     assert lost_aliases(APPS, AppSettings(run_dir=tmp_path, generation=3), dict, 7) == ()
+
+
+def test_a_live_app_publishes_its_lost_aliases_again_and_outlives_a_kafka_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, object]] = []
+    enough = threading.Event()
+
+    def publish(*arguments: object) -> list[str]:
+        asked.append((arguments[0], arguments[1]))
+        if len(asked) == 1:
+            raise BrokerUnavailableError("nobody listens")
+        enough.set()
+        return []
+
+    monkeypatch.setattr(aliases, "_LOOK_S", 0.01)
+    monkeypatch.setattr(aliases, "publish_lost_aliases", publish)
+    settings = AppSettings(run_dir=tmp_path)
+    with aliases_kept([POS], settings):
+        assert enough.wait(60)
+    assert asked[:2] == [([POS], settings)] * 2

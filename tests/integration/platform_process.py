@@ -46,6 +46,7 @@ class PlatformProcess:
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",
+            "airflow": "embedded",
             "apps": project.TILLS,
             "project_dir": str(project.ROOT),
         }

@@ -69,13 +69,13 @@ class FakeAirflow:
 
 @pytest.fixture
 def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
-    settings = PlatformSettings.load(run_dir=tmp_path, start_timeout_s=10)
+    settings = PlatformSettings.load(run_dir=tmp_path, start_timeout_s=10, airflow="embedded")
     monkeypatch.setattr(module, "prepare_database", lambda *_: None)
     monkeypatch.setattr(module, "answers", lambda *_, **__: True)
     monkeypatch.setattr(module, "make_topics", lambda *_, **__: [])
     monkeypatch.setattr(module, "publish_lost_aliases", lambda *_: [])
     monkeypatch.setattr(module, "lost_topics", lambda *_: Losses({}, 3))
-    monkeypatch.setattr(module, "watched_programs", lambda *_: {"shop": ("shop",), "views": ("views",)})
+    monkeypatch.setattr(module, "desired_programs", lambda *_: {"shop": ("shop",), "views": ("views",)})
     monkeypatch.setattr(module, "AirflowClient", FakeAirflow)
     monkeypatch.setattr(module, "_POLL_S", 0)
     return Instance(settings, RunLayout(tmp_path), {})
@@ -99,7 +99,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, ill: Callable[[int], Mapping[str, str
 
 
 def began(instance: Instance, supervisor: Any, *, accept_loss: bool = False) -> tuple[Trouble, ...]:
-    return bring_up(instance, supervisor, "secret", lambda _: None, accept_loss=accept_loss)
+    return bring_up(instance, supervisor, lambda _: None, accept_loss=accept_loss)
 
 
 def test_all_is_started_and_waited_for(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +108,29 @@ def test_all_is_started_and_waited_for(instance: Instance, monkeypatch: pytest.M
     assert began(instance, supervisor) == ()
     assert {*supervisor.started} == {*OWN, *AIRFLOW_PROGRAMS}
     assert FakeAirflow.unpaused == list(DAGS)
+
+
+@pytest.mark.parametrize("airflow", ["none", "https://airflow.example.com"])
+def test_without_an_airflow_of_its_own_nothing_of_one_is_touched(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch, airflow: str
+) -> None:
+    monkeypatch.delattr(module, "prepare_database")
+    monkeypatch.delattr(module, "AirflowClient")
+    looks(monkeypatch, lambda _: {})
+    supervisor = FakeSupervisor()
+    settings = PlatformSettings.load(run_dir=instance.layout.root, airflow=airflow)
+    assert began(replace(instance, settings=settings), supervisor) == ()
+    assert {*supervisor.started} == {*OWN}
+
+
+def test_what_a_person_has_stopped_stays_so(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance.layout.stopped.mkdir()
+    (instance.layout.stopped / "views").touch()
+    looks(monkeypatch, lambda _: {})
+    supervisor, said = FakeSupervisor(), list[str]()
+    assert bring_up(instance, supervisor, said.append) == ()  # type: ignore[arg-type]
+    assert {*supervisor.started} == {*OWN, *AIRFLOW_PROGRAMS} - {"views"}
+    assert "not started, as somebody has stopped them: views (`storekeeper app start`)" in said
 
 
 def test_an_app_that_ends_for_good_is_told_at_once_and_the_rest_is_up(

@@ -39,7 +39,6 @@ def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
     found = {"losses": Losses({}, 3)}
     monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True, processes=[]))
     monkeypatch.setattr(module, "losses_of", lambda _: found["losses"])
-    monkeypatch.setattr(module, "make_airflow_password", lambda _: ("secret", False))
     monkeypatch.setattr(module, "bring_up", lambda *_, **__: (trouble,))
     supervisor = cast("SupervisorRpc", SimpleNamespace(processes=list))
 

@@ -1,4 +1,4 @@
-"""Judges by its heartbeat whether a stream app works: the one rule of the watcher, of operators and of all views."""
+"""Judges by its heartbeat whether a stream app works: the one rule of operators and of all views."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from storekeeper.engine.runtime.heartbeat import LIVE_STATES, AppState, Heartbea
 HEARTBEAT_STALE_MS = 30_000
 
 
-def is_silent(beat: Heartbeat, now_ms: int, stale_ms: float = HEARTBEAT_STALE_MS) -> bool:
+def is_silent(beat: Heartbeat, now_ms: int) -> bool:
     """Whether heartbeats should have come since this one."""
-    return beat.state in LIVE_STATES and beat.age_ms(now_ms) > stale_ms
+    return beat.state in LIVE_STATES and beat.age_ms(now_ms) > HEARTBEAT_STALE_MS
 
 
-def heartbeat_problem(
-    beat: Heartbeat | None, pid: int, now_ms: int, stale_ms: float = HEARTBEAT_STALE_MS
-) -> str | None:
+def heartbeat_problem(beat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
     """Why an app is not healthy, according to its heartbeat; None if it is.
 
     Args:
         beat: its last heartbeat, which may come from an earlier process.
         pid: its process.
         now_ms: the time.
-        stale_ms: the age beyond which a heartbeat counts for nothing.
     """
     if beat is None:
         return "no heartbeat yet"
@@ -31,7 +28,7 @@ def heartbeat_problem(
         return _starting(beat)
     if beat.state is not AppState.RUNNING:
         return str(beat.state).lower() + (f": {beat.error}" if beat.error else "")
-    return f"no heartbeat for {beat.age_ms(now_ms) // 1000} s" if is_silent(beat, now_ms, stale_ms) else None
+    return f"no heartbeat for {beat.age_ms(now_ms) // 1000} s" if is_silent(beat, now_ms) else None
 
 
 def _starting(before: Heartbeat) -> str:

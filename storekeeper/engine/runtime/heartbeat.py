@@ -33,7 +33,7 @@ class AppState(StrEnum):
 
 
 LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.PAUSED, AppState.STOPPING})
-"""States in which heartbeats must keep coming; a watcher treats an app with a stale heartbeat as dead."""
+"""States in which heartbeats must keep coming."""
 
 
 @dataclass(frozen=True, slots=True)

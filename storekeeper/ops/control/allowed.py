@@ -8,7 +8,7 @@ from itertools import pairwise
 from storekeeper.errors import InvalidArgumentError
 
 ALLOWED: Mapping[str, frozenset[str]] = {
-    "app": frozenset({"ensure", "start", "stop", "restart", "scale", "upgrade", "watch"}),
+    "app": frozenset({"ensure", "start", "stop", "restart", "scale", "upgrade"}),
     "check": frozenset({"table", "upgrade"}),
     "cleanup": frozenset({"preview", "run", "undo", "forget"}),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),

@@ -48,13 +48,13 @@ class AppChanges:
         if after == before:
             return self.control.ensure()
         try:
-            self.control.stop()
+            self.control.drain()
             try:
                 write_scale(self.scale_file, after)
             except OSError:
                 self.control.start()
                 raise
-            # The watcher may have started it before the size was there.
+            # Somebody may have started it before the size was there.
             return self.control.start() or self.control.restart()
         except (AppFailedError, AppTimeoutError) as error:
             write_scale(self.scale_file, before)

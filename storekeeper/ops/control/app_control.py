@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from storekeeper.apps.registry import apps_of
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
-from storekeeper.ops.control.process_supervisor import ProcessSupervisor
+from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
-from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo
+from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
+from storekeeper.private_files import private_folder
 from storekeeper.program import NO_RESTART
 
 APP_STOP_TIMEOUT_S = 120.0
@@ -24,25 +26,26 @@ _RESPAWN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait, in seconds. With a heartbeat older than `stale_s` an app doesn't count as running."""
+    """How long to wait, in seconds."""
 
     start_s: float
     stop_s: float
-    stale_s: float
 
 
 class AppControl:
     """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them.
 
-    `heartbeat` reads the app's last heartbeat, which may come from an earlier process.
+    `heartbeat` reads the app's last heartbeat, which may come from an earlier process. The file `stopped` is there
+    while a person wants the app to be stopped.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        supervisor: ProcessSupervisor,
+        supervisor: SupervisorRpc,
         heartbeat: Callable[[], Heartbeat | None],
+        stopped: Path,
         patience: Patience,
         clock: Clock,
         pause: Callable[[float], object],
@@ -50,6 +53,7 @@ class AppControl:
         self._name = name
         self._supervisor = supervisor
         self.heartbeat = heartbeat
+        self._stopped = stopped
         self._patience = patience
         self._clock = clock
         self._pause = pause
@@ -60,8 +64,7 @@ class AppControl:
         process = self._supervisor.process(self._name)
         if process.state != "RUNNING":
             return False
-        now_ms, stale_ms = self._clock.now_ms(), self._patience.stale_s * 1000
-        return heartbeat_problem(self.heartbeat(), process.pid, now_ms, stale_ms) is None
+        return heartbeat_problem(self.heartbeat(), process.pid, self._clock.now_ms()) is None
 
     def has_started(self) -> bool:
         """Whether the app runs after a start was begun.
@@ -120,23 +123,23 @@ class AppControl:
         return self.restart() if is_stuck else self.start()
 
     def restart(self) -> bool:
-        """Stops the app if it runs, then starts it. Returns True; raises what `stop` and `start` raise."""
-        self.stop()
+        """Drains the app if it runs, then starts it. Returns True; raises what `drain` and `start` raise."""
+        self.drain()
         self.start()
         return True
 
     def upgrade(self) -> bool:
         """Drains the app and starts it, and waits until it reads on from where it was drained. Returns True.
 
-        Raises what `stop` and `has_gone_on` raise.
+        Raises what `drain` and `has_gone_on` raise.
 
         Raises:
             AppTimeoutError: it didn't read on in time.
         """
-        self.stop()
+        self.drain()
         beat = self.heartbeat()
         drained = {} if beat is None else beat.offsets
-        self._supervisor.start(self._name)
+        self._begin()
         late = f"doesn't run and read on after {self._patience.start_s:.0f} s"
         self._await(lambda: self.has_gone_on(drained), self._patience.start_s, late)
         return True
@@ -150,11 +153,17 @@ class AppControl:
         """
         if self._supervisor.process(self._name).state == "STOPPING":
             self._await_end()
-        started = self._supervisor.start(self._name)
+        started = self._begin()
         self._await(self.has_started, self._patience.start_s, f"doesn't run after {self._patience.start_s:.0f} s")
         return started
 
     def stop(self) -> bool:
+        """Drains the app, and notes that it is to stay stopped. Returns whether it ran; raises what `drain` raises."""
+        private_folder(self._stopped.parent)
+        self._stopped.touch(0o600)
+        return self.drain()
+
+    def drain(self) -> bool:
         """Lets the app finish its batch and waits for its end. Returns whether it ran.
 
         Raises:
@@ -163,6 +172,10 @@ class AppControl:
         ran = self._supervisor.stop(self._name)
         self._await_end()
         return ran or self._came_back
+
+    def _begin(self) -> bool:
+        self._stopped.unlink(missing_ok=True)
+        return self._supervisor.start(self._name)
 
     def _await_end(self) -> None:
         self._await(self.has_ended, self._patience.stop_s, f"didn't end within {self._patience.stop_s:.0f} s")
@@ -192,13 +205,14 @@ def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings, supervisor: ProcessSupervisor) -> AppControl:
+def app_control(app: str, settings: OperationsSettings, supervisor: SupervisorRpc) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
     return AppControl(
         app,
         supervisor=supervisor,
         heartbeat=lambda: _heartbeat(app, settings),
-        patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S, settings.watch_stale_s),
+        stopped=RunLayout(settings.run_dir).stopped / app,
+        patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S),
         clock=SystemClock(),
         pause=threading.Event().wait,
     )

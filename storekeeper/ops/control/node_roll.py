@@ -10,8 +10,7 @@ import httpx2
 
 from storekeeper.apps.settings import ClientSettings
 from storekeeper.ops.control.app_control import AppFailedError
-from storekeeper.ops.control.process_supervisor import ProcessSupervisor
-from storekeeper.ops.supervisor_rpc import ENDED_STATES
+from storekeeper.ops.supervisor_rpc import ENDED_STATES, SupervisorRpc
 from storekeeper.program import NO_RESTART
 
 
@@ -23,7 +22,7 @@ class NodeRoll:
     """
 
     nodes: tuple[str, ...]
-    supervisor: ProcessSupervisor
+    supervisor: SupervisorRpc
     views: NodeViews
     began_s: int
 

@@ -13,12 +13,14 @@ from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations.live import live_topology, topology_text
 from storekeeper.generations.status import generation_status
 from storekeeper.locations import entries
-from storekeeper.ops.control.process_supervisor import supervisor_of, watched_programs
+from storekeeper.ops.desired_programs import desired_programs
+from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status, platform_overview
 from storekeeper.ops.overview.status import status_json
 from storekeeper.ops.overview.tables import summary, tables
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.table_gate import waiting_of
 
@@ -57,8 +59,8 @@ class PlatformViews:
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
         settings = OperationsSettings.load()
-        watched = watched_programs(supervisor_of(settings).names(), settings)
-        return {program: list(apps) for program, apps in watched.items()}
+        supervisor = SupervisorRpc.from_secret(RunLayout(settings.run_dir).supervisor_secret)
+        return {program: list(apps) for program, apps in desired_programs(supervisor.names(), settings).items()}
 
     def stores(self) -> list[dict[str, Any]]:
         """The stores that there are snapshots of, with their apps, and whether these have ever run here."""

@@ -14,6 +14,7 @@ from storekeeper.configuration import RunDirSettings
 from storekeeper.errors import StateError
 from storekeeper.locations import Location
 from storekeeper.node.settings import load_node_settings
+from storekeeper.ops.desired_programs import stopped_programs
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview import run_files
@@ -69,7 +70,9 @@ def collect(
     if settings is not None:
         probes = Probes(settings) if probe else None
         ended = run_files.exits(layout)
-        view = replace(view, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
+        stopped = stopped_programs(layout)
+        processes = processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes, stopped=stopped)
+        view = replace(view, processes=processes)
     return view if nodes is None else _with_nodes(view, nodes)
 
 

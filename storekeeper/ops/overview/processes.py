@@ -31,13 +31,16 @@ _AIRFLOW_COMPONENTS = {
 NO_ANSWER = "does not answer"
 """The problem of a process that runs and can't be reached."""
 
+STOPPED_ON_REQUEST = "stopped by a person: `storekeeper app start` starts it"
 LOST = "a changelog is lost"
 """The beginning of the problem of a node whose rows are of a changelog that Kafka doesn't have any more."""
 
 
 def addresses(settings: PlatformSettings) -> dict[str, str]:
     """Where the processes of the platform itself answer, by name. None of them runs an app."""
-    airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
+    airflow = {}
+    if settings.embeds_airflow:
+        airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
     nodes = {node_program(name): url for name, url in settings.node_urls.items()}
     own = {METRICS: settings.metrics_url, CONTROL: settings.control_url}
     return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, **own}
@@ -139,6 +142,7 @@ def processes_of(
     *,
     now_ms: int,
     probes: Probes | None,
+    stopped: Collection[str] = (),
 ) -> list[Process]:
     """The processes in the order of starting.
 
@@ -149,13 +153,15 @@ def processes_of(
         settings: the platform's.
         now_ms: the time.
         probes: None to assume that each running process of the platform itself is healthy.
+        stopped: those that a person has stopped.
     """
     names, where = {info.name for info in infos}, addresses(settings)
     known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *DRIVERS, *where))
     order = {name: index for index, name in enumerate(known)}
     processes = []
     for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):
-        needed, end = is_needed(info, names), ended.get(info.name)
+        on_request = info.name in stopped and info.state == "STOPPED"
+        needed, end = is_needed(info, names) and not on_request, ended.get(info.name)
         theirs = [app for app in apps if app.process is not None and app.process.name == info.name]
         problem = _problem(info, theirs, probes) if needed else None
         processes.append(
@@ -166,7 +172,7 @@ def processes_of(
                 pid=info.pid or None,
                 uptime_s=(now_ms - info.started_at_ms) // 1000 if info.pid else None,
                 address=where.get(info.name) or None,
-                detail=problem or "",
+                detail=problem or (STOPPED_ON_REQUEST if on_request else ""),
                 needed=needed,
                 exits=0 if end is None else end.count,
                 last_exit="" if end is None else end.last,

@@ -19,7 +19,7 @@ def status_json(view: Overview, settings: PlatformSettings) -> dict[str, Any]:
     return {
         "run_dir": str(settings.run_dir),
         "kafka": settings.kafka_bootstrap,
-        "airflow": settings.airflow_url,
+        "airflow": settings.airflow_url or None,
         "query_nodes": list(settings.node_urls.values()),
         "delta_root": str(settings.tables),
         "apps": {app.name: app.as_json() for app in view.apps},
@@ -46,6 +46,7 @@ def status_table(view: Overview, settings: PlatformSettings, width: int = 120) -
     why: list[Text] = []
     for process in view.processes:
         if not process.needed:
+            why += [Text(f"{process.name}: {process.detail}")] if process.detail else []
             continue
         apps = [app for app in view.apps if app.process is not None and app.process.name == process.name]
         rows.append(_row(process, next((app for app in apps if app.name == process.name), None)))

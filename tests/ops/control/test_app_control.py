@@ -9,19 +9,18 @@ import pytest
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from storekeeper.ops.control.app_control import AppControl, AppFailedError, AppTimeoutError, Patience
-from storekeeper.ops.control.process_supervisor import ExternalSupervisor
-from storekeeper.ops.supervisor_rpc import ProcessInfo
+from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 
-PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)
+PATIENCE = Patience(start_s=10, stop_s=5)
 STARTED_MS = 1_000_000
 
 
-class FakeSupervisor(ExternalSupervisor):
+class FakeSupervisor(SupervisorRpc):
     """One process whose state the test sets; counts what was asked."""
 
     def __init__(self, state: str, pid: int = 1) -> None:
         self.state = state
-        self.pid = pid
+        self.app_pid = pid
         self.exit_status = 78
         self.asked: list[str] = []
         self.on_start: Callable[[], None] = lambda: None
@@ -29,7 +28,7 @@ class FakeSupervisor(ExternalSupervisor):
 
     def process(self, name: str) -> ProcessInfo:
         assert name == "pos"
-        return ProcessInfo("pos", self.state, self.pid, STARTED_MS, self.exit_status)
+        return ProcessInfo("pos", self.state, self.app_pid, STARTED_MS, self.exit_status)
 
     def start(self, name: str) -> bool:
         self.asked.append("start")
@@ -59,6 +58,7 @@ class Bench:
             "pos",
             supervisor=supervisor,
             heartbeat=lambda: read_heartbeat(self.file),
+            stopped=folder / "stopped" / "pos",
             patience=PATIENCE,
             clock=self.clock,
             pause=self._pause,
@@ -86,6 +86,27 @@ def test_started_means_that_the_new_process_says_it_runs(tmp_path: Path) -> None
     bench.during_waits = during_waits
     assert bench.control.start() is True
     assert len(waits) == 3
+
+
+def test_only_a_stop_is_kept_and_any_start_ends_it(tmp_path: Path) -> None:
+    """So `up` starts an app that a restart which was killed has stopped, and leaves alone what a person has stopped."""
+    bench, stopped = Bench(tmp_path, FakeSupervisor("RUNNING")), tmp_path / "stopped" / "pos"
+    supervisor = bench.supervisor
+    supervisor.on_stop = lambda: setattr(supervisor, "state", "STOPPED")
+
+    def start() -> None:
+        supervisor.state = "RUNNING"
+        bench.beat(AppState.RUNNING, last_progress_ms=1, offsets={"pos": {"0": 1}})
+
+    supervisor.on_start = start
+    for begin in (bench.control.start, bench.control.ensure, bench.control.restart, bench.control.upgrade):
+        bench.control.stop()
+        assert stopped.exists()
+        begin()
+        assert not stopped.exists()
+    bench.control.drain()
+    assert supervisor.state == "STOPPED"
+    assert not stopped.exists()
 
 
 def test_an_app_that_ends_while_starting_is_reported_with_its_words(tmp_path: Path) -> None:
@@ -161,7 +182,7 @@ def test_ensure_leaves_a_running_app_alone(tmp_path: Path) -> None:
 def test_ensure_restarts_an_app_that_fell_silent_long_after_its_start(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
     bench.beat(AppState.RUNNING)
-    bench.clock.advance(11_000)
+    bench.clock.advance(31_000)
     bench.supervisor.on_stop = lambda: setattr(bench.supervisor, "state", "STOPPED")
 
     def start() -> None:
