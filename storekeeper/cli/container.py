@@ -17,8 +17,6 @@ from storekeeper.clock import SystemClock
 from storekeeper.program import ExitCode
 
 _TIMEOUT_S = 4.0
-_AIRFLOW_URL = "http://airflow-api-server:8080"
-"""Where the compose file has Airflow."""
 
 container_commands = command_group("Prepare and run the platform in containers.")
 healthy_commands = command_group("Health checks of containers. Exit code 4: not healthy.")
@@ -44,21 +42,6 @@ def prepare(
 
 
 @container_commands.command()
-def topics() -> None:
-    """Make the topics that are missing.
-
-    Example: storekeeper container topics
-    """
-    from storekeeper.apps.registry import APPS  # noqa: PLC0415
-    from storekeeper.ops.settings import PlatformSettings  # noqa: PLC0415
-    from storekeeper.ops.topics import make_topics  # noqa: PLC0415
-
-    settings = PlatformSettings.load()
-    for topic in make_topics(settings, APPS.values()):
-        typer.echo(topic)
-
-
-@container_commands.command()
 def database() -> None:
     """Bring Airflow's database and DAG files up to date.
 
@@ -71,37 +54,6 @@ def database() -> None:
     export_dags(RunLayout(PlatformSettings.load().run_dir).dags)
     code = subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
     raise typer.Exit(ExitCode.FAILED if code else ExitCode.DONE)
-
-
-@container_commands.command()
-def streams() -> None:
-    """Have Airflow start the stream apps.
-
-    It unpauses the scheduled DAGs, too.
-
-    Example: storekeeper container streams
-    """
-    from storekeeper.ops.airflow_client import AirflowClient  # noqa: PLC0415
-    from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password  # noqa: PLC0415
-    from storekeeper.ops.bring_up import DAGS  # noqa: PLC0415
-    from storekeeper.ops.errors import StartError  # noqa: PLC0415
-    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
-    from storekeeper.ops.settings import PlatformSettings  # noqa: PLC0415
-    from storekeeper.ops.waiting import eventually  # noqa: PLC0415
-
-    settings = PlatformSettings.load()
-    password = read_airflow_password(RunLayout(settings.run_dir))
-    if password is None:
-        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper container prepare` first."
-        raise StartError(msg)
-    with AirflowClient(_AIRFLOW_URL, AIRFLOW_USER, password) as airflow:
-        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, DAGS)), settings.start_timeout_s):
-            broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
-            msg = f"Airflow at {_AIRFLOW_URL} did not become ready ({'; '.join(broken) or 'DAGs are missing'})."
-            raise StartError(msg)
-        for dag in DAGS:
-            airflow.unpause(dag)
-        airflow.run("stream_apps", None, settings.start_timeout_s)
 
 
 @healthy_commands.command()

@@ -107,11 +107,11 @@ _PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generat
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""
-_OF_THE_USER = frozenset({"up", "settings"})
+_OF_THE_USER = frozenset({"up", "supervise", "settings"})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = {
-    "up": "interrupted: the processes that this command started are stopped",
+    **dict.fromkeys(("up", "supervise"), "interrupted: the processes that this command started are stopped"),
     **dict.fromkeys(("app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""

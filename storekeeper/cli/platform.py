@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -18,6 +19,9 @@ from storekeeper.cli.node import listen_address
 from storekeeper.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
 from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.program import ExitCode
+
+if TYPE_CHECKING:
+    from storekeeper.ops.up import Outcome
 
 
 def up(
@@ -35,6 +39,13 @@ def up(
 
     Example: storekeeper up
     """
+    outcome = _brought_up(OwnPlatformSettings.load(), quiet=quiet, accept_loss=accept_loss)
+    if outcome.troubles:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def _brought_up(settings: PlatformSettings, *, quiet: bool, accept_loss: bool, foreground: bool = False) -> Outcome:
+    """Brings the platform up, and says what there is and what doesn't work."""
     _require_platform()
     from storekeeper.ops.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
     from storekeeper.ops.environment import Instance  # noqa: PLC0415
@@ -42,10 +53,9 @@ def up(
     from storekeeper.ops.up import up as bring_up  # noqa: PLC0415
     from storekeeper.run_dir import remember_started  # noqa: PLC0415
 
-    settings = OwnPlatformSettings.load()
     check_no_other(settings)
     with _step_report(quiet=quiet) as report:
-        outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss)
+        outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss, foreground=foreground)
         try:
             remember_started(settings.run_dir)
         except OSError as error:
@@ -63,8 +73,7 @@ def up(
         out.print("  more         storekeeper status, storekeeper down")
     if outcome.password is not None:
         out.print(f"  Airflow user {AIRFLOW_USER}, password {outcome.password} (shown this once)", markup=False)
-    if outcome.troubles:
-        raise typer.Exit(ExitCode.FINDING)
+    return outcome
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
@@ -109,18 +118,24 @@ def _require_platform() -> None:
 
 
 def supervise(
-    control: Annotated[str, typer.Option(help="HOST:PORT of the control API.")] = "127.0.0.1:18091",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
+    ] = False,
 ) -> None:
-    """Supervise the stream apps alone, in the foreground.
+    """Start the platform and keep it alive in the foreground.
 
-    It also runs the control API. Use it in a container or on a host where neither broker, Airflow nor nodes run.
+    As one unit of systemd, or as the command of a container. TERM stops the platform as `storekeeper down` does. All
+    other commands work as with `storekeeper up`.
 
     Example: storekeeper supervise
     """
-    _require_platform()
-    from storekeeper.ops.supervisor import supervise_apps  # noqa: PLC0415
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.supervisor import wait_in_foreground  # noqa: PLC0415
 
-    supervise_apps(PlatformSettings.load(), control)
+    settings = OwnPlatformSettings.load()
+    outcome = _brought_up(settings, quiet=quiet, accept_loss=accept_loss, foreground=True)
+    wait_in_foreground(RunLayout(settings.run_dir), outcome.supervisor)
 
 
 def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
@@ -401,7 +416,7 @@ def metrics(
 
 def control(
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on. Default: 127.0.0.1 and the port after the metrics'.")
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: control_host and the port after the metrics'.")
     ] = None,
 ) -> None:
     """Run the control API in the foreground until TERM.
@@ -415,7 +430,7 @@ def control(
 
     platform = PlatformSettings.load()
     platform.make_run_dir()
-    host, port = listen_address(listen or f"127.0.0.1:{platform.control_port}")
+    host, port = listen_address(listen) if listen else (platform.control_host, platform.control_port)
     run_control(platform, host, port, SystemClock())
 
 
@@ -431,7 +446,9 @@ def airflow(
     Example: storekeeper airflow scheduler
     """
     from storekeeper.ops.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
+    from storekeeper.ops.environment import airflow_environment  # noqa: PLC0415
 
+    os.environ |= airflow_environment(PlatformSettings.load())  # noqa: TID251 (written for Airflow, not read)
     have_forks_end_with_parent()
     from airflow.__main__ import main  # noqa: PLC0415 (it reads its configuration when it is imported)
 

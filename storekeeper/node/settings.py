@@ -52,7 +52,8 @@ def _store_replicas(text: str) -> str:
     return text
 
 
-def _ip_address(host: str) -> str:
+def ip_address(host: str) -> str:
+    """Returns a setting that is an IP address. Raises ValueError if it isn't."""
     try:
         ipaddress.ip_address(host)
     except ValueError as error:
@@ -125,7 +126,7 @@ class NodeSettings(KafkaSettings):
     allowed_hosts: str = Field(
         "", description="Names, beside localhost, by which clients may call a node on loopback: name,…"
     )
-    listen_host: Annotated[str, AfterValidator(_ip_address)] = Field(
+    listen_host: Annotated[str, AfterValidator(ip_address)] = Field(
         "127.0.0.1", description="IP address to listen on. Beyond loopback it needs TLS and authentication."
     )
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")

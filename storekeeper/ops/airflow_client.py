@@ -61,10 +61,6 @@ class AirflowClient:
             return dict.fromkeys(components, "unreachable")
         return {name: (fields.get(name) or {}).get("status") or "unhealthy" for name in components}
 
-    def is_healthy(self) -> bool:
-        """Whether every component is healthy."""
-        return set(self.health().values()) == {"healthy"}
-
     def has_dag(self, dag_id: str) -> bool:
         """Whether the DAG has been parsed."""
         return self._request("GET", f"/api/v2/dags/{dag_id}", fine=(httpx2.codes.NOT_FOUND,)) is not None
@@ -139,15 +135,6 @@ class AirflowClient:
             tasks = ", ".join(dict.fromkeys(task["task_id"] for task in failed)) or "none of its tasks"
             msg = f"DAG {dag_id} failed (task {tasks}): see its log at {self._url}/dags/{dag_id}/runs/{run_id}."
             raise StartError("\n".join([msg, *map(self._last_error, failed)]))
-
-    def run(self, dag_id: str, conf: Mapping[str, object] | None, timeout_s: float) -> None:
-        """Unpauses and triggers a DAG and waits until the run has succeeded.
-
-        Raises:
-            StartError: it failed, or did not end within `timeout_s`.
-        """
-        self.unpause(dag_id)
-        self.wait_for_run(dag_id, self.trigger(dag_id, conf), timeout_s)
 
     def _request(self, method: str, path: str, body: object = None, *, fine: Sequence[int] = ()) -> Any:
         """The answer's JSON; None if the status is one of `fine`."""

@@ -15,7 +15,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.private_files import read_secret
+from storekeeper.program import storekeeper_command
 from storekeeper.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
@@ -141,7 +141,7 @@ def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
         return
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "airflow", "db", "migrate"],
+            storekeeper_command("airflow", "db", "migrate"),
             env=dict(environment),
             cwd=layout.root,
             capture_output=True,
@@ -187,7 +187,7 @@ async def remove_old_runs(layout: RunLayout, environment: Mapping[str, str], now
         TimeoutError: it took too long. The next call goes on.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "airflow", "db", "clean", "--tables", _GROWING_TABLES, "--skip-archive", "--yes"),
+        *storekeeper_command("airflow", "db", "clean", "--tables", _GROWING_TABLES, "--skip-archive", "--yes"),
         *("--clean-before-timestamp", datetime.fromtimestamp(_oldest_s(now_ms), UTC).isoformat()),
         *("--batch-size", str(_CLEANED_AT_ONCE), "--error-on-cleanup-failure"),
         env=dict(environment),

@@ -12,6 +12,7 @@ from pathlib import Path
 from storekeeper.apps.registry import APPS, store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
+from storekeeper.configuration import parse_pairs
 from storekeeper.generations.catalog import numbered
 from storekeeper.generations.live import is_fixed
 from storekeeper.node.settings import load_node_settings
@@ -38,29 +39,32 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
     secret: processes read secrets from the run directory.
     """
     base = {name: value for name, value in inherited.items() if not is_foreign(name) and not is_setting(name)}
-    airflow = {
-        "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
-        "AIRFLOW_CONN_STOREKEEPER_DEFAULT": airflow_connection(settings),
-        "SPT_NOENV": "1",  # Airflow's process titles would otherwise be written over the environment, and the mark
-    }
     own = {
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),
         "STOREKEEPER_CONFIG": str(settings.run_dir / STARTED_WITH),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
-        "SPARK_LOCAL_IP": "127.0.0.1",
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
-    return base | own | (airflow if settings.embeds_airflow else {})
+    return base | own | ({"SPARK_LOCAL_IP": "127.0.0.1"} if AppSettings().is_local else {})
 
 
-def airflow_connection(settings: PlatformSettings) -> str:
+def airflow_environment(settings: PlatformSettings) -> dict[str, str]:
+    """The variables of the embedded Airflow, beside those of every process."""
+    return {
+        "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
+        "AIRFLOW_CONN_STOREKEEPER_DEFAULT": _airflow_connection(settings),
+        "SPT_NOENV": "1",  # its process titles would otherwise be written over the environment, and the mark
+    }
+
+
+def _airflow_connection(settings: PlatformSettings) -> str:
     """Airflow's connection to the control API of this platform. It names the file of the token, not the token."""
     extra = {
         "token_file": str(RunLayout(settings.run_dir).control_token),
-        "query_page": next(iter(settings.node_urls.values())),
+        "query_page": next(iter(settings.node_urls.values()), ""),
         "spark_ui": ui_address({**site_properties(), **AppSettings().spark}),
     }
     return json.dumps({"conn_type": "storekeeper", "host": settings.control_url, "extra": extra})
@@ -75,7 +79,7 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
     """The settings of apps, nodes and jobs that follow from those of the platform."""
     derived = {
         **({"kafka_bootstrap": settings.kafka_bootstrap} if settings.starts_broker else {}),
-        "peers": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
+        "peers": ",".join(f"{name}={url}" for name, url in (parse_pairs(settings.peers) | settings.node_urls).items()),
     }
     if "stores" not in load_node_settings().model_fields_set:
         app_settings, apps = AppSettings(), APPS.values()

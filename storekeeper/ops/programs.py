@@ -70,10 +70,10 @@ def platform_programs(
     programs = (
         *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),
-        *app_programs(layout),
+        *_app_programs(layout),
         *(_paced_program(node_program(name), layout, "node", name) for name in settings.node_names),
         _paced_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port), restart_always=True),
-        control_program(layout, f"127.0.0.1:{settings.control_port}"),
+        replace(_paced_program(CONTROL, layout, "control", restart_always=True), starts_itself=True),
     )
     _check_distinct(programs)
     return programs
@@ -87,15 +87,8 @@ def _check_distinct(programs: Sequence[Program]) -> None:
             raise ConfigurationError(msg)
 
 
-def control_program(layout: RunLayout, listen: str) -> Program:
-    """The process of the control API, which starts with the supervisor: whatever starts other processes needs it."""
-    return replace(
-        _paced_program(CONTROL, layout, "control", "--listen", listen, restart_always=True), starts_itself=True
-    )
-
-
-def app_programs(layout: RunLayout) -> tuple[Program, ...]:
-    """The processes of the stream apps alone."""
+def _app_programs(layout: RunLayout) -> tuple[Program, ...]:
+    """The processes of the stream apps."""
     commands: list[tuple[str, tuple[str, ...]]] = [
         *((name, ("run", *apps)) for name, apps in DRIVERS.items()),
         *(

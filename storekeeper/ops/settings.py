@@ -10,9 +10,11 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from storekeeper.apps.settings import default_jars_dir
-from storekeeper.configuration import IMPOSSIBLE, LIVE, counted
+from storekeeper.configuration import IMPOSSIBLE, LIVE, counted, parse_pairs
 from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.loopback import is_loopback
 from storekeeper.names import checked_name
+from storekeeper.node.settings import ip_address
 from storekeeper.run_dir import own_run_dir
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
@@ -49,9 +51,17 @@ class PlatformSettings(KafkaSettings):
     airflow_port: _Port = Field(18080, description="Port of the embedded Airflow's UI and API.")
     supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
     node_names: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
+        ("a", "b"), description="Names of the query nodes that run here, comma-separated; empty: none."
     )
-    node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
+    node_port: _Port = Field(
+        18101,
+        description="Port of the first query node; the next ones follow upwards. `peers` may name other addresses.",
+    )
+    peers: str = Field("", description="Addresses of nodes: see *Query nodes*. By default those that run here.")
+    control_host: Annotated[str, AfterValidator(ip_address)] = Field(
+        "127.0.0.1",
+        description="IP address of the control API. Beyond loopback it needs certificate and tokens of the nodes.",
+    )
     metrics_port: _Port = Field(
         18090,
         description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
@@ -92,7 +102,7 @@ class PlatformSettings(KafkaSettings):
     @field_validator("node_names", mode="before")
     @classmethod
     def _split_names(cls, value: object) -> object:
-        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("node_names")
     @classmethod
@@ -137,7 +147,9 @@ class PlatformSettings(KafkaSettings):
     @property
     def control_url(self) -> str:
         """Base address of the control API, without a trailing slash."""
-        return f"http://127.0.0.1:{self.control_port}"
+        scheme = "http" if is_loopback(self.control_host) else "https"
+        host = f"[{self.control_host}]" if ":" in self.control_host else self.control_host
+        return f"{scheme}://{host}:{self.control_port}"
 
     @property
     def node_ports(self) -> dict[str, int]:
@@ -146,8 +158,9 @@ class PlatformSettings(KafkaSettings):
 
     @property
     def node_urls(self) -> dict[str, str]:
-        """Each query node's base address, without a trailing slash."""
-        return {name: f"http://127.0.0.1:{port}" for name, port in self.node_ports.items()}
+        """Each query node's base address, without a trailing slash: that of `peers`, if it has one."""
+        named = parse_pairs(self.peers)
+        return {name: named.get(name, f"http://127.0.0.1:{port}").rstrip("/") for name, port in self.node_ports.items()}
 
     @property
     def ports(self) -> dict[str, int]:

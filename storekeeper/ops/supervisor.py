@@ -11,23 +11,21 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
-from storekeeper.configuration import own_file
-from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment, is_foreign
+from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
 from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.programs import CONTROL, STOP_TIMEOUT_S, Program, app_programs, control_program
+from storekeeper.ops.programs import CONTROL, STOP_TIMEOUT_S, Program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
 from storekeeper.ops.waiting import eventually
-from storekeeper.program import NO_RESTART
-from storekeeper.run_dir import make_private
+from storekeeper.program import NO_RESTART, storekeeper_command
 from storekeeper.whole_files import write_whole
 
 _log = logging.getLogger(__name__)
@@ -36,6 +34,7 @@ _START_TIMEOUT_S = 30
 # The wait grows by a second with each try that fails: this many tries take about a week.
 _START_RETRIES = 1000
 _LOG_BACKUPS = 3
+_FOREGROUND = Path(__file__).with_name("foreground.py")
 _RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
 
 
@@ -49,40 +48,43 @@ def running_supervisor(layout: RunLayout, timeout_s: float = CALL_TIMEOUT_S) -> 
 
 
 def start_supervisor(
-    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str], programs: Sequence[Program]
+    layout: RunLayout,
+    settings: PlatformSettings,
+    environment: Mapping[str, str],
+    programs: Sequence[Program],
+    *,
+    foreground: bool = False,
 ) -> SupervisorRpc:
-    """Starts the supervisor of `programs` as a daemon of its own session and waits until it answers.
+    """Starts the supervisor of `programs` in a session of its own and waits until it answers.
 
     It doesn't start the programs yet.
+
+    Args:
+        layout: the run directory.
+        settings: the platform's.
+        environment: of the supervisor and its programs.
+        programs: what it supervises.
+        foreground: whether it stays a child of this process, and says what it does; else it is a daemon.
 
     Raises:
         StartError: it did not come up.
     """
     write_supervisor_conf(layout, settings, programs)
-    done = subprocess.run(
-        supervisor_command(layout),
-        env=dict(environment),
-        cwd=layout.root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_START_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
-        msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
-        raise StartError(msg)
+    command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
+    given: dict[str, Any] = {"env": dict(environment), "cwd": layout.root, "stdin": subprocess.DEVNULL}
+    if foreground:
+        subprocess.Popen([*command, "-n"], start_new_session=True, **given)
+    else:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_S, check=False, **given)
+        if done.returncode != 0:
+            cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
+            msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
+            raise StartError(msg)
     client = SupervisorRpc.from_secret(layout.supervisor_secret)
     if not eventually(client.is_up, _START_TIMEOUT_S):
         msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
         raise StartError(msg)
     return client
-
-
-def supervisor_command(layout: RunLayout, *options: str) -> list[str]:
-    """The argv of the supervisor, by the configuration of `write_supervisor_conf`."""
-    return [sys.executable, "-m", "supervisor.supervisord", *options, "-c", str(layout.supervisor_conf)]
 
 
 def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
@@ -92,6 +94,14 @@ def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, program
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
     for state_file in layout.supervisor.glob("*.start.json"):
         state_file.unlink()
+
+
+def wait_in_foreground(layout: RunLayout, client: SupervisorRpc) -> NoReturn:
+    """Replaces this process with one that waits for the supervisor, its child. On TERM or INT it stops the platform."""
+    stop = storekeeper_command("down", "--quiet")
+    environment = {**inherited_environment(), "STOREKEEPER_RUN_DIR": str(layout.root)}
+    command = [sys.executable, str(_FOREGROUND), str(client.pid()), *stop]
+    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and systemd's signals reach it)
 
 
 def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> bool:
@@ -247,33 +257,3 @@ def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
         _log.debug("ending leftover processes: %s", [process.pid for process in found])
         end_processes(found, grace_s)
     return ended
-
-
-def supervise_apps(settings: PlatformSettings, control: str) -> NoReturn:
-    """Replaces this process with the supervisor of the stream apps alone: broker, Airflow and nodes are elsewhere.
-
-    It listens on loopback, as in the embedded platform. Airflow reaches it by the control API, which it keeps alive,
-    and starts the apps. On TERM it stops the apps, then ends.
-
-    Args:
-        settings: the platform's.
-        control: `HOST:PORT` of the control API, which is started at once.
-    """
-    layout = RunLayout(settings.run_dir)
-    make_private(layout.root)
-    programs = (control_program(layout, control), *app_programs(layout))
-    layout.make()
-    write_supervisor_conf(layout, settings, programs)
-    command = supervisor_command(layout, "-n")
-    environment = _app_environment(settings, inherited_environment())
-    os.chdir(layout.root)
-    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)
-
-
-def _app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
-    base = {name: value for name, value in inherited.items() if not is_foreign(name)}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
-    own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
-    own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder
-    return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -39,23 +39,28 @@ class Outcome:
     """How `up` ended.
 
     Attributes:
+        supervisor: a client of the supervisor.
         password: of Airflow's admin if it was generated just now, to be shown once.
         troubles: what doesn't work. All else does.
     """
+
+    supervisor: SupervisorRpc
 
     password: str | None = None
     troubles: tuple[Trouble, ...] = ()
 
 
-def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outcome:
+def up(instance: Instance, report: Report, *, accept_loss: bool = False, foreground: bool = False) -> Outcome:
     """Brings the platform up and waits until each part works, or is known not to. Safe to repeat; heals what was lost.
 
     Args:
         instance: the platform.
         report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
+        foreground: whether the supervisor is to be a child of this process.
 
     Raises:
+        AlreadyRunningError: it runs already, and the supervisor was to be a child of this process.
         PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
     """
     layout = instance.layout
@@ -65,7 +70,10 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False) -> Outc
     with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
         if client is None:
-            return _from_nothing(instance, report, accept_loss=accept_loss)
+            return _from_nothing(instance, report, accept_loss=accept_loss, foreground=foreground)
+        if foreground:
+            msg = f"The platform in {layout.root} runs already: stop it with `storekeeper down`, or leave it running."
+            raise AlreadyRunningError(msg)
         _take_over_settings(instance, report)
         if instance.settings.embeds_airflow:
             export_dags(layout.dags)
@@ -89,7 +97,7 @@ def check_no_other(settings: PlatformSettings) -> None:
         raise AlreadyRunningError(msg)
 
 
-def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> Outcome:
+def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, foreground: bool) -> Outcome:
     settings, layout = instance.settings, instance.layout
     _check_kafka(settings, report)
     if not accept_loss:
@@ -105,13 +113,13 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool) -> O
         if settings.starts_broker:
             prepare_broker(layout, settings, instance.environment)
         password = _prepare_airflow(instance)
-        client = start_supervisor(layout, settings, instance.environment, instance.programs)
+        client = start_supervisor(layout, settings, instance.environment, instance.programs, foreground=foreground)
         troubles = bring_up(instance, client, report, accept_loss=accept_loss)
     except BaseException:
         with undisturbed():
             stop_everything(layout)
         raise
-    return Outcome(password, troubles)
+    return Outcome(client, password, troubles)
 
 
 def _prepare_airflow(instance: Instance) -> str | None:
@@ -159,12 +167,12 @@ def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_l
     # An app that has nothing to read is healthy without its topics.
     if seen.healthy and (accept_loss or not losses_of(instance.settings).topics):
         report(f"everything runs already{little_room(instance.layout.root)}")
-        return Outcome()
+        return Outcome(client)
     check_room(instance.layout.root)
     end_hanging(client, seen.processes, instance.settings, report)
     before = {info.name for info in client.processes() if info.is_wanted}
     try:
-        return Outcome(troubles=bring_up(instance, client, report, accept_loss=accept_loss))
+        return Outcome(client, troubles=bring_up(instance, client, report, accept_loss=accept_loss))
     except BaseException:
         with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]

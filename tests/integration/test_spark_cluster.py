@@ -139,6 +139,10 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap,
         "STOREKEEPER_SPARK_MASTER": f"spark://127.0.0.1:{port}",
         "STOREKEEPER_SUPERVISOR_PORT": str(free_port()),
+        "STOREKEEPER_METRICS_PORT": str(free_port()),
+        "STOREKEEPER_AIRFLOW": "none",
+        "STOREKEEPER_NODE_NAMES": "",
+        "STOREKEEPER_SHARED_APPS": "",
         "STOREKEEPER_SPARK": '{"executor.memory": "512m", "cores.max": 2}',
         "STOREKEEPER_TRIGGER_INTERVAL_MS": "100",
         "STOREKEEPER_MAX_OFFSETS_PER_TRIGGER": "50",
@@ -149,6 +153,10 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         cluster = Cluster(folder, broker.bootstrap, settings["STOREKEEPER_SPARK_MASTER"], settings, started)
         for number in range(2):
             cluster.start_worker(number)
+        stopped = RunLayout(folder / "run").stopped  # each test starts its app
+        stopped.mkdir(parents=True, mode=0o700)
+        for app in ("pos", "hadoop_export"):
+            (stopped / app).touch()
         supervising = start([str(PROGRAMS / "storekeeper"), "supervise"], folder / "supervise.log", **settings)
         started.callback(stop_supervised, supervising)
         yield cluster

@@ -83,8 +83,8 @@ def test_the_password_is_generated_once_into_a_private_file(layout: RunLayout) -
 
 def test_only_old_logs_are_removed(layout: RunLayout) -> None:
     logs = layout.logs / "airflow"
-    old = [logs / "dag_id=watch_streams" / "run_id=old", logs / "dag_processor" / "2026-01-01"]
-    new = [logs / "dag_id=watch_streams" / "run_id=new", logs / "dag_processor" / "2026-01-02"]
+    old = [logs / "dag_id=check_stores" / "run_id=old", logs / "dag_processor" / "2026-01-01"]
+    new = [logs / "dag_id=check_stores" / "run_id=new", logs / "dag_processor" / "2026-01-02"]
     for days, folders in ((10, old), (12, new)):
         for folder in folders:
             folder.mkdir(parents=True)
@@ -96,11 +96,11 @@ def test_only_old_logs_are_removed(layout: RunLayout) -> None:
 
 _RUN = """
     INSERT INTO dag_run (dag_id, run_id, run_type, state, start_date, run_after, logical_date)
-    VALUES ('watch_streams', :name, :kind, 'success', :at, :at, :at)
+    VALUES ('check_stores', :name, :kind, 'success', :at, :at, :at)
 """
 _TASK = """
     INSERT INTO task_instance (id, dag_id, task_id, run_id, state, start_date, try_number, pool, pool_slots)
-    VALUES (:name, 'watch_streams', 'watch', :name, 'success', :at, 1, 'default_pool', 1)
+    VALUES (:name, 'check_stores', 'watch', :name, 'success', :at, 1, 'default_pool', 1)
 """
 _XCOM = """
     INSERT INTO xcom (dag_run_id, dag_id, task_id, run_id, "key", timestamp)
@@ -110,7 +110,7 @@ _OLD_TRIGGER = "INSERT INTO trigger (classpath, kwargs, created_date) VALUES ('a
 _OLD_DAG = """
     INSERT INTO dag (dag_id, is_paused, is_stale, last_parsed_time, bundle_name, timetable_type, partition_mapper_info,
                      max_active_tasks, max_consecutive_failed_dag_runs, has_task_concurrency_limits)
-    VALUES ('watch_streams', 1, 0, '2000-01-01', 'dags-folder', '', '{}', 1, 0, 0)
+    VALUES ('check_stores', 1, 0, '2000-01-01', 'dags-folder', '', '{}', 1, 0, 0)
 """
 
 
@@ -119,6 +119,7 @@ def test_old_runs_are_removed_from_a_database_that_is_in_use(layout: RunLayout) 
     settings = PlatformSettings.load(run_dir=layout.root)
     environment = child_environment(settings, inherited_environment())
     write_airflow_config(layout, settings)
+    layout.started_with.touch()
     prepare_database(layout, environment)
     now = datetime.now(UTC)
 
@@ -160,7 +161,7 @@ def test_old_runs_are_removed_from_a_database_that_is_in_use(layout: RunLayout) 
         assert found("SELECT run_id FROM task_instance") == ["long"]
         assert found("SELECT run_id FROM xcom") == ["long"]
         assert found("SELECT run_id FROM log WHERE run_id IS NOT NULL") == ["long"]
-        assert found("SELECT dag_id FROM dag") == ["watch_streams"]
+        assert found("SELECT dag_id FROM dag") == ["check_stores"]
         assert found("SELECT classpath FROM trigger") == ["a.b"]
         assert found("SELECT name FROM sqlite_master WHERE name LIKE '%deleted%'") == []
 

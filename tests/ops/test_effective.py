@@ -102,7 +102,7 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
     for name, value in (
         ("MAX_SCANS", "7"),
         ("TRIGGER_INTERVAL_MS", "9"),
-        ("WATCH_RESTARTS", "5"),
+        ("PROGRESS_TIMEOUT_S", "500"),
         ("SHARED_APPS", ""),
         ("SPARK", '{"ui.enabled": true}'),
     ):
@@ -112,7 +112,7 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
     command, folder = [sys.executable, "-c", _TELL], running.layout.root
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    assert (found["max_scans"], found["trigger_interval_ms"], found["watch_restarts"]) == ("7", "9", "5")
+    assert (found["max_scans"], found["trigger_interval_ms"], found["progress_timeout_s"]) == ("7", "9", "500.0")
     assert found["spark"] == "{'spark.ui.enabled': 'true'}"
     assert found["run_dir"] == str(running.layout.root)
     assert found["kafka_bootstrap"] == running.settings.kafka_bootstrap

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from storekeeper.ops.broker import java_command
-from storekeeper.ops.environment import PLATFORM_MARKER, child_environment, derived_settings
+from storekeeper.ops.environment import PLATFORM_MARKER, airflow_environment, child_environment, derived_settings
 from storekeeper.ops.settings import PlatformSettings
 
 
@@ -19,12 +21,26 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
     derived = derived_settings(settings)
     assert derived["kafka_bootstrap"] == "127.0.0.1:20000"
     assert derived["peers"] == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
-    assert environment["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+    assert airflow_environment(settings)["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+
+
+def test_nodes_are_where_the_configuration_says(tmp_path: Path) -> None:
+    settings = PlatformSettings.load(run_dir=tmp_path, node_names="a,b", peers="b=https://h2:9,far=https://h3:9")
+    assert settings.node_urls == {"a": "http://127.0.0.1:18101", "b": "https://h2:9"}
+    assert derived_settings(settings)["peers"] == "b=https://h2:9,far=https://h3:9,a=http://127.0.0.1:18101"
+    none_here = PlatformSettings.load(run_dir=tmp_path, node_names="")
+    assert (none_here.node_urls, derived_settings(none_here)["peers"]) == ({}, "")
+
+
+def test_a_driver_on_a_cluster_is_reached_from_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert child_environment(PlatformSettings.load(), {})["SPARK_LOCAL_IP"] == "127.0.0.1"
+    monkeypatch.setenv("STOREKEEPER_SPARK_MASTER", "spark://h1:7077")
+    assert "SPARK_LOCAL_IP" not in child_environment(PlatformSettings.load(), {})
 
 
 def test_airflow_reaches_the_control_api_by_a_connection_that_holds_no_secret(tmp_path: Path) -> None:
     settings = PlatformSettings.load(run_dir=tmp_path, metrics_port=20000)
-    connection = json.loads(child_environment(settings, {})["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
+    connection = json.loads(airflow_environment(settings)["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
     assert (connection["conn_type"], connection["host"]) == ("storekeeper", "http://127.0.0.1:20001")
     assert connection["extra"] == {
         "token_file": str(tmp_path / "secrets" / "control.token"),

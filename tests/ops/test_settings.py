@@ -15,7 +15,9 @@ from storekeeper.ops.settings import PlatformSettings
 def test_the_defaults_are_the_documented_ones() -> None:
     settings = PlatformSettings.load()
     assert settings.kafka_bootstrap == "127.0.0.1:19092"
-    assert settings.airflow_url == "http://127.0.0.1:18080"
+    assert settings.airflow_url == ""
+    assert PlatformSettings.load(airflow="embedded").airflow_url == "http://127.0.0.1:18080"
+    assert PlatformSettings.load(airflow="https://af.example.com/").airflow_url == "https://af.example.com"
     assert settings.node_urls == {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102"}
     assert settings.jars_dir == ROOT / ".jars"
 
@@ -44,7 +46,9 @@ def test_what_is_given_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch
         {"kafka_port": 65536},
         {"node_names": "a,a"},
         {"node_names": "a,../b"},
-        {"node_names": ()},
+        {"airflow": "maybe"},
+        {"airflow": "airflow.example.com"},
+        {"control_host": "localhost"},
         {"topic_partitions": 0},
     ],
 )
@@ -54,9 +58,10 @@ def test_what_can_not_work_is_refused(wrong: dict[str, object]) -> None:
 
 
 def test_every_port_is_named_by_the_setting_that_moves_it() -> None:
-    ports = PlatformSettings.load(node_names="a,b,c").ports
+    ports = PlatformSettings.load(node_names="a,b,c", airflow="embedded").ports
     assert ports["STOREKEEPER_KAFKA_PORT"] == 19092
     assert sorted(ports.values()) == [18080, 18090, 18091, 18101, 18102, 18103, 19001, 19092, 19093]
+    assert 18080 not in PlatformSettings.load().ports.values(), "it may be somebody else's"
 
 
 def test_every_setting_says_what_it_is_for() -> None:

@@ -24,7 +24,7 @@ def conf(tmp_path: Path) -> configparser.RawConfigParser:
 
 
 def _conf(run_dir: Path) -> configparser.RawConfigParser:
-    settings = PlatformSettings.load(run_dir=run_dir)
+    settings = PlatformSettings.load(run_dir=run_dir, airflow="embedded")
     layout = RunLayout(settings.run_dir)
     credentials = SupervisorCredentials("http://127.0.0.1:19001", "storekeeper", PASSWORD)
     programs = platform_programs(layout, settings, {"JAVA_HOME": "/opt/jdk"})

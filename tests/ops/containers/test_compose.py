@@ -92,7 +92,8 @@ def test_whoever_listens_beyond_loopback_has_an_address_that_nobody_else_is_give
         networks = service.get("networks", {})
         address = (networks.get("inside") or {}).get("ipv4_address") if isinstance(networks, dict) else None
         if address is not None:
-            assert any(argument.partition(":")[0] == address for argument in service["command"]), name
+            told = (*service["command"], service["environment"].get("STOREKEEPER_CONTROL_HOST", ""))
+            assert any(argument.partition(":")[0] == address for argument in told), name
             fixed[name] = ipaddress.ip_address(address)
     assert set(fixed) == set(SERVERS)
     assert len(set(fixed.values())) == len(fixed)
@@ -202,8 +203,7 @@ def test_prometheus_asks_every_node_and_the_metrics_of_apps_with_what_it_is_give
 
 def test_airflow_reaches_the_control_api_by_its_name_with_a_token_and_the_authority() -> None:
     connection = json.loads(services()["airflow-scheduler"]["environment"]["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
-    command = services()[STREAM_APPS]["command"]
-    port = command[command.index("--control") + 1].rpartition(":")[2]
+    port = PlatformSettings.load().control_port
     assert (connection["conn_type"], connection["host"]) == ("storekeeper", f"https://{STREAM_APPS}:{port}")
     assert services()[STREAM_APPS]["hostname"] == STREAM_APPS
     assert connection["extra"]["token_file"] == "/run/secrets/airflow_token"

@@ -114,7 +114,9 @@ def test_the_platforms_own_airflow_is_cleaned_again_and_again(
         return 0
 
     async def remove_old_runs(_layout: RunLayout, environment: Mapping[str, str], _: int) -> str | None:
-        cleaned.append(environment.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"runs of {environment['AIRFLOW_HOME']}"))
+        cleaned.append(
+            environment.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"runs of {environment['STOREKEEPER_RUN_DIR']}")
+        )
         if len(cleaned) == 4:
             twice.set()
         raise TimeoutError
@@ -134,7 +136,7 @@ def test_the_platforms_own_airflow_is_cleaned_again_and_again(
             assert await asyncio.to_thread(twice.wait, 30 if is_ours else 0.2) is is_ours
 
     asyncio.run(serve())
-    assert cleaned[:4] == [f"logs of {tmp_path}", f"runs of {tmp_path}/airflow"] * (2 if is_ours else 0)
+    assert cleaned[:4] == [f"logs of {tmp_path}", f"runs of {tmp_path}"] * (2 if is_ours else 0)
 
 
 def test_there_is_one_control_process_for_a_run_directory(tmp_path: Path) -> None:
