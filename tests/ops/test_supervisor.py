@@ -14,7 +14,12 @@ import psutil
 import pytest
 
 from harness.ports import free_ports
-from storekeeper.ops.environment import PLATFORM_MARKER, child_environment, inherited_environment
+from storekeeper.ops.environment import (
+    PLATFORM_MARKER,
+    airflow_environment,
+    child_environment,
+    inherited_environment,
+)
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.job_files import JOB_MARKER
 from storekeeper.ops.layout import RunLayout
@@ -215,7 +220,8 @@ def test_children_in_sessions_of_their_own_are_ended_too(starter: Starter, tmp_p
 
 
 def test_one_that_gives_itself_a_title_is_found(starter: Starter, tmp_path: Path) -> None:
-    environment = child_environment(PlatformSettings.load(run_dir=tmp_path), {"PATH": os.defpath})
+    settings = PlatformSettings.load(run_dir=tmp_path)
+    environment = child_environment(settings, {"PATH": os.defpath}) | airflow_environment(settings)
     code = f"import setproctitle; setproctitle.setproctitle('airflow ' * 100); {_READY_THEN_WAIT}"
     titled = starter.start(code, **environment)
     assert end_orphans(tmp_path) == 1

@@ -160,7 +160,7 @@ def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.Mo
     fields = json.loads(done.stdout)
     assert fields["kafka"] == "127.0.0.1:19092"
     assert fields["query_nodes"] == ["http://127.0.0.1:18101", "http://127.0.0.1:18102"]
-    assert fields["airflow"] == "http://127.0.0.1:18080"
+    assert fields["airflow"] is None
     assert fields["delta_root"] == str(tmp_path / "delta")
     assert fields["run_dir"] == str(tmp_path)
     assert list(fields["apps"]) == [*TILL_APPS, *SYSTEM_APPS]
