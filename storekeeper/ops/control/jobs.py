@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 _URGENT = "app"
-"""The command of changes of apps: they are short, and a person or the watcher waits for them."""
+"""The command of changes of apps: they are short, and a person waits for them."""
 
 
 class UnknownJobError(StateError):
