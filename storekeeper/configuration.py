@@ -47,6 +47,19 @@ def own_file() -> Path | None:
     return None if project is None else _file_in(project)
 
 
+def platform_file() -> Path | None:
+    """The configuration file of the platform that is meant: the user's, else that of the project of its run directory.
+
+    Raises:
+        ConfigurationError: as `own_file` and `find_run_dir` do.
+    """
+    own, named = own_file(), _Named()
+    if own is not None or named.config is not None:
+        return own
+    chosen = (named.run_dir or find_run_dir()).expanduser()
+    return _file_in(chosen.parent) if is_of_project(chosen) else None
+
+
 def _file_in(project: Path) -> Path | None:
     path = project / CONFIGURATION
     if not path.is_file():
@@ -134,12 +147,16 @@ def counted(default: int, unit: str, description: str, *, least: int = 1, most: 
 LIVE = "live"
 IMPOSSIBLE = "impossible"
 """The beginning of a `change`: the value is in the data already."""
+NEXT_START = "next start"
+"""The beginning of a `change` that a running platform can't take over."""
+APPLY = "`storekeeper apply`"
+"""A `change` of what the platform consists of: no other process is restarted by it."""
 
 
 class RunDirSettings(Settings):
     """The settings that every program has."""
 
-    change = "restart of the platform"
+    change = "restart of all processes"
 
     run_dir: Path = Field(
         default_factory=find_run_dir,
@@ -152,13 +169,13 @@ class RunDirSettings(Settings):
         default=None,
         description="Folder of what must outlive the machine: Delta tables, checkpoints, journals of generations and "
         "archives of clean-ups. An absolute path, or a URI of HDFS or S3. By default the run directory.",
-        json_schema_extra={"change": "restart of the platform, after the files were copied"},
+        json_schema_extra={"change": "restart of all processes, after the files were copied"},
     )
     tables_uri: str | None = Field(
         default=None,
         description="Folder of the Delta tables alone, such as one that others may read. By default `delta` in "
         "`durable_uri`.",
-        json_schema_extra={"change": "restart of the platform, after the tables were copied"},
+        json_schema_extra={"change": "restart of all processes, after the tables were copied"},
     )
 
     @field_validator("durable_uri", "tables_uri")

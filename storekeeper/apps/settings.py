@@ -158,7 +158,7 @@ _Specs = Annotated[tuple[str, ...], NoDecode]
 class ProjectSettings(Settings):
     """The apps of a project, and where they are."""
 
-    change = "restart of the platform"
+    change = "restart of the control API"
 
     apps: _Specs = Field(
         default=(), description="The apps with a driver of their own: `<module>:<variable>` of each spec."
@@ -170,6 +170,7 @@ class ProjectSettings(Settings):
         default=None,
         description="Folder of their packages, unless they are installed. Airflow runs the DAG files of its `dags` "
         "beside ours.",
+        json_schema_extra={"change": "restart of the apps, the control API and Airflow"},
     )
 
     @field_validator("apps", "shared_apps", mode="before")

@@ -23,6 +23,7 @@ from storekeeper.ops.control.app_control import AppControl, app_control
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
+from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 app_commands = command_group("Start, stop and change the processes of apps.")
@@ -97,6 +98,27 @@ def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper app upgrade pos
     """
     _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
+
+
+@app_commands.command()
+def retire(
+    name: Annotated[str, typer.Argument(help="The name of an app that storekeeper.toml doesn't name any more.")],
+    *,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete its changelogs, checkpoints and local stores, too.")
+    ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """End what a removed app has left.
+
+    Its stores are not served any more after the next `storekeeper apply`. Its Delta tables stay.
+
+    Example: storekeeper app retire page_views --delete
+    """
+    begin_job()
+    from storekeeper.ops.retire import retire as end  # noqa: PLC0415
+
+    write_answer(end(name, PlatformSettings.of_platform(), delete=delete), output)
 
 
 def upgrade_nodes(

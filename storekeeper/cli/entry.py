@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from storekeeper.apps.app_log import configure_logging
-from storekeeper.configuration import PREFIX, configuration_file, explained, own_file
+from storekeeper.configuration import PREFIX, configuration_file, explained, own_file, platform_file
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.ops.disk import full_disk, is_full
 from storekeeper.program import ExitCode, exit_code_of
@@ -37,7 +37,8 @@ Queryable state stores for PySpark streams.
   storekeeper get rewards CARD      a customer's row
   storekeeper sql "SELECT ..."      SQL over the Delta tables
   storekeeper verify rewards        compare changelog, SQL and nodes
-  storekeeper plan                  compare this code with the running state
+  storekeeper plan                  what `storekeeper apply` would change
+  storekeeper apply                 bring it to what storekeeper.toml says
   storekeeper down                  stop it and leave no process behind
 
 Commands find the platform of the current folder or a folder above, else the one that was started last.
@@ -47,6 +48,8 @@ Settings are in storekeeper.toml of that folder; variables STOREKEEPER_* overrid
 _SECTIONS: dict[str, dict[str, str]] = {
     "The platform": {
         "up": "storekeeper.cli.platform:up",
+        "plan": "storekeeper.cli.platform:plan",
+        "apply": "storekeeper.cli.platform:apply",
         "down": "storekeeper.cli.platform:down",
         "status": "storekeeper.cli.platform:status",
         "settings": "storekeeper.cli.platform:settings",
@@ -85,7 +88,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "new-app": "storekeeper.cli.platform:new_app",
         "create-topics": "storekeeper.cli.platform:create_topics",
         "topology": "storekeeper.cli.platform:topology",
-        "plan": "storekeeper.cli.platform:plan",
         "export-dags": "storekeeper.cli.platform:export_dags",
         "generation": "storekeeper.cli.generation:generation_commands",
     },
@@ -107,12 +109,14 @@ _PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generat
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""
-_OF_THE_USER = frozenset({"up", "supervise", "settings"})
+_OF_A_PLATFORM = frozenset({"plan", "apply"})
+"""Commands that compare a platform, wherever it was started, with the configuration file of its project."""
+_OF_THE_USER = frozenset({"up", "supervise", "settings", *_OF_A_PLATFORM})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = {
-    **dict.fromkeys(("up", "supervise"), "interrupted: the processes that this command started are stopped"),
-    **dict.fromkeys(("app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
+    **dict.fromkeys(("up", "supervise"), "interrupted: a platform that was not up before is stopped again"),
+    **dict.fromkeys(("apply", "app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""
 _DISTRIBUTIONS = {
@@ -236,7 +240,8 @@ def main() -> NoReturn:
 def _find_configuration(command: str) -> None:
     """Finds and checks the configuration file ahead of the apps, which read it."""
     if command in _OF_THE_USER:
-        os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
+        found = platform_file() if command in _OF_A_PLATFORM else own_file()
+        os.environ[f"{PREFIX}CONFIG"] = str(found or "")  # noqa: TID251 (written, not read)
     path = configuration_file()
     if path is not None:
         # Here, because a command without a file needs no class of settings but its own.

@@ -21,6 +21,8 @@ from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.program import ExitCode
 
 if TYPE_CHECKING:
+    from storekeeper.generations.changes.contract import Description
+    from storekeeper.ops.steps import Step
     from storekeeper.ops.up import Outcome
 
 
@@ -32,7 +34,7 @@ def up(
 ) -> None:
     """Start the platform and leave it running.
 
-    On a running platform it starts the processes that have ended.
+    On a running platform it does what `storekeeper apply` does.
 
     Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why. If Kafka has lost topics
     that an app began with, neither they nor the app are started. If it has lost all of them, nothing is.
@@ -74,6 +76,36 @@ def _brought_up(settings: PlatformSettings, *, quiet: bool, accept_loss: bool, f
     if outcome.password is not None:
         out.print(f"  Airflow user {AIRFLOW_USER}, password {outcome.password} (shown this once)", markup=False)
     return outcome
+
+
+def apply(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
+    ] = False,
+) -> None:
+    """Bring the running platform to what the configuration says.
+
+    It does what `storekeeper plan` shows, while the rest runs on. Repeat it after an interruption. Exit code 4: not all
+    of it works.
+
+    Example: storekeeper apply
+    """
+    from storekeeper.configuration import platform_file  # noqa: PLC0415
+    from storekeeper.errors import ConfigurationError  # noqa: PLC0415
+    from storekeeper.ops.errors import SupervisorUnreachableError  # noqa: PLC0415
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.supervisor import running_supervisor  # noqa: PLC0415
+
+    settings = PlatformSettings.of_platform()
+    if platform_file() is None and not settings.names_run_dir:
+        msg = f"the platform in {settings.run_dir} has no storekeeper.toml: set STOREKEEPER_RUN_DIR if it is meant"
+        raise ConfigurationError(msg)
+    if running_supervisor(RunLayout(settings.run_dir)) is None:
+        msg = f"The platform in {settings.run_dir} is down: `storekeeper up` starts it with this configuration."
+        raise SupervisorUnreachableError(msg)
+    if _brought_up(settings, quiet=quiet, accept_loss=accept_loss).troubles:
+        raise typer.Exit(ExitCode.FINDING)
 
 
 def down(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
@@ -293,40 +325,60 @@ def plan(
     ] = None,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Compare this code with the running state.
+    """Compare this code and configuration with what runs.
 
-    Exit code 4: it would break something.
+    It shows the steps of `storekeeper apply`, and what becomes of the stores. Exit code 4: it would break something, or
+    a step can't be done.
 
     Example: storekeeper plan
     """
     from storekeeper.generations.changed_code import change_notice  # noqa: PLC0415
     from storekeeper.generations.changes.plan import explain_plan  # noqa: PLC0415
     from storekeeper.generations.planning.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from storekeeper.ops.environment import app_settings  # noqa: PLC0415
+    from storekeeper.ops.steps import Action  # noqa: PLC0415
 
     numbers = parse_partitions(partitions or [])
-    description = described_now() if against is None else read_description(against)
+    settings = PlatformSettings.of_platform() if against is None else PlatformSettings.load()
+    description = described_now(app_settings(settings)) if against is None else read_description(against)
     if export is not None:
         export.write_bytes(description.encode())
         say(f"{len(description.stores)} stores described in {export}")
         return
     planned = plan_against(description, numbers)
-    changed = _changed_code() if against is None else []
+    steps = _steps(settings, description) if against is None else []
+    changed = _changed_code(settings) if against is None else []
     if output is AnswerOutput.JSON:
-        write_json({**planned.as_dict(), "changed_code": changed})
+        shown = [{"action": str(one.action), "subject": one.subject, "why": one.why} for one in steps]
+        write_json({**planned.as_dict(), "changed_code": changed, "steps": shown})
     else:
-        write_markdown(explain_plan(planned))
+        write_markdown("\n".join([*(f"- {step}" for step in steps), *([""] if steps else []), explain_plan(planned)]))
         for app in changed:
             say(change_notice(app))
-    if planned.breaks:
+    if planned.breaks or any(step.action is Action.IMPOSSIBLE for step in steps):
         raise typer.Exit(ExitCode.FINDING)
 
 
-def _changed_code() -> list[str]:
-    from storekeeper.apps.registry import APPS  # noqa: PLC0415
-    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
-    from storekeeper.generations.changed_code import changed_code  # noqa: PLC0415
+def _steps(settings: PlatformSettings, description: Description) -> Sequence[Step]:
+    """What `storekeeper apply` would do; nothing while the platform is down."""
+    from storekeeper.ops.environment import Instance  # noqa: PLC0415
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.platform_state import planned  # noqa: PLC0415
+    from storekeeper.ops.supervisor import running_supervisor  # noqa: PLC0415
 
-    return changed_code(APPS.values(), AppSettings.of_platform())
+    client = running_supervisor(RunLayout(settings.run_dir))
+    if client is None:
+        say(f"the platform in {settings.run_dir} is down: `storekeeper up` starts all of it")
+        return ()
+    return planned(Instance.of(settings), client, description)
+
+
+def _changed_code(settings: PlatformSettings) -> list[str]:
+    from storekeeper.apps.registry import APPS  # noqa: PLC0415
+    from storekeeper.generations.changed_code import changed_code  # noqa: PLC0415
+    from storekeeper.ops.environment import app_settings  # noqa: PLC0415
+
+    return changed_code(APPS.values(), app_settings(settings))
 
 
 def export_dags(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from storekeeper.configuration import IMPOSSIBLE, RunDirSettings, valid_name
+from storekeeper.configuration import IMPOSSIBLE, LIVE, RunDirSettings, valid_name
 from storekeeper.kafka.connection import CLUSTER, Kafka, Pairs
 
 _OURS = frozenset({"cleanup.policy", "max.message.bytes"})
@@ -38,7 +38,7 @@ def _pairs(text: str) -> Pairs:
 class KafkaSettings(RunDirSettings):
     """Where Kafka is, how clients reach it, and how topics are made there."""
 
-    change = "restart of the platform"
+    change = "restart of all processes"
 
     kafka_bootstrap: str = Field(
         default="127.0.0.1:19092",
@@ -54,7 +54,7 @@ class KafkaSettings(RunDirSettings):
         default="",
         description="Configuration of new topics by Kafka's names, and `replication.factor`: name=value,… Without "
         "it, records are kept for a week unless the topic is compacted, and the broker's defaults apply.",
-        json_schema_extra={"change": f"{IMPOSSIBLE} for existing topics: change them with Kafka's own tools"},
+        json_schema_extra={"change": f"{LIVE} for new topics: change others with Kafka's own tools"},
     )
     make_topics: bool = Field(
         default=True,

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic.config import JsonDict
 
-from storekeeper.configuration import Settings, counted, explained, parse_pairs, valid_name
+from storekeeper.configuration import APPLY, Settings, counted, explained, parse_pairs, valid_name
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.node.peer_address import PeerRules
@@ -71,12 +72,13 @@ def _peer_networks(text: str) -> str:
 
 
 _NODE_PORT = 18101
+_ALSO_CONTROL: JsonDict = {"change": "restart of the nodes and the control API"}
 
 
 class _NodesOfPlatform(Settings):
     """The settings of the platform that decide where its own nodes are."""
 
-    change = "restart of the platform"
+    change = APPLY
 
     node_names: str = ""
     node_port: int = 0
@@ -109,12 +111,20 @@ class NodeSettings(KafkaSettings):
         "Default: `secrets/cluster.key` in `run_dir`.",
     )
     tokens_file: Path | None = Field(
-        None, description="File of `storekeeper token add`; if set, every request but `/livez` needs a token of it."
+        None,
+        description="File of `storekeeper token add`; if set, every request but `/livez` needs a token of it.",
+        json_schema_extra=_ALSO_CONTROL,
     )
-    tls_certificate: Path | None = Field(None, description="PEM file with the node's certificate and its chain.")
-    tls_key: Path | None = Field(None, description="PEM file with the certificate's key, mode 0600.")
+    tls_certificate: Path | None = Field(
+        None, description="PEM file with the node's certificate and its chain.", json_schema_extra=_ALSO_CONTROL
+    )
+    tls_key: Path | None = Field(
+        None, description="PEM file with the certificate's key, mode 0600.", json_schema_extra=_ALSO_CONTROL
+    )
     tls_client_ca: Path | None = Field(
-        None, description="PEM file; if set, clients must show a certificate that this CA has signed."
+        None,
+        description="PEM file; if set, clients must show a certificate that this CA has signed.",
+        json_schema_extra=_ALSO_CONTROL,
     )
     tls_peer_ca: Path | None = Field(
         None, description="PEM file with the CA of the other nodes' certificates. Default: the system's CAs."
@@ -133,6 +143,7 @@ class NodeSettings(KafkaSettings):
     peers: Annotated[str, AfterValidator(_peers)] = Field(
         f"a=http://127.0.0.1:{_NODE_PORT},b=http://127.0.0.1:{_NODE_PORT + 1}",
         description="Known nodes: name=http://host:port,… Others join by heartbeats.",
+        json_schema_extra={"change": APPLY},
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
         "",

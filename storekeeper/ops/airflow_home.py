@@ -18,10 +18,12 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from storekeeper.apps.priority import JOB_NICENESS
 from storekeeper.apps.settings import ProjectSettings
+from storekeeper.ops.dag_export import export_dags
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
@@ -111,6 +113,23 @@ def _bundles(own: Path | None) -> list[dict[str, object]]:
 def loopback_host() -> str:
     """The host name of this machine for Airflow's components: it needs no name service."""
     return "127.0.0.1"
+
+
+def prepare_airflow(layout: RunLayout, settings: PlatformSettings) -> str | None:
+    """Writes the files of the embedded Airflow. Safe to repeat.
+
+    Returns:
+        The password of its admin if it was generated just now, to be shown once.
+
+    Raises:
+        ModuleNotFoundError: Airflow isn't installed.
+    """
+    if find_spec("airflow") is None:
+        raise ModuleNotFoundError(name="airflow")
+    write_airflow_config(layout, settings)
+    export_dags(layout.dags)
+    password, is_new = make_airflow_password(layout)
+    return password if is_new else None
 
 
 def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from storekeeper.apps.registry import APPS
-from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.aliases import publish_lost_aliases
@@ -17,7 +17,7 @@ from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, pr
 from storekeeper.ops.broker import answers
 from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.disk import check_not_full
-from storekeeper.ops.environment import Instance
+from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import Losses, known_topics, lost_topics, refuse
@@ -39,6 +39,7 @@ DAGS = (
 """The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""
 
 _POLL_S = 0.5
+NOTHING_HELD: Mapping[str, str] = MappingProxyType({})
 
 Report = Callable[[str], None]
 """Takes one short sentence for each step that begins."""
@@ -56,7 +57,12 @@ class Trouble:
 
 
 def bring_up(
-    instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool = False
+    instance: Instance,
+    client: SupervisorRpc,
+    report: Report,
+    *,
+    accept_loss: bool = False,
+    held: Mapping[str, str] = NOTHING_HELD,
 ) -> tuple[Trouble, ...]:
     """Starts what should run and doesn't, and waits until each process works, or is known not to.
 
@@ -65,6 +71,7 @@ def bring_up(
         client: its supervisor.
         report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
+        held: processes that are not started, each with what to say of it; nothing if it is empty.
 
     Returns:
         What doesn't work.
@@ -85,9 +92,9 @@ def bring_up(
         losses = Losses({}, 0) if accept_loss else losses_of(settings)
         made = make_topics(settings, APPS.values(), without=losses.topics)
         report(f"topics are there ({len(made)} new)")
-        if stores := publish_lost_aliases(APPS.values(), AppSettings.load(run_dir=settings.run_dir)):
+        if stores := publish_lost_aliases(APPS.values(), app_settings(settings)):
             report(f"published the aliases of {', '.join(stores)} again: Kafka had lost them")
-        apps = desired_programs(client.names(), AppSettings.load(run_dir=settings.run_dir))
+        apps = desired_programs(client.names(), app_settings(settings))
         without_topics = {
             program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app
         }
@@ -96,16 +103,16 @@ def bring_up(
             apps = {program: run for program, run in apps.items() if program not in stopped}
         report("starting nodes and apps")
         for program in (*map(node_program, settings.node_names), METRICS, *apps):
-            if program not in without_topics:
+            if program not in {*without_topics, *held}:
                 client.start(program)
-        troubles = without_topics
+        troubles = {**without_topics, **held}
         if database is not None:
             troubles |= _airflow_started(client, database, settings.airflow_url, report)
     report("waiting until every app and node works")
     troubles |= _await_health(instance, client, without=troubles)
     if settings.embeds_airflow and not troubles.keys() & {*AIRFLOW_PROGRAMS}:
         troubles |= _dags_unpaused(instance)
-    return tuple(Trouble(name, why) for name, why in troubles.items())
+    return tuple(Trouble(name, why) for name, why in troubles.items() if why)
 
 
 def losses_of(settings: PlatformSettings) -> Losses:
@@ -117,7 +124,7 @@ def losses_of(settings: PlatformSettings) -> Losses:
     """
     until_s = time.monotonic() + settings.start_timeout_s
     apps = APPS.values()
-    known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
+    known = known_topics(apps, app_settings(settings))
     while True:
         try:
             losses = lost_topics(known, Topics(settings.kafka))

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from configparser import ConfigParser
 from dataclasses import dataclass
 from pathlib import Path
 
-from storekeeper.configuration import LIVE, configuration_file, read_file
+from storekeeper.configuration import configuration_file, read_file
 from storekeeper.kafka.settings import KafkaSettings
-from storekeeper.ops.environment import Instance, derived_settings, inherited_environment
+from storekeeper.ops.environment import derived_settings, inherited_environment
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.settings_reference import ROLES, Setting, Value, plain, settings_of
-from storekeeper.ops.supervisor import supervisor_conf
-from storekeeper.ops.supervisor_rpc import SupervisorCredentials
+from storekeeper.ops.settings_reference import ROLES, Setting, Value, plain, settings_of, shown
 from storekeeper.whole_files import write_whole
 
 _DEFAULT = "default"
@@ -74,14 +71,6 @@ def write_started_with(layout: RunLayout, values: Mapping[str, Effective]) -> No
     write_whole(layout.started_with, "".join([_HEADER, *lines]).encode(), private=True)
 
 
-def shown(value: Value) -> str:
-    """A value for people."""
-    if isinstance(value, dict):
-        return ",".join(f"{key}={item}" for key, item in sorted(value.items())) or "none"
-    text = ",".join(value) if isinstance(value, list) else str(value)
-    return "none" if value is None or not text else text
-
-
 def _toml(value: Value) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in sorted(value.items())) + "}"
@@ -110,14 +99,8 @@ class Difference:
     old: Value
     new: Value
 
-    @property
-    def is_live(self) -> bool:
-        """Whether a running platform can take the new value."""
-        return self.setting.change == LIVE
-
     def __str__(self) -> str:
-        change = "" if self.is_live else f" ({self.setting.change})"
-        return f"{self.setting.name}: {shown(self.old)} -> {shown(self.new)}{change}"
+        return f"{self.setting.name}: {shown(self.old)} -> {shown(self.new)}"
 
 
 def differences(layout: RunLayout, values: Mapping[str, Effective]) -> list[Difference]:
@@ -130,19 +113,6 @@ def differences(layout: RunLayout, values: Mapping[str, Effective]) -> list[Diff
     ]
 
 
-def other_programs(instance: Instance) -> list[str]:
-    """The programs whose section of supervisor's configuration a start would change.
-
-    If no setting differs, the installed version does.
-    """
-    conf = instance.layout.supervisor_conf
-    credentials = SupervisorCredentials.read(instance.layout.supervisor_secret)
-    sections = _sections(conf.read_text("utf-8") if conf.exists() else "")
-    sought = _sections(supervisor_conf(instance.layout, instance.settings, credentials, instance.programs))
-    names = sorted(name for name in {*sections, *sought} if sections.get(name) != sought.get(name))
-    return [name.removeprefix("program:") for name in names]
-
-
 def effective_lines(settings: PlatformSettings) -> Iterator[str]:
     """A table: name, value, source, and the value of the running platform where it differs."""
     layout, values = RunLayout(settings.run_dir), effective(settings)
@@ -152,9 +122,3 @@ def effective_lines(settings: PlatformSettings) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
-
-
-def _sections(text: str) -> dict[str, dict[str, str]]:
-    parser = ConfigParser(interpolation=None)
-    parser.read_string(text)
-    return {name: dict(section) for name, section in parser.items()}

@@ -16,6 +16,7 @@ from storekeeper.configuration import parse_pairs
 from storekeeper.generations.catalog import numbered
 from storekeeper.generations.live import is_fixed
 from storekeeper.node.settings import load_node_settings
+from storekeeper.ops.known_stores import removed_stores
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program, platform_programs
 from storekeeper.ops.settings import PlatformSettings
@@ -70,6 +71,11 @@ def _airflow_connection(settings: PlatformSettings) -> str:
     return json.dumps({"conn_type": "storekeeper", "host": settings.control_url, "extra": extra})
 
 
+def app_settings(settings: PlatformSettings) -> AppSettings:
+    """The settings of the apps of a platform: its own broker is where the platform's port says."""
+    return AppSettings.load(run_dir=settings.run_dir, kafka_bootstrap=settings.kafka_bootstrap)
+
+
 def is_foreign(name: str) -> bool:
     """Whether a variable of the caller must not reach our processes."""
     return name.startswith(_FOREIGN_PREFIXES) and name not in _KEPT
@@ -84,7 +90,8 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
     if "stores" not in load_node_settings().model_fields_set:
         app_settings, apps = AppSettings(), APPS.values()
         fixed = [numbered(app, app_settings.generation) for app in apps] if is_fixed(app_settings) else apps
-        derived["stores"] = store_definitions(fixed)
+        removed = [store.definition for store in removed_stores(RunLayout(settings.run_dir)).values()]
+        derived["stores"] = ",".join(filter(None, [store_definitions(fixed), *removed]))
     return derived
 
 

@@ -7,6 +7,7 @@ StateError
     ├── PortTakenError            another process listens where one of ours must
     ├── DiskSpaceError            too little room under the run directory
     ├── AlreadyRunningError       another operation or platform holds the run directory
+    ├── ImpossibleChangeError     a running platform can't take over a setting
     ├── LostTopicsError           Kafka doesn't have the topics that apps began with
     └── StartError                a part did not become healthy in time or gave up
 
@@ -40,6 +41,10 @@ class DiskSpaceError(PlatformError):
 
 class AlreadyRunningError(PlatformError):
     """Another operation or platform holds the run directory. Wait for it or stop it."""
+
+
+class ImpossibleChangeError(PlatformError):
+    """A running platform can't take over a setting. Set it as it was, or stop the platform first."""
 
 
 class LostTopicsError(PlatformError):

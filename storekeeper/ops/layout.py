@@ -14,6 +14,7 @@ leases/        one lock per app
 jobs/          a folder for each job of the control API
 quality/       verdicts and data docs
 secrets/       generated passwords
+stores.json    the stores of all apps that have ever run here, and are not retired
 settings.toml  the settings that the platform was started with
 
 `RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
@@ -74,6 +75,10 @@ class RunLayout:
         """The generated supervisor configuration (holds its password: 0600)."""
         return self.supervisor / "supervisord.conf"
 
+    def start_record(self, program: str) -> Path:
+        """JSON with the time, the command and the settings of a process's last start."""
+        return self.supervisor / f"{program}.start.json"
+
     @property
     def started_with(self) -> Path:
         """The settings that the platform was started with."""
@@ -98,6 +103,11 @@ class RunLayout:
     def jobs(self) -> Path:
         """The jobs of the control API."""
         return self.root / "jobs"
+
+    @property
+    def known_stores(self) -> Path:
+        """JSON with the stores that nodes of this run directory have served, each with its app."""
+        return self.root / "stores.json"
 
     @property
     def control_token(self) -> Path:

@@ -18,6 +18,7 @@ from storekeeper.engine.runtime.checkpoint_owner import CLAIM_SUFFIX, Checkpoint
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.live import named_generations
 from storekeeper.locations import Location, entries
+from storekeeper.ops.environment import app_settings
 from storekeeper.ops.errors import LostTopicsError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
@@ -114,7 +115,7 @@ def check_not_empty(settings: PlatformSettings, apps: Sequence[AppSpec]) -> None
     """
     if not settings.starts_broker or (RunLayout(settings.run_dir).kafka / "data" / "meta.properties").exists():
         return
-    known = known_topics(apps, AppSettings.load(run_dir=settings.run_dir))
+    known = known_topics(apps, app_settings(settings))
     topics = sorted({topic for one in known.values() for topic in one.ids})
     if topics:
         refuse(f"the broker's data in {RunLayout(settings.run_dir).kafka} is gone", dict.fromkeys(topics, ""))

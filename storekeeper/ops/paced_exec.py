@@ -37,10 +37,11 @@ def pause_s(ends: int) -> float:
     return 0.0 if ends == 0 else min(LONGEST_PAUSE_S, 2.0 ** (ends - 1))
 
 
-def next_pause_s(state_file: Path, now_s: float) -> float:
-    """Records a start at `now_s` in `state_file` and returns how long to wait before it.
+def next_pause_s(state_file: Path, now_s: float, command: list[str]) -> float:
+    """Records a start of `command` at `now_s` in `state_file` and returns how long to wait before it.
 
-    It is the longest pause if the start can't be recorded: a full disk ends programs, and takes no record of them.
+    The record has the settings that the program is about to read. It is the longest pause if the start can't be
+    recorded: a full disk ends programs, and takes no record of them.
     """
     try:
         previous = json.loads(state_file.read_text("utf-8"))
@@ -50,7 +51,8 @@ def next_pause_s(state_file: Path, now_s: float) -> float:
     pause = pause_s(ends)
     partial = state_file.with_name(f"{state_file.name}.partial")
     try:
-        partial.write_text(json.dumps({"started_s": now_s + pause, "quick_ends": ends}), "utf-8")
+        started = {"started_s": now_s + pause, "quick_ends": ends, "command": command, "settings": _settings()}
+        partial.write_text(json.dumps(started), "utf-8")
         partial.replace(state_file)
     except OSError as error:
         sys.stderr.write(f"the start can't be recorded ({error})\n")
@@ -58,10 +60,19 @@ def next_pause_s(state_file: Path, now_s: float) -> float:
     return pause
 
 
+def _settings() -> str:
+    """The settings that this process was given, as text."""
+    path = os.environ.get("STOREKEEPER_CONFIG")  # noqa: TID251 (its settings class is not loaded here)
+    try:
+        return Path(path).read_text("utf-8") if path else ""
+    except OSError:
+        return ""
+
+
 def main(arguments: list[str]) -> None:
     """Waits if needed, then replaces this process with the program."""
     state_file, *command = arguments
-    pause = next_pause_s(Path(state_file), time.time())
+    pause = next_pause_s(Path(state_file), time.time(), command)
     if pause:
         sys.stderr.write(f"ended soon after its start, or left no record of it: the next try is in {pause:.0f} s\n")
         sys.stderr.flush()

@@ -13,6 +13,7 @@ from storekeeper.generations.desired_state import Role
 from storekeeper.ops.broker import platform_broker
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.steps import Kind
 from storekeeper.program import storekeeper_command
 
 KAFKA = "kafka"
@@ -24,6 +25,8 @@ CONTROL = "control"
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
+_PACE = 3
+"""The words that pace a command: Python, the program that paces, and the file of the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Program:
 
     `start_s`: running that long counts as started; ending earlier means back-off before the next try. 0 where the
     exit code decides, and `paced_exec` backs off.
+    `command`: with the pace of `paced_exec`, which also records what it was started with.
     `group_stop`: TERM goes to the whole process group (Airflow's children don't end with their parent) and not to the
     process alone (a Spark driver needs its JVM to finish the batch). KILL always goes to the group.
     `starts_itself`: with the supervisor; others are started by `storekeeper up` or the control API.
@@ -44,6 +48,11 @@ class Program:
     group_stop: bool
     restart_always: bool
     starts_itself: bool = False
+
+    @property
+    def paced(self) -> tuple[str, ...]:
+        """The command without its pace, as the record of a start has it."""
+        return self.command[_PACE:]
 
 
 def node_program(node: str) -> str:
@@ -59,30 +68,43 @@ def platform_programs(
     Raises:
         ConfigurationError: an app has the name of another process.
     """
-    broker = Program(
-        name=KAFKA,
-        command=tuple(platform_broker(layout, settings, environment)),
-        start_s=2,
-        stop_s=STOP_TIMEOUT_S,
-        group_stop=False,
-        restart_always=True,
-    )
+    broker = _paced_program(KAFKA, layout, platform_broker(layout, settings, environment), restart_always=True)
     programs = (
         *((broker,) if settings.starts_broker else ()),
-        *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),
+        *(_airflow_program(name, layout, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),
         *_app_programs(layout),
-        *(_paced_program(node_program(name), layout, "node", name) for name in settings.node_names),
-        _paced_program(METRICS, layout, "metrics", "--port", str(settings.metrics_port), restart_always=True),
-        replace(_paced_program(CONTROL, layout, "control", restart_always=True), starts_itself=True),
+        *(
+            _paced_program(node_program(name), layout, storekeeper_command("node", name))
+            for name in settings.node_names
+        ),
+        _paced_program(
+            METRICS,
+            layout,
+            storekeeper_command("metrics", "--port", str(settings.metrics_port)),
+            restart_always=True,
+        ),
+        replace(
+            _paced_program(CONTROL, layout, storekeeper_command("control"), restart_always=True), starts_itself=True
+        ),
     )
     _check_distinct(programs)
     return programs
 
 
+def kind_of(name: str) -> Kind:
+    """What the process of that name is."""
+    if name in {CONTROL, METRICS}:
+        return Kind.CONTROL
+    prefix, dash, _ = name.partition("-")
+    known = {"airflow": Kind.AIRFLOW, "node": Kind.NODE} if dash else {KAFKA: Kind.BROKER}
+    return known.get(prefix, Kind.APP)
+
+
 def _check_distinct(programs: Sequence[Program]) -> None:
     names = [program.name for program in programs]
+    apps = [name for app in APPS for name in (app, Role.NEXT.program(app))]
     for name in names:
-        if names.count(name) > 1:
+        if names.count(name) > 1 or (name in apps and kind_of(name) is not Kind.APP):
             msg = f"STOREKEEPER_APPS has an app that needs the name {name} of another process: rename yours"
             raise ConfigurationError(msg)
 
@@ -97,10 +119,10 @@ def _app_programs(layout: RunLayout) -> tuple[Program, ...]:
             if app.has_generations
         ),
     ]
-    return tuple(_paced_program(name, layout, *command) for name, command in commands)
+    return tuple(_paced_program(name, layout, storekeeper_command(*command)) for name, command in commands)
 
 
-def _airflow_program(name: str, settings: PlatformSettings) -> Program:
+def _airflow_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
     component = name.removeprefix("airflow-")
     # The components' own log servers would listen on every address; logs are read from the shared folder instead.
     options = {
@@ -108,23 +130,17 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
         "scheduler": ("--skip-serve-logs",),
         "triggerer": ("--skip-serve-logs",),
     }.get(component, ())
-    return Program(
-        name=name,
-        command=tuple(storekeeper_command("airflow", component, *options)),
-        start_s=5,
-        stop_s=20,
-        # If TERM ends the whole group, the scheduler waits for its executor workers for ever; it ends them itself.
-        group_stop=component != "scheduler",
-        restart_always=True,
-    )
+    program = _paced_program(name, layout, storekeeper_command("airflow", component, *options), restart_always=True)
+    # If TERM ends the whole group, the scheduler waits for its executor workers for ever; it ends them itself.
+    return replace(program, stop_s=20, group_stop=component != "scheduler")
 
 
-def _paced_program(name: str, layout: RunLayout, *command: str, restart_always: bool = False) -> Program:
-    """A process of `storekeeper` that ends its own children, and waits before it starts again too soon."""
-    state_file = layout.supervisor / f"{name}.start.json"
+def _paced_program(name: str, layout: RunLayout, command: Sequence[str], *, restart_always: bool = False) -> Program:
+    """A process that ends its own children, and waits before it starts again too soon."""
+    state_file = layout.start_record(name)
     return Program(
         name=name,
-        command=(sys.executable, str(_PACED_EXEC), str(state_file), *storekeeper_command(*command)),
+        command=(sys.executable, str(_PACED_EXEC), str(state_file), *command),
         start_s=0,
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,

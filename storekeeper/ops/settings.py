@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from storekeeper.apps.settings import default_jars_dir
-from storekeeper.configuration import IMPOSSIBLE, LIVE, counted, parse_pairs
+from storekeeper.configuration import APPLY, LIVE, NEXT_START, counted, parse_pairs
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.loopback import is_loopback
 from storekeeper.names import checked_name
@@ -20,6 +20,7 @@ from storekeeper.run_dir import own_run_dir
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _KAFKA_PORT = 19092
 _EMBEDDED, _NONE = "embedded", "none"
+_AT_START = f"{NEXT_START}: `storekeeper down`, then `up`"
 
 
 def _airflow(text: str) -> str:
@@ -33,23 +34,32 @@ def _airflow(text: str) -> str:
 class PlatformSettings(KafkaSettings):
     """The settings of `storekeeper up`, `down` and `status`."""
 
-    change = "restart of the platform"
+    change = APPLY
 
     jars_dir: Path = Field(
         default=default_jars_dir(),
         description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
+        json_schema_extra={"change": "restart of the apps and the broker"},
     )
 
     kafka_port: _Port = Field(
-        _KAFKA_PORT, description="Port of the platform's own Kafka broker. Its KRaft controller has the next one."
+        _KAFKA_PORT,
+        description="Port of the platform's own Kafka broker. Its KRaft controller has the next one.",
+        json_schema_extra={"change": _AT_START},
     )
     airflow: Annotated[str, AfterValidator(_airflow)] = Field(
         _NONE,
         description="`embedded`: `storekeeper up` runs one. `none`. Or the address of yours, to be shown. Nothing but "
         "scheduled maintenance needs it.",
     )
-    airflow_port: _Port = Field(18080, description="Port of the embedded Airflow's UI and API.")
-    supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
+    airflow_port: _Port = Field(
+        18080,
+        description="Port of the embedded Airflow's UI and API.",
+        json_schema_extra={"change": "restart of Airflow"},
+    )
+    supervisor_port: _Port = Field(
+        19001, description="Port of supervisor's XML-RPC.", json_schema_extra={"change": _AT_START}
+    )
     node_names: Annotated[tuple[str, ...], NoDecode] = Field(
         ("a", "b"), description="Names of the query nodes that run here, comma-separated; empty: none."
     )
@@ -61,10 +71,12 @@ class PlatformSettings(KafkaSettings):
     control_host: Annotated[str, AfterValidator(ip_address)] = Field(
         "127.0.0.1",
         description="IP address of the control API. Beyond loopback it needs certificate and tokens of the nodes.",
+        json_schema_extra={"change": "restart of the control API and Airflow"},
     )
     metrics_port: _Port = Field(
         18090,
         description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
+        json_schema_extra={"change": "restart of the control API and Airflow"},
     )
 
     topic_partitions: int = Field(
@@ -74,14 +86,19 @@ class PlatformSettings(KafkaSettings):
         description="Partitions of each new topic.",
         json_schema_extra={
             "unit": "partitions",
-            "change": f"{IMPOSSIBLE} for existing topics: start in another run directory",
+            "change": f"{LIVE} for new topics; others keep their number",
         },
     )
     jobs_at_once: int = counted(
         2, "jobs", "Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more."
     )
 
-    log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
+    log_max_mb: int = Field(
+        10,
+        ge=1,
+        description="A log file of a process is rotated at this size.",
+        json_schema_extra={"change": "restart of all processes"},
+    )
     start_timeout_s: int = Field(
         240,
         ge=10,

@@ -73,9 +73,9 @@ if `STOREKEEPER_CONFIG` names it. The folder of the file is the project folder: 
 
 `storekeeper up` writes the values that aren't defaults, and those that it computes (`kafka_bootstrap`, `peers`,
 `stores`), into `settings.toml` of the run directory. All processes of the platform read that file, and so does every
-other command while the platform is up. A later `up` compares: it takes over changes of *live* settings, which tasks
-read at their next run. It refuses others, with their old and new values, until
-`storekeeper down`. An *impossible* change does not fit the existing data.
+other command while the platform is up. `storekeeper plan` shows what another value would change, and
+`storekeeper apply` does it while the platform runs. The last column says what it restarts. A *live* setting is read at
+each task's next run; an *impossible* change does not fit the existing data.
 
 `storekeeper settings --effective` shows each setting's value, its source, and where the running platform differs.
 `storekeeper settings` prints this page.
@@ -162,6 +162,14 @@ def plain(value: object) -> Value:
     if isinstance(value, Mapping):
         return dict(value)
     return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def shown(value: Value) -> str:
+    """A value for people."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items())) or "none"
+    text = ",".join(value) if isinstance(value, list) else str(value)
+    return "none" if value is None or not text else text
 
 
 def _unit(name: str) -> str:

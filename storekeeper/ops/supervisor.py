@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import psutil
 
+from storekeeper.generations.desired_state import Role
 from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
 from storekeeper.ops.job_files import end_job_processes
@@ -69,7 +70,9 @@ def start_supervisor(
     Raises:
         StartError: it did not come up.
     """
-    write_supervisor_conf(layout, settings, programs)
+    write_conf(layout, settings, programs)
+    for record in layout.supervisor.glob("*.start.json"):
+        record.unlink()
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
     given: dict[str, Any] = {"env": dict(environment), "cwd": layout.root, "stdin": subprocess.DEVNULL}
     if foreground:
@@ -87,13 +90,11 @@ def start_supervisor(
     return client
 
 
-def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
-    """Writes the configuration of a new supervisor, and its credentials."""
+def write_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
+    """Writes the supervisor's configuration, and its credentials."""
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
-    for state_file in layout.supervisor.glob("*.start.json"):
-        state_file.unlink()
 
 
 def wait_in_foreground(layout: RunLayout, client: SupervisorRpc) -> NoReturn:
@@ -209,6 +210,14 @@ def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -
     fields = {"url": url, "username": known.username, "password": known.password}
     write_whole(layout.supervisor_secret, f"{json.dumps(fields)}\n".encode(), private=True)
     return SupervisorCredentials(**fields)
+
+
+def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
+    """Removes the heartbeats of apps that the platform no longer has, so that they don't show as silent."""
+    kept = {layout.heartbeat(role.program(app)) for app in apps for role in Role}
+    for path in layout.root.glob("heartbeats/*.json"):
+        if path not in kept:
+            path.unlink()
 
 
 def down(layout: RunLayout) -> bool:

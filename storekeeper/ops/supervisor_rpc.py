@@ -135,6 +135,14 @@ class SupervisorRpc:
         """Begins to stop a process; doesn't wait for its end. Returns whether it ran."""
         return self._changes("stopProcess", name, _NOT_RUNNING)
 
+    def update(self, name: str) -> None:
+        """Takes over the configuration file for one process, which doesn't run: it is added, changed or removed."""
+        (added, changed, removed), *_ = self._call("reloadConfig")
+        if name in {*changed, *removed}:
+            self._call("removeProcessGroup", name)
+        if name in {*added, *changed}:
+            self._call("addProcessGroup", name)
+
     def log_end(self, name: str) -> str:
         """The last whole lines of what a process wrote, at most 2000 bytes: a traceback. Empty if it has no log."""
         try:

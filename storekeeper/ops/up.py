@@ -1,35 +1,36 @@
-"""Starting the platform, or healing one that has lost parts. What can't start doesn't stop what works."""
+"""Starting the platform, or applying the configuration to one that runs. What can't start doesn't stop what works."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from storekeeper.apps.registry import APPS
 from storekeeper.configuration import own_file
 from storekeeper.errors import ConfigurationError
-from storekeeper.generations.desired_state import Role
 from storekeeper.kafka.properties import read_properties
-from storekeeper.ops.airflow_home import make_airflow_password, write_airflow_config
-from storekeeper.ops.bring_up import Report, Trouble, bring_up, losses_of
+from storekeeper.ops.airflow_home import prepare_airflow
+from storekeeper.ops.apply import apply
+from storekeeper.ops.bring_up import Report, Trouble, bring_up
 from storekeeper.ops.broker import prepare_broker
-from storekeeper.ops.dag_export import export_dags
-from storekeeper.ops.disk import check_room, little_room
-from storekeeper.ops.effective import differences, effective, other_programs, write_started_with
+from storekeeper.ops.disk import check_room
+from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError
-from storekeeper.ops.hanging import continue_frozen, end_hanging
 from storekeeper.ops.kafka.check import check_clock, check_kafka
+from storekeeper.ops.known_stores import remember_stores
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import check_not_empty
 from storekeeper.ops.modes import mend_modes
 from storekeeper.ops.operations import exclusive, undisturbed
-from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.ports import check_ports
-from storekeeper.ops.programs import STOP_TIMEOUT_S
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor import end_orphans, running_supervisor, start_supervisor, stop_all, stop_everything
+from storekeeper.ops.supervisor import (
+    end_orphans,
+    forget_removed_apps,
+    running_supervisor,
+    start_supervisor,
+    stop_everything,
+)
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.run_dir import last_started, make_private
 
@@ -45,13 +46,14 @@ class Outcome:
     """
 
     supervisor: SupervisorRpc
-
     password: str | None = None
     troubles: tuple[Trouble, ...] = ()
 
 
 def up(instance: Instance, report: Report, *, accept_loss: bool = False, foreground: bool = False) -> Outcome:
-    """Brings the platform up and waits until each part works, or is known not to. Safe to repeat; heals what was lost.
+    """Brings the platform up and waits until each part works, or is known not to. Safe to repeat.
+
+    To one that runs it applies the configuration, and heals what was lost.
 
     Args:
         instance: the platform.
@@ -74,10 +76,7 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False, foregro
         if foreground:
             msg = f"The platform in {layout.root} runs already: stop it with `storekeeper down`, or leave it running."
             raise AlreadyRunningError(msg)
-        _take_over_settings(instance, report)
-        if instance.settings.embeds_airflow:
-            export_dags(layout.dags)
-        return _heal(instance, client, report, accept_loss=accept_loss)
+        return Outcome(client, troubles=apply(instance, client, report, accept_loss=accept_loss))
 
 
 def check_no_other(settings: PlatformSettings) -> None:
@@ -112,7 +111,8 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, fore
         write_started_with(layout, effective(settings))
         if settings.starts_broker:
             prepare_broker(layout, settings, instance.environment)
-        password = _prepare_airflow(instance)
+        remember_stores(layout)
+        password = prepare_airflow(layout, settings) if settings.embeds_airflow else None
         client = start_supervisor(layout, settings, instance.environment, instance.programs, foreground=foreground)
         troubles = bring_up(instance, client, report, accept_loss=accept_loss)
     except BaseException:
@@ -120,23 +120,6 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, fore
             stop_everything(layout)
         raise
     return Outcome(client, password, troubles)
-
-
-def _prepare_airflow(instance: Instance) -> str | None:
-    """Prepares the files of the embedded Airflow, if there is one. Returns its password if that is new.
-
-    Raises:
-        ModuleNotFoundError: it isn't installed.
-    """
-    layout, settings = instance.layout, instance.settings
-    if not settings.embeds_airflow:
-        return None
-    if find_spec("airflow") is None:
-        raise ModuleNotFoundError(name="airflow")
-    write_airflow_config(layout, settings)
-    export_dags(layout.dags)
-    password, is_new = make_airflow_password(layout)
-    return password if is_new else None
 
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
@@ -151,51 +134,3 @@ def _check_kafka(settings: PlatformSettings, report: Report) -> None:
         for checked in check_kafka(settings, APPS.values()):
             report(checked)
         report(check_clock(settings))
-
-
-def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
-    """Removes the heartbeats of apps that the platform no longer has, so that they don't show as silent."""
-    kept = {layout.heartbeat(role.program(app)) for app in apps for role in Role}
-    for path in layout.root.glob("heartbeats/*.json"):
-        if path not in kept:
-            path.unlink()
-
-
-def _heal(instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool) -> Outcome:
-    continue_frozen(client, report)
-    seen = collect_status(instance.settings)
-    # An app that has nothing to read is healthy without its topics.
-    if seen.healthy and (accept_loss or not losses_of(instance.settings).topics):
-        report(f"everything runs already{little_room(instance.layout.root)}")
-        return Outcome(client)
-    check_room(instance.layout.root)
-    end_hanging(client, seen.processes, instance.settings, report)
-    before = {info.name for info in client.processes() if info.is_wanted}
-    try:
-        return Outcome(client, troubles=bring_up(instance, client, report, accept_loss=accept_loss))
-    except BaseException:
-        with undisturbed():
-            started = [info.name for info in client.processes() if info.name not in before]
-            stop_all(client, started, STOP_TIMEOUT_S)
-        raise
-
-
-def _take_over_settings(instance: Instance, report: Report) -> None:
-    """Has the running platform use live settings of now.
-
-    Raises:
-        AlreadyRunningError: others differ.
-    """
-    found = effective(instance.settings)
-    changed = differences(instance.layout, found)
-    refused = [str(one) for one in changed if not one.is_live] or other_programs(instance)
-    if refused:
-        msg = (
-            f"The platform in {instance.layout.root} runs with other settings ({'; '.join(refused)}): set these as "
-            "they were, or run `storekeeper down` first."
-        )
-        raise AlreadyRunningError(msg)
-    if changed or not instance.layout.started_with.is_file():
-        write_started_with(instance.layout, found)
-    for one in changed:
-        report(f"took over {one}")

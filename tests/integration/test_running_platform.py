@@ -30,6 +30,8 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heart
 from storekeeper.errors import StateError
 from storekeeper.generations.journal import JournalFile
 from storekeeper.ops.errors import StartError
+from storekeeper.ops.programs import kind_of
+from storekeeper.ops.steps import Kind
 from storekeeper.ops.waiting import eventually
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
@@ -291,17 +293,24 @@ def test_up_continues_what_a_signal_has_stopped(running: RunningPlatform) -> Non
         assert platform.status()["healthy"]
 
 
-def test_up_leaves_a_healthy_platform_alone_and_refuses_other_settings(running: RunningPlatform) -> None:
+def test_up_leaves_a_healthy_platform_alone_and_takes_over_other_settings(running: RunningPlatform) -> None:
     platform = running.platform
     status = platform.status()
     again = platform.call("up")
     assert again.returncode == 0, again.stderr
     assert "password" not in again.stdout, "it is shown once"
-    changed = dict(platform.environment) | {"STOREKEEPER_TRIGGER_INTERVAL_MS": "1"}
-    refused = PlatformProcess(platform.run_dir, changed).call("up")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert "runs with other settings (trigger_interval_ms: 500 -> 1 (restart of the apps)): set" in refused.stderr
     assert _pids(platform.status()) == _pids(status), "a healthy platform is left alone"
+    port = dict(platform.environment) | {"STOREKEEPER_KAFKA_PORT": "1", "STOREKEEPER_TRIGGER_INTERVAL_MS": "1"}
+    refused = PlatformProcess(platform.run_dir, port).call("apply")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "kafka_port can't be done" in refused.stderr
+    assert _pids(platform.status()) == _pids(status), "nothing was changed"
+    changed = dict(platform.environment) | {"STOREKEEPER_TRIGGER_INTERVAL_MS": "1"}
+    applied = PlatformProcess(platform.run_dir, changed).call("apply", timeout_s=1200)
+    assert applied.returncode == 0, applied.stderr
+    before, after = _pids(status), _pids(platform.status())
+    apps = {name for name in before if kind_of(name) is Kind.APP and before[name] is not None}
+    assert {name for name in before if before[name] != after[name]} == apps
 
 
 def _pids(status: dict[str, Any]) -> dict[str, int]:

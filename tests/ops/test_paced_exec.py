@@ -33,31 +33,31 @@ def test_only_quick_ends_count(started_s: float | None, now_s: float, ends: int)
 
 def test_pauses_grow_from_start_to_start_and_end_after_a_good_run(tmp_path: Path) -> None:
     file = tmp_path / "pos.start.json"
-    assert next_pause_s(file, 1000.0) == 0
-    assert next_pause_s(file, 1002.0) == 1
-    assert next_pause_s(file, 1005.0) == 2  # that run began after its pause, at 1003
-    assert next_pause_s(file, 1100.0) == 0
-    assert next_pause_s(file, 1101.0) == 1
+    assert next_pause_s(file, 1000.0, ["app"]) == 0
+    assert next_pause_s(file, 1002.0, ["app"]) == 1
+    assert next_pause_s(file, 1005.0, ["app"]) == 2  # that run began after its pause, at 1003
+    assert next_pause_s(file, 1100.0, ["app"]) == 0
+    assert next_pause_s(file, 1101.0, ["app"]) == 1
 
 
 def test_a_damaged_state_file_is_no_obstacle(tmp_path: Path) -> None:
     file = tmp_path / "pos.start.json"
     file.write_text("{")
-    assert next_pause_s(file, 1000.0) == 0
+    assert next_pause_s(file, 1000.0, ["app"]) == 0
 
 
 def test_a_start_that_can_not_be_recorded_waits_longest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "pos.start.json"
-    next_pause_s(file, 1000.0)
+    next_pause_s(file, 1000.0, ["app"])
     before = file.read_bytes()
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    assert next_pause_s(file, 1001.0) == LONGEST_PAUSE_S
+    assert next_pause_s(file, 1001.0, ["app"]) == LONGEST_PAUSE_S
     assert "No space left on device" in capsys.readouterr().err
     assert file.read_bytes() == before
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from storekeeper.ops import up as module
-from storekeeper.ops.bring_up import Trouble
-from storekeeper.ops.environment import Instance
-from storekeeper.ops.errors import AlreadyRunningError, DiskSpaceError
+from storekeeper.ops.errors import AlreadyRunningError
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
-from storekeeper.ops.supervisor import find_orphans
-from storekeeper.ops.supervisor_rpc import SupervisorRpc
-from storekeeper.ops.up import check_no_other, forget_removed_apps
+from storekeeper.ops.settings import OwnPlatformSettings
+from storekeeper.ops.supervisor import find_orphans, forget_removed_apps
+from storekeeper.ops.up import check_no_other
 from storekeeper.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 from tests.ops.called_command import Call
@@ -29,68 +21,6 @@ from tests.ops.called_command import Call
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
-
-
-def test_a_healthy_platform_whose_topics_are_lost_does_not_run_already(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
-    trouble = Trouble("views", "can't start")
-    found = {"losses": Losses({}, 3)}
-    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(healthy=True, processes=[]))
-    monkeypatch.setattr(module, "losses_of", lambda _: found["losses"])
-    monkeypatch.setattr(module, "bring_up", lambda *_, **__: (trouble,))
-    supervisor = cast("SupervisorRpc", SimpleNamespace(processes=list))
-
-    def healed(*, accept_loss: bool = False) -> tuple[Trouble, ...]:
-        return module._heal(instance, supervisor, lambda _: None, accept_loss=accept_loss).troubles
-
-    assert healed() == ()
-    found["losses"] = Losses({"views": {"views-log": "deleted"}}, 3)
-    assert healed() == (trouble,)
-    assert healed(accept_loss=True) == ()
-
-
-def _begun(steps: list[str]) -> tuple[Trouble, ...]:
-    steps.append("start")
-    return ()
-
-
-def test_what_hangs_is_ended_before_all_that_does_not_run_is_started(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
-    steps: list[str] = []
-    monkeypatch.setattr(module, "continue_frozen", lambda *_: steps.append("continue"))
-    monkeypatch.setattr(module, "end_hanging", lambda *_: steps.append("end"))
-    monkeypatch.setattr(module, "bring_up", lambda *_, **__: _begun(steps))
-    monkeypatch.setattr(module, "make_airflow_password", lambda _: ("secret", False))
-    monkeypatch.setattr(module, "check_room", lambda _: None)
-    monkeypatch.setattr(module, "losses_of", lambda _: Losses({}, 3))
-    supervisor = cast("SupervisorRpc", SimpleNamespace(processes=list))
-    for healthy, wanted in ((True, ["continue"]), (False, ["continue", "end", "start"])):
-        steps.clear()
-        seen = SimpleNamespace(healthy=healthy, processes=[])
-        monkeypatch.setattr(module, "collect_status", lambda _, seen=seen: seen)
-        module._heal(instance, supervisor, lambda _: None, accept_loss=False)
-        assert steps == wanted
-
-
-def test_little_room_refuses_only_what_would_start(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = Instance(PlatformSettings.load(run_dir=run_dir), RunLayout(run_dir), {})
-    said: list[str] = []
-    looks: dict[str, object] = {"healthy": True, "processes": []}
-    monkeypatch.setattr("storekeeper.ops.disk.ROOM_MB", 10**9)
-    monkeypatch.setattr(module, "running_supervisor", lambda _: SimpleNamespace(processes=list))
-    monkeypatch.setattr(module, "_take_over_settings", lambda *_: None)
-    monkeypatch.setattr(module, "collect_status", lambda _: SimpleNamespace(**looks))
-    monkeypatch.setattr(module, "losses_of", lambda _: Losses({}, 3))
-    monkeypatch.setattr(module, "bring_up", lambda *_, **__: _reached(()))
-    assert module.up(instance, said.append).troubles == ()
-    assert re.fullmatch(rf"everything runs already, but only \d+ MB of disk are free under {run_dir}", said[-1])
-    looks["healthy"] = False
-    with pytest.raises(DiskSpaceError, match="free at least"):
-        module.up(instance, said.append)
 
 
 def test_a_taken_port_is_one_sentence(run_dir: Path) -> None:

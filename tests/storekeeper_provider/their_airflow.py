@@ -211,7 +211,7 @@ def running_airflow(environment: Path, home: Path, connection: Mapping[str, str]
         for component in COMPONENTS:
             airflow.start(component)
         with airflow.client() as client:
-            eventually(client.is_healthy, _START_S, "their Airflow is healthy")
+            eventually(lambda: set(client.health().values()) == {"healthy"}, _START_S, "their Airflow is healthy")
         yield airflow
     finally:
         airflow.end()

@@ -43,6 +43,8 @@ class Verdict(StrEnum):
     """Nodes rebuild an index of theirs when they start; rows stay."""
     MIGRATE = "migrate"
     """A new generation of the app makes it, while reads and writes go on."""
+    READ_ONLY = "read-only"
+    """Its app is not configured any more: its rows stay, and nothing writes to it."""
     BREAKS = "breaks"
     """State would be orphaned, or couldn't be read any more."""
 
@@ -95,11 +97,14 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
     """Compares every store that is declared or runs. One generation makes all changes of an app's stores."""
     by_name = {store.store: store for store in declared}
     changes: list[Change] = []
+    apps = {store.app for store in by_name.values()}
     for name in sorted(by_name.keys() | running.stores.keys()):
         declared_store, running_store = by_name.get(name), running.stores.get(name)
         if running_store is None:
             details = "It begins empty when its app first runs, with the input that there is."
             changes.append(Change(name, Verdict.NEW, (details,)))
+        elif declared_store is None and there.app not in apps:
+            changes.append(_read_only(there, by_name.values(), running))
         elif declared_store is None:
             changes.append(_orphaned(running_store, by_name.values(), running))
         else:
@@ -141,13 +146,25 @@ def plan_copy(declared: DeclaredStore, running: RunningStore) -> Change:
     return replace(copied, details=(NOTHING_CHANGES,), conf={**copied.conf, "copy": True})
 
 
-def _orphaned(orphan: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+def _read_only(orphan: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+    details = (
+        f"No app {orphan.app} is configured: {_count(orphan.keys)} in {orphan.topic} stay, nodes answer from them, and "
+        f"nothing writes.{_renamed(orphan, declared, running)} `storekeeper app retire {orphan.app}` ends that."
+    )
+    return Change(orphan.store, Verdict.READ_ONLY, (details,), orphan.keys, orphan.size_bytes)
+
+
+def _renamed(orphan: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> str:
     like = [
         store.store
         for store in declared
         if store.store not in running.stores and store.kind == orphan.kind and store.fields == orphan.fields
     ]
-    hint = f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
+    return f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
+
+
+def _orphaned(orphan: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+    hint = _renamed(orphan, declared, running)
     details = (
         f"No app declares it any more: {_count(orphan.keys)} in {orphan.topic} would belong to nobody.{hint} "
         "Declare it again, or take it out of the description once its topic and tables are deleted on purpose."
@@ -284,6 +301,7 @@ _WORDS = {
     Verdict.NEW: "is new",
     Verdict.REBUILD: "stays, its index is rebuilt",
     Verdict.MIGRATE: "can be changed by a new generation",
+    Verdict.READ_ONLY: "becomes read-only",
     Verdict.BREAKS: "WOULD BREAK",
 }
 

@@ -253,11 +253,11 @@ def plan_against(description: Description, partitions: Mapping[str, int]) -> Pla
     return with_schemas(with_topologies(plan, description), description, APPS)
 
 
-def described_now() -> Description:
+def described_now(settings: AppSettings) -> Description:
     """The description of what runs in the run directory of the settings."""
     from storekeeper.generations.planning.describe import describe  # noqa: PLC0415 (it takes a second, and a plan of a file needs none)
 
-    return describe(AppSettings.of_platform(), SystemClock())
+    return describe(settings, SystemClock())
 
 
 def read_description(path: Path) -> Description:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -91,14 +91,30 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
         clock=clock,
         wait=time.sleep,
     )
-    running = describe(settings, clock)
+    changes = changes_of(spec, describe(settings, clock))
+    if broken := what_breaks(spec, changes):
+        raise ConfigurationError(broken)
+    return {change.store: change.verdict.value for change in changes}
+
+
+def changes_of(spec: AppSpec, running: Description) -> tuple[Change, ...]:
+    """The changes that this code would make to an app's stores and topics.
+
+    Args:
+        spec: the app.
+        running: what runs.
+
+    Raises:
+        SchemaRegistryUnavailableError: the app has schemas, and their registry doesn't answer.
+    """
     own = {name: store for name, store in running.stores.items() if store.app == spec.name}
     declared = [store for store in declared_stores() if store.app == spec.name]
     inside = {app: topology for app, topology in running.topologies.items() if app == spec.name}
     live = Description(running.described_at_ms, own, inside)
-    changes = with_schemas(with_topologies(plan_changes(declared, live), live), live, [spec.name]).changes
+    return with_schemas(with_topologies(plan_changes(declared, live), live), live, [spec.name]).changes
+
+
+def what_breaks(spec: AppSpec, changes: Iterable[Change]) -> str | None:
+    """What some changes would break, in a sentence; None if nothing."""
     broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]
-    if broken:
-        msg = f"this code would break what {spec.name} holds; {'; '.join(broken)}"
-        raise ConfigurationError(msg)
-    return {change.store: change.verdict.value for change in changes}
+    return f"this code would break what {spec.name} holds; {'; '.join(broken)}" if broken else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ class NodeRoll:
     supervisor: SupervisorRpc
     views: NodeViews
     began_s: int
+    renew: Callable[[str], object] = lambda _: None
+    """Called with the name of a process between its end and its start."""
+    may_pause: bool = False
+    """Whether a node is stopped even if nobody else can answer for its partitions."""
 
     def step(self) -> str | None:
         """Does what can be done now. Returns what is waited for; None once every node is restarted and warm.
@@ -54,16 +58,18 @@ class NodeRoll:
 
     def _restart(self, node: str, program: str, state: str) -> str:
         if state in ENDED_STATES:
+            self.renew(program)
             self.supervisor.start(program)
             return f"{program} starts"
         if state == "STOPPING":
             return f"{program} is stopping"
-        view = self.views.cluster()
-        if view is None:
-            return "no node reports the cluster's replicas"
-        alone = held_alone(view, node)
-        if alone:
-            return f"no other node can answer for {', '.join(alone[:10])}, so {program} has to stay up"
+        if not self.may_pause:
+            view = self.views.cluster()
+            if view is None:
+                return "no node reports the cluster's replicas"
+            alone = held_alone(view, node)
+            if alone:
+                return f"no other node can answer for {', '.join(alone[:10])}, so {program} has to stay up"
         self.supervisor.stop(program)
         return f"{program} is stopping"
 

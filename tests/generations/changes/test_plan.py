@@ -80,10 +80,20 @@ def test_another_number_of_partitions_takes_a_generation() -> None:
     )
 
 
+def test_a_store_whose_app_is_removed_becomes_read_only_and_one_that_its_app_has_lost_is_refused() -> None:
+    (removed,) = plan_changes([], Description(0, {"rewards": RUNNING})).changes
+    assert (removed.verdict, removed.keys) == (Verdict.READ_ONLY, 1_000_000)
+    assert "1,000,000 keys in rewards-log stay" in removed.details[0]
+    assert "storekeeper app retire pos" in removed.details[0]
+    other = replace(DECLARED, store="points", topic="points-log")
+    changes = {change.store: change for change in plan_changes([other], Description(0, {"rewards": RUNNING})).changes}
+    assert changes["rewards"].verdict is Verdict.BREAKS
+    assert "1,000,000 keys in rewards-log would belong to nobody" in changes["rewards"].details[0]
+
+
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        (None, "1,000,000 keys in rewards-log would belong to nobody"),
         (replace(DECLARED, app="points"), "Keep the app's name"),
         (replace(DECLARED, topic="other"), "would be other instead of rewards-log"),
         (replace(DECLARED, kind="window"), "its keys are keyvalue keys"),

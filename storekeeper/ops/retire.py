@@ -1,0 +1,96 @@
+"""Retiring an app that the configuration doesn't name any more: its stores are served no longer, and may be deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from storekeeper.apps.registry import APPS
+from storekeeper.apps.settings import AppSettings
+from storekeeper.engine.runtime.checkpoint_owner import CLAIM_SUFFIX, CheckpointOwner
+from storekeeper.engine.runtime.topics import Topics
+from storekeeper.errors import ConfigurationError, RefusedError, UnknownStoreError
+from storekeeper.generations.deletion import remove_folder
+from storekeeper.generations.desired_state import Role
+from storekeeper.generations.journal import JournalFile
+from storekeeper.locations import delete_tree, entries
+from storekeeper.names import checked_name
+from storekeeper.ops.environment import app_settings
+from storekeeper.ops.known_stores import forget_stores, read_known_stores
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor import running_supervisor
+from storekeeper.stores.store_definitions import parse_definitions
+
+
+def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, object]:
+    """Retires an app. Safe to repeat. Its Delta tables stay.
+
+    Args:
+        app: its name.
+        platform: the settings of the platform.
+        delete: whether its changelogs, checkpoints, journal and local stores are deleted.
+
+    Returns:
+        What was retired and deleted.
+
+    Raises:
+        ConfigurationError: the configuration names it, or it has never run here.
+        RefusedError: its process is still there.
+        BrokerUnavailableError: its topics can't be deleted now. Repeat it.
+    """
+    layout, name = RunLayout(platform.run_dir), checked_name(app)
+    if name in APPS:
+        msg = f"{name} is configured: take it out of storekeeper.toml, and run `storekeeper apply` first"
+        raise ConfigurationError(msg)
+    client = running_supervisor(layout)
+    if client is not None and {name, Role.NEXT.program(name)} & {*client.names()}:
+        msg = f"{name} still has a process here: run `storekeeper apply` first, which removes it"
+        raise RefusedError(msg)
+    stores = {store: known.definition for store, known in read_known_stores(layout).items() if known.app == name}
+    settings = app_settings(platform)
+    if not stores and not entries(settings.checkpoints / name):
+        msg = f"no app {name} has ever run here: `storekeeper plan` names those that were removed"
+        raise UnknownStoreError(msg)
+    deleted: list[str] = []
+    if delete:
+        deleted = sorted(_own_topics(name, stores, settings))
+        Topics(settings.kafka).delete(deleted)
+        _delete_files(name, settings)
+    forget_stores(layout, name)
+    for role in Role:
+        layout.heartbeat(role.program(name)).unlink(missing_ok=True)
+        (layout.stopped / role.program(name)).unlink(missing_ok=True)
+    return {"app": name, "stores": sorted(stores), "deleted_topics": deleted}
+
+
+def _own_topics(app: str, stores: Mapping[str, str], settings: AppSettings) -> set[str]:
+    """Changelogs of all generations, markers and repartitions. Others may read its sources, sinks and dead letters."""
+    journal = JournalFile(settings.durable, app).read()
+    of_journal = {} if journal is None else journal.generations
+    own = {definition.topic for definition in parse_definitions(",".join(stores.values())).values()}
+    own |= {topic for generation in of_journal.values() for topic in generation.topics.values()}
+    there = {*Topics(settings.kafka).names()}
+    claimed = {topic for claim in _claims(app, settings) for topic in claim.topic_ids}
+    own |= {
+        topic for topic in claimed if re.fullmatch(rf"{re.escape(app)}-.*-(changelog(-g[0-9]+)?|repartition)", topic)
+    }
+    own |= {topic for topic in there if re.fullmatch(rf"{re.escape(app)}-gen-[0-9]+-.*-(markers|repartition)", topic)}
+    others = {topic for other in APPS.values() for topic in other.topics(settings)}
+    return (own & there) - others
+
+
+def _claims(app: str, settings: AppSettings) -> Iterator[CheckpointOwner]:
+    for path in entries(settings.checkpoints / app):
+        if path.name.endswith(CLAIM_SUFFIX):
+            claim = CheckpointOwner.read(path.with_name(path.name.removesuffix(CLAIM_SUFFIX)))
+            if claim is not None:
+                yield claim
+
+
+def _delete_files(app: str, settings: AppSettings) -> None:
+    delete_tree(settings.checkpoints / app)
+    (settings.durable / "generations" / f"{app}.json").unlink(missing_ok=True)
+    for folder in (settings.run_dir / "generations" / app, settings.state_dir / app, settings.scratch_dir(app)):
+        remove_folder(folder)
+    settings.scale_file(app).unlink(missing_ok=True)
