@@ -36,6 +36,7 @@ from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.waiting import eventually
 
 _POLL_S = 0.5
+_GONE = frozenset({Action.REMOVE, Action.FORGET})
 
 
 def plan_of(instance: Instance, client: SupervisorRpc) -> tuple[Step, ...]:
@@ -88,13 +89,14 @@ class _Applying:
         self._check_ports()
         self._write()
         for step in todo:
-            self.report(str(step))
+            if step.action is not Action.FORGET:
+                self.report(str(step))
         nodes = [step for step in todo if kind_of(step.subject) is Kind.NODE]
         self._clear(step for step in todo if step not in nodes)
         self._update_idle()
         first = next((at for at, step in enumerate(nodes) if step.action is not Action.START), len(nodes))
         held = {step.subject: " ".join(step.why) for step in todo if step.action is Action.BLOCKED}
-        later = {step.subject: "" for step in nodes[first:] if step.action is Action.START}
+        later = {step.subject: "" for step in nodes[first:] if step.action is not Action.RESTART}
         troubles = bring_up(self.instance, self.client, self.report, accept_loss=accept_loss, held={**held, **later})
         return (*troubles, *self._roll(nodes[first:]))
 
@@ -115,7 +117,7 @@ class _Applying:
 
     def _clear(self, todo: Iterable[Step]) -> None:
         """Stops what is to go, and what is to start anew: `bring_up` starts it. Apps finish their batches."""
-        stopping = [step for step in todo if step.action in {Action.REMOVE, Action.RESTART}]
+        stopping = [step for step in todo if step.action in {*_GONE, Action.RESTART}]
         others = [step.subject for step in stopping if kind_of(step.subject) is not Kind.APP]
         settings = OperationsSettings.load(run_dir=self.instance.settings.run_dir)
         for step in stopping:
@@ -149,7 +151,7 @@ class _Applying:
         waits: list[str | None] = [None]
 
         def done() -> bool:
-            waits[0] = self._removed(node, views) if step.action is Action.REMOVE else roll.step()
+            waits[0] = self._removed(node, views) if step.action in _GONE else roll.step()
             return waits[0] is None
 
         roll = self._roll_of(step, views)

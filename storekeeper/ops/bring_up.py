@@ -86,8 +86,8 @@ def bring_up(
         if settings.embeds_airflow:
             database = background.submit(prepare_database, instance.layout, instance.environment)
         if settings.starts_broker:
-            report(f"starting Kafka at {settings.kafka_bootstrap}")
-            client.start(KAFKA)
+            if client.start(KAFKA):
+                report(f"starting Kafka at {settings.kafka_bootstrap}")
             _await_broker(instance, client)
         losses = Losses({}, 0) if accept_loss else losses_of(settings)
         made = make_topics(settings, APPS.values(), without=losses.topics)

@@ -40,6 +40,8 @@ class Action(StrEnum):
     IMPOSSIBLE = "can't be done"
     TAKE_OVER = "is taken over"
     REMOVE = "stops, and is removed"
+    FORGET = "is removed"
+    """It doesn't run: only the supervisor has to know."""
     READ_ONLY = "becomes read-only"
     START = "starts"
     RESTART = "restarts"
@@ -121,7 +123,7 @@ def steps(actual: Platform, desired: Platform, changes: Mapping[str, str], code:
     apps = [*_of_apps(actual, desired, changes, code)]
     return (
         *_of_settings(actual, desired, changes),
-        *(step for step in apps if step.action in {Action.REMOVE, Action.READ_ONLY}),
+        *(step for step in apps if step.action in {Action.REMOVE, Action.FORGET, Action.READ_ONLY}),
         *_of(Kind.BROKER, actual, desired, changes),
         *_of_nodes(actual, desired, changes),
         *(step for step in apps if step.action is Action.START),
@@ -164,11 +166,12 @@ def _differing(
 
 def _of_apps(actual: Platform, desired: Platform, changes: Mapping[str, str], code: Code) -> Iterator[Step]:
     for step in _of(Kind.APP, actual, desired, changes, code.changed):
-        if step.action is not Action.REMOVE and step.subject in code.blocked:
+        gone = step.action in {Action.REMOVE, Action.FORGET}
+        if not gone and step.subject in code.blocked:
             yield Step(Action.BLOCKED, step.subject, (code.blocked[step.subject],))
             continue
         yield step
-        if step.action is Action.REMOVE:
+        if gone:
             kept = {store for stores in desired.stores.values() for store in stores}
             for store in actual.stores.get(step.subject, ()):
                 if store not in kept:
@@ -186,7 +189,7 @@ def _of(
     """The steps of the processes of a kind, removals first: a name, a lease or a port may go to another one."""
     for name, there in actual.processes.items():
         if there.kind is kind and name not in desired.processes:
-            yield Step(Action.REMOVE, name, ("it is not configured any more",))
+            yield Step(Action.REMOVE if there.runs else Action.FORGET, name, ("it is not configured any more",))
     for name, wanted in desired.processes.items():
         if wanted.kind is not kind:
             continue
@@ -205,13 +208,24 @@ def _reasons(there: Process, wanted: Process, changes: Mapping[str, str], *, cha
         return
     names = {name for name, change in changes.items() if wanted.kind in restarted_by(change)}
     for name, old, new in _differing(there.settings, wanted.settings, names):
-        yield f"{name}: {shown(old)} -> {shown(new)}"
+        yield f"{name}: {_difference(old, new)}"
     if there.address != wanted.address:
         yield f"its address: {there.address} -> {wanted.address}"
     if there.command != wanted.command:
         yield "it is started by another command"
     if changed_code:
         yield "its code has changed"
+
+
+def _difference(old: Value, new: Value) -> str:
+    """A change in words; of a list what comes and goes, as it may be long."""
+    before, after = shown(old).split(","), shown(new).split(",")
+    if max(len(before), len(after)) < 2:
+        return f"{shown(old)} -> {shown(new)}"
+    come, gone = (
+        ", ".join(word for word in one if word not in other) for one, other in ((after, before), (before, after))
+    )
+    return "; ".join(f"{sign}{words}" for sign, words in (("+ ", come), ("- ", gone)) if words) or "another order"
 
 
 def _of_nodes(actual: Platform, desired: Platform, changes: Mapping[str, str]) -> Iterator[Step]:
@@ -226,17 +240,17 @@ def _of_nodes(actual: Platform, desired: Platform, changes: Mapping[str, str]) -
             return
         waiting.remove(free)
         taken.pop(free.subject, None)
-        if free.action is not Action.REMOVE:
+        if free.action not in {Action.REMOVE, Action.FORGET}:
             taken[free.subject] = desired.processes[free.subject].address
         yield free
 
 
-_NODES_FIRST = (Action.START, Action.REMOVE, Action.RESTART)
+_NODES_FIRST = (Action.START, Action.REMOVE, Action.FORGET, Action.RESTART)
 """New nodes first, so that they can answer for those that stop."""
 
 
 def _is_taken(step: Step, taken: Mapping[str, str | None], desired: Platform) -> bool:
-    if step.action is Action.REMOVE:
+    if step.action in {Action.REMOVE, Action.FORGET}:
         return False
     address = desired.processes[step.subject].address
     return address is not None and any(one == address for name, one in taken.items() if name != step.subject)

@@ -29,6 +29,9 @@ from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import write_conf
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 
+HELD: dict[str, str] = {}
+"""What the last call of `bring_up` was told not to start."""
+
 
 class Cut(BaseException):
     """Ends a command as `kill -9` does: nothing cleans up."""
@@ -91,6 +94,9 @@ class Supervisor(SupervisorRpc):
         self.states[name] = "STOPPED"
         return True
 
+    def log_end(self, name: str) -> str:
+        return f"the last words of {name}"
+
     def process(self, name: str) -> ProcessInfo:
         return ProcessInfo(name, self.states[name], 1, self.started_s.get(name, 0) * 1000, 0)
 
@@ -149,6 +155,8 @@ def bring_up(
 ) -> tuple[Trouble, ...]:
     """Starts what is not held, and not stopped by a person."""
     del report, accept_loss
+    HELD.clear()
+    HELD.update(held or {})
     for program in instance.programs:
         if not program.name.endswith("-next") and program.name not in (held or {}):
             client.start(program.name)
@@ -252,6 +260,7 @@ def test_a_node_is_removed_once_others_can_answer(bench: Bench) -> None:
     (bench.run_dir / "state" / "c").mkdir(parents=True)
     assert bench.apply(node_names="a,b") == ()
     assert [word for word in bench.supervisor.did if "node-" in word] == ["stop node-c", "update node-c"]
+    assert HELD == {"node-c": ""}, "nobody waits for its health meanwhile"
     assert "node-c" not in bench.supervisor.states
     assert not (bench.run_dir / "state" / "c").exists()
 

@@ -95,6 +95,23 @@ def test_a_removed_app_is_named_and_its_stores_stay_read_only() -> None:
     assert "storekeeper app retire" in found[1].why[0]
 
 
+def test_a_second_process_that_never_ran_goes_without_a_word() -> None:
+    actual = platform("pos", "pos-next")
+    idle = {**actual.processes, "pos-next": replace(actual.processes["pos-next"], runs=False)}
+    desired = replace(platform(), stores={})
+    assert said(steps(replace(actual, processes=idle), desired, CHANGES)) == [
+        "pos stops, and is removed",
+        "pos-next is removed",
+        "rewards becomes read-only",
+    ]
+
+
+def test_a_long_list_is_told_by_what_comes_and_goes() -> None:
+    old, new = {**DEFAULTS, "stores": "a=x,b=y"}, {**DEFAULTS, "stores": "b=y,c=z"}
+    (step,) = steps(platform("node-a", settings=old), platform("node-a", settings=new), CHANGES)
+    assert step.why == ("stores: + c=z; - a=x",)
+
+
 def test_an_app_that_moves_to_another_process_keeps_its_stores() -> None:
     desired = replace(platform("shared_driver"), stores={"shared_driver": ("rewards", "totals")})
     found = steps(platform("pos"), desired, CHANGES)
@@ -186,7 +203,7 @@ def done(actual: Platform, desired: Platform, step: Step) -> Platform:
     processes, settings = dict(actual.processes), dict(actual.settings)
     if step.action is Action.TAKE_OVER:
         settings[step.subject] = desired.settings[step.subject]
-    elif step.action is Action.REMOVE:
+    elif step.action in {Action.REMOVE, Action.FORGET}:
         del processes[step.subject]
     elif step.action in {Action.START, Action.RESTART}:
         processes[step.subject] = desired.processes[step.subject]
