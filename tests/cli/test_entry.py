@@ -90,7 +90,7 @@ def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(
 @pytest.mark.parametrize(
     ("command", "more"),
     [
-        ("up", ": the processes that this command started are stopped"),
+        ("up", ": a platform that was not up before is stopped again"),
         ("upgrade-nodes", ": what was begun goes on, see `storekeeper status`"),
         ("settings", ""),
     ],

@@ -101,8 +101,8 @@ def test_a_second_process_that_never_ran_goes_without_a_word() -> None:
     desired = replace(platform(), stores={})
     assert said(steps(replace(actual, processes=idle), desired, CHANGES)) == [
         "pos stops, and is removed",
-        "pos-next is removed",
         "rewards becomes read-only",
+        "pos-next is removed",
     ]
 
 
