@@ -91,7 +91,8 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
         app_settings, apps = AppSettings(), APPS.values()
         fixed = [numbered(app, app_settings.generation) for app in apps] if is_fixed(app_settings) else apps
         removed = [store.definition for store in removed_stores(RunLayout(settings.run_dir)).values()]
-        derived["stores"] = ",".join(filter(None, [store_definitions(fixed), *removed]))
+        # In one order, whichever apps are configured: a node serves the same stores when an app is removed.
+        derived["stores"] = ",".join(sorted(filter(None, [*store_definitions(fixed).split(","), *removed])))
     return derived
 
 
