@@ -103,8 +103,8 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
         if running_store is None:
             details = "It begins empty when its app first runs, with the input that there is."
             changes.append(Change(name, Verdict.NEW, (details,)))
-        elif declared_store is None and there.app not in apps:
-            changes.append(_read_only(there, by_name.values(), running))
+        elif declared_store is None and running_store.app not in apps:
+            changes.append(_read_only(running_store, by_name.values(), running))
         elif declared_store is None:
             changes.append(_orphaned(running_store, by_name.values(), running))
         else:
