@@ -84,8 +84,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "Change apps and stores": {
         "app": "storekeeper.cli.app:app_commands",
         "upgrade-nodes": "storekeeper.cli.app:upgrade_nodes",
-        "new-project": "storekeeper.cli.platform:new_project",
-        "new-app": "storekeeper.cli.platform:new_app",
+        "new-project": "storekeeper.cli.projects:new_project",
+        "new-app": "storekeeper.cli.projects:new_app",
         "create-topics": "storekeeper.cli.platform:create_topics",
         "topology": "storekeeper.cli.platform:topology",
         "export-dags": "storekeeper.cli.platform:export_dags",
