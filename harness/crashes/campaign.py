@@ -158,7 +158,7 @@ class Campaign:
         first, *_ = SOURCES
         # Small batches were for the kills: there are many of them to be met.
         shared = self.apps.start_module(first, "storekeeper.cli.entry", "run", *SOURCES, **_LARGE_BATCHES)
-        running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
+        running = {app: AppProcess(app, shared.process, shared.run_dir, shared.patience_s) for app in SOURCES}
         # What a dead attempt had committed is not applied again: with a further batch the local stores are whole.
         for more in (0, _FINAL_STEPS):
             self.feed.add(more, last=more > 0)
