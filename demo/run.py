@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from demo.airflow_runs import AirflowRuns
 from demo.collect import read_export, read_snapshot, read_topic, records_at
 from demo.comparison import Observation, compare, compare_dead_letters, points_text
 from demo.invoices import Record, invoice_records, load_purchases
@@ -26,7 +27,6 @@ from spark_apps.records.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from storekeeper.apps.registry import APPS, stores
 from storekeeper.errors import ConfigurationError
 from storekeeper.names import dead_letter_topic
-from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
 from storekeeper.ops.environment import inherited_environment
 from storekeeper.ops.errors import StartError
@@ -201,7 +201,7 @@ class Demo:
         if self._systems is not None:
             self._systems.show()
         password = read_airflow_password(RunLayout(self._settings.run_dir)) or ""
-        with AirflowClient(self._settings.airflow_url, AIRFLOW_USER, password) as airflow:
+        with AirflowRuns(self._settings.airflow_url, AIRFLOW_USER, password) as airflow:
             # At the same time: one is mostly the JVM's work, the other mostly Python's.
             # One store's snapshot is shown; a job for each of the others would only take long.
             runs = {dag: airflow.trigger(dag, params) for dag, params in _DAG_PARAMS.items()}

@@ -21,7 +21,7 @@ No metric has a key, a card or an id as a label. The column *like* names the mat
 """
 
 _PLATFORM = """\
-## Stream apps, snapshots, quality: `http://127.0.0.1:18090/metrics`
+## Stream apps, snapshots, quality: `http://127.0.0.1:18091/metrics`
 
 One small process reads the heartbeats of the apps at each scrape. It runs beside the apps, so a scrape never slows a
 stream. The last values of an app stay visible after the app has died: look at `spark_app_up` first. Heartbeats are at

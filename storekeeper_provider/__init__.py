@@ -8,6 +8,8 @@ VERSION = "0.1.0"
 """The version of this package, and of the DAG files that fit it."""
 CONNECTION = "storekeeper_default"
 """The connection that is used if none is named."""
+POOL = "storekeeper"
+"""The pool of tasks that run jobs. It counts deferred tasks; its slots are the jobs that run at once."""
 
 
 def get_provider_info() -> dict[str, Any]:

@@ -102,29 +102,24 @@ class StorekeeperHook(BaseHook):
         """A table that the quality gate publishes: `waiting` has the staged versions that nobody has checked."""
         return self._ask("GET", f"/tables/{_segment(name)}")
 
-    def put_job(self, name: str, arguments: Sequence[str], timeout_s: float) -> tuple[dict[str, Any], bool]:
-        """Starts a job of that id, or finds it if it is there. Returns it, and whether it is new."""
-        asked = {"arguments": list(arguments), "timeout_s": timeout_s}
-        answer = self._answer("PUT", f"/jobs/{name}", json=asked)
-        return answer.json(), answer.status_code == httpx.codes.CREATED
+    def start_job(self, name: str, arguments: Sequence[str]) -> dict[str, Any]:
+        """Starts a job of that id, or finds it if it runs."""
+        return self._ask("PUT", f"/jobs/{name}", json={"arguments": list(arguments)})
 
     def job(self, name: str, log_from: int | None = None) -> dict[str, Any]:
-        """A job: its state, its exit code, its result, and a part of its log."""
-        return self._ask("GET", f"/jobs/{name}", params={} if log_from is None else {"log_from": log_from})
+        """A job: its state, its exit code, its result, and a part of its log. It is lost if nobody knows it there."""
+        params = {} if log_from is None else {"log_from": log_from}
+        answer = self._answer("GET", f"/jobs/{name}", fine=(httpx.codes.NOT_FOUND,), params=params)
+        return answer.json() if answer.is_success else {"id": name, "state": "lost", "log": "", "log_position": 0}
 
     def cancel_job(self, name: str, reason: str = "") -> dict[str, Any]:
         """Begins to end a job. Safe to repeat."""
         return self._ask("POST", f"/jobs/{name}/cancel", params={"reason": reason})
 
-    def collect_job(self, name: str) -> None:
-        """Removes a job that is over, so that its id is free again."""
-        self._ask("DELETE", f"/jobs/{name}")
-
     def _ask(self, method: str, path: str, **more: Any) -> Any:
-        answer = self._answer(method, path, **more)
-        return answer.json() if answer.content else None
+        return self._answer(method, path, **more).json()
 
-    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def _answer(self, method: str, path: str, *, fine: Sequence[int] = (), **more: Any) -> httpx.Response:
         with self.get_conn() as client:
             address = client.base_url
             try:
@@ -132,7 +127,7 @@ class StorekeeperHook(BaseHook):
             except httpx.HTTPError as error:
                 msg = f"the control API at {address} doesn't answer ({type(error).__name__}): check that it runs"
                 raise NoAnswerError(msg) from error
-        if answer.is_success:
+        if answer.is_success or answer.status_code in fine:
             return answer
         msg = f"the control API at {address} refuses {method} {path} ({answer.status_code}): {_detail(answer)}"
         if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:

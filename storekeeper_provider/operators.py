@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralTimeout
 
-from storekeeper_provider import CONNECTION
+from storekeeper_provider import CONNECTION, POOL
 from storekeeper_provider.hook import StorekeeperHook
-from storekeeper_provider.triggers import OVER, TASK_ENDED, JobTrigger
+from storekeeper_provider.triggers import TASK_ENDED, JobTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -56,9 +55,6 @@ _FINAL = {
 """Exit codes after which a retry would end the same way, and what they mean."""
 _LOG_PREFIX = "storekeeper: "
 """How the lines of the program begin that say why it failed."""
-_DEFAULT_LIMIT = timedelta(hours=1)
-_OF_THE_LIMIT = 0.95
-"""The job's share of `execution_timeout`: it ends first, and says why."""
 _LAST_LINES = 20
 _MOST_LOG = 1 << 20
 
@@ -67,11 +63,12 @@ class StorekeeperJobOperator(BaseOperator):
     """Runs `storekeeper ARGUMENTS` as a job of the platform, and returns the JSON object that it prints last.
 
     The job's id follows from DAG, run, task and map index. So a try whose worker was killed is followed by one that
-    finds the same job, as it runs or as it has ended well; a job that failed or was lost runs again. The job ends by
-    itself at 95 % of the task's `execution_timeout` (an hour without one); time in the platform's queue doesn't count.
-    Its log is in the task's. An exit code of 2, 3, 4, 5 or 78 fails the task for good, others leave it to retries. If
-    somebody ends the task, the job is cancelled; if somebody clears it, the job is cancelled and runs again. A job that
-    is cancelled otherwise fails the task for good.
+    finds the same job if it still runs; otherwise the command runs again, which is harmless. Its log is in the task's.
+    An exit code of 2, 3, 4, 5 or 78 fails the task for good, others leave it to retries, as does a job that was lost
+    with the control process. When the task times out, or somebody ends or clears it, the job is cancelled. A job that
+    somebody cancels otherwise fails the task for good.
+
+    Its pool is `storekeeper`, which says how many jobs run at once. Give `pool` to `partial` for mapped tasks.
 
     Args:
         arguments: the command and its arguments; empty ones are left out. Templated.
@@ -92,7 +89,7 @@ class StorekeeperJobOperator(BaseOperator):
         storekeeper_conn_id: str = CONNECTION,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"pool": POOL, **kwargs})
         self.arguments = arguments
         self.finding = finding
         self.storekeeper_conn_id = storekeeper_conn_id
@@ -104,43 +101,36 @@ class StorekeeperJobOperator(BaseOperator):
             AirflowFailException: the platform refuses it; or it failed, and a retry can't help.
             AirflowException: it failed otherwise; or the platform doesn't answer.
         """
-        hook, name = StorekeeperHook(self.storekeeper_conn_id), job_id(context)
-        arguments = [argument for argument in self.arguments if argument]
+        name, arguments = job_id(context), [argument for argument in self.arguments if argument]
         self.log.info("storekeeper %s, as job %s", " ".join(arguments), name)
-        limit = self.execution_timeout or _DEFAULT_LIMIT
-        job, is_new = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
-        if not is_new and job["state"] in OVER and job["state"] != "succeeded":
-            self.log.info("an earlier try has left the job %s: it runs again", job["state"])
-            hook.collect_job(name)
-            job, _ = hook.put_job(name, arguments, limit.total_seconds() * _OF_THE_LIMIT)
-        if job["state"] not in OVER:
-            self._wait(name)
-        return self.on_over(context, {"job": name})
+        StorekeeperHook(self.storekeeper_conn_id).start_job(name, arguments)
+        trigger = JobTrigger(name=name, storekeeper_conn_id=self.storekeeper_conn_id)
+        self.defer(trigger=trigger, method_name="on_over", timeout=self.execution_timeout)
+        raise AssertionError("unreachable: a deferred task ends by an exception")
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Goes on after the wait. Cancels the job if that took too long."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except TaskDeferralTimeout as error:
+            StorekeeperHook(self.storekeeper_conn_id).cancel_job(job_id(context), TASK_ENDED)
+            msg = f"it took longer than its execution_timeout, {self.execution_timeout}: the job is cancelled"
+            raise AirflowException(msg) from error
 
     def on_over(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Called when the job is over: shows its log, collects it, and returns its result. Raises as `execute`."""
+        """Called when the job is over: shows its log, and returns its result. Raises as `execute`."""
         del context
         if "error" in event:
             raise AirflowException(event["error"])
         hook, name = StorekeeperHook(self.storekeeper_conn_id), event["job"]
         job, log = hook.job(name), self._relayed_log(hook, name)
-        hook.collect_job(name)
-        if job["state"] == "cancelled" and job["cancel_reason"] == TASK_ENDED:
-            # This task lives: an earlier try was cleared, and its trigger has cancelled the job of both.
-            self.log.info("the end of an earlier try has cancelled it: it runs again")
-            hook.put_job(name, job["arguments"], job["timeout_s"])
-            self._wait(name)
         if job["state"] != "succeeded":
             raise self._failure(job, log)
         if job["result"] is None:
             msg = f"storekeeper {job['arguments'][0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
-        return job["result"]
-
-    def _wait(self, name: str) -> NoReturn:
-        """Goes on with `on_over` when the job is over."""
-        self.defer(trigger=JobTrigger(name=name, storekeeper_conn_id=self.storekeeper_conn_id), method_name="on_over")
-        raise AssertionError("unreachable: a deferred task ends by an exception")
+        result: dict[str, Any] = job["result"]
+        return result
 
     def _relayed_log(self, hook: StorekeeperHook, name: str) -> list[str]:
         """Writes the job's log to the task's. Returns its last lines."""
@@ -158,13 +148,13 @@ class StorekeeperJobOperator(BaseOperator):
     def _failure(self, job: dict[str, Any], log: list[str]) -> AirflowException:
         """The error, whose first line has the reason: Airflow shows that line alone."""
         end = "\nThe end of its log:\n" + "\n".join(log)
+        if job["state"] == "cancelled" and job["cancel_reason"] == TASK_ENDED:
+            return AirflowException("the end of an earlier try has cancelled the job" + end)
         if job["state"] == "cancelled":
             reason = f": {job['cancel_reason']}" if job["cancel_reason"] else ""
             return AirflowFailException(f"somebody has cancelled the job{reason}{end}")
         if job["state"] == "lost":
-            return AirflowException("the job was lost: it was killed, or stopped with the platform" + end)
-        if job["state"] != "failed":
-            return AirflowException(f"the job was ended after {job['timeout_s']:.0f} s" + end)
+            return AirflowException("the job was lost: it ended with the control process")
         code = job["exit_code"]
         if code not in _FINAL:
             logged = "; ".join(reasons_in(log)) or "it logged nothing"

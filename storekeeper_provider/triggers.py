@@ -11,12 +11,10 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
 
-OVER = frozenset({"succeeded", "failed", "cancelled", "timed out", "lost"})
-"""The states of a job that doesn't run and never will."""
 TASK_ENDED = "somebody has ended its task"
 """Why a trigger cancels a job."""
 NO_ANSWER_S = 600.0
-"""How long the control API may be away before the wait fails. The job goes on, and a retry finds it."""
+"""How long the control API may be away before the wait fails, and a retry starts or finds the job."""
 FIRST_PAUSE_S = 3.0
 """Airflow fails a task that goes on before the scheduler has seen the end of the process that deferred it, which may
 take two seconds: https://github.com/apache/airflow/issues/72716."""
@@ -47,7 +45,7 @@ class JobTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Asks after three seconds, and then every five."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
-        yield await _event({"job": self.name}, lambda: hook.job(self.name)["state"] in OVER)
+        yield await _event({"job": self.name}, lambda: hook.job(self.name)["state"] != "running")
 
     async def on_kill(self) -> None:
         """Cancels the job, as somebody has ended the task."""

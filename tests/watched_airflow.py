@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from storekeeper.ops.airflow_client import AirflowClient
+from demo.airflow_runs import AirflowRuns
 
 
-class WatchedAirflow(AirflowClient):
+class WatchedAirflow(AirflowRuns):
     """A client with the calls that tests need."""
 
     def newest_run(self, dag_id: str) -> dict[str, Any]:

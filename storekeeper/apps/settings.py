@@ -104,6 +104,11 @@ class AppSettings(KafkaSettings):
         return self.model_copy(update={"spark": SparkProperties({**self.spark, **properties})})
 
     @property
+    def fixes_generation(self) -> bool:
+        """Whether the setting `generation` says which generation all apps run. Journals don't count then."""
+        return "generation" in self.model_fields_set
+
+    @property
     def checkpoints(self) -> Location:
         """The folder of all apps' checkpoints, one folder for each app."""
         return self.durable / "checkpoints"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,14 +16,10 @@ from storekeeper.apps.registry import app_named, apps_of
 from storekeeper.apps.settings import AppSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from storekeeper.clock import SystemClock
-from storekeeper.errors import ConfigurationError
-from storekeeper.ops.control.app_changes import AppChanges
-from storekeeper.ops.control.app_control import AppControl, app_control
+from storekeeper.ops.control.app_actions import change_app, supervisor_of
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
-from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 app_commands = command_group("Start, stop and change the processes of apps.")
 _PAUSE_S = 0.5
@@ -39,7 +34,7 @@ def ensure(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app ensure pos
     """
-    _acted(name, "ensure", AppControl.ensure, output)
+    _acted(name, "ensure", output)
 
 
 @app_commands.command()
@@ -48,7 +43,7 @@ def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app start pos
     """
-    _acted(name, "start", AppControl.start, output)
+    _acted(name, "start", output)
 
 
 @app_commands.command()
@@ -59,7 +54,7 @@ def stop(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app stop pos
     """
-    _acted(name, "stop", AppControl.stop, output)
+    _acted(name, "stop", output)
 
 
 @app_commands.command()
@@ -68,7 +63,7 @@ def restart(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app restart pos
     """
-    _acted(name, "restart", AppControl.restart, output)
+    _acted(name, "restart", output)
 
 
 @app_commands.command()
@@ -85,8 +80,7 @@ def scale(
 
     Example: storekeeper app scale pos --cores 4
     """
-    wanted = {"cores": cores, "memory_mb": memory_mb, "max_offsets_per_trigger": max_offsets_per_trigger}
-    _acted(name, "scale", lambda control: _changes(name, control).scale(wanted), output)
+    _acted(name, "scale", output, cores=cores, memory_mb=memory_mb, max_offsets_per_trigger=max_offsets_per_trigger)
 
 
 @app_commands.command()
@@ -97,7 +91,7 @@ def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
 
     Example: storekeeper app upgrade pos
     """
-    _acted(name, "upgrade", lambda control: _changes(name, control).upgrade(), output)
+    _acted(name, "upgrade", output)
 
 
 @app_commands.command()
@@ -138,7 +132,7 @@ def upgrade_nodes(
     addresses = settings.node_addresses
     with node_client(settings) as http:
         views = NodeViews(addresses, http)
-        roll = NodeRoll(tuple(addresses), _supervisor(settings), views, int(time.time() if since is None else since))
+        roll = NodeRoll(tuple(addresses), supervisor_of(settings), views, int(time.time() if since is None else since))
         before = None
         while (waits := roll.step()) is not None:
             if waits != before:
@@ -148,33 +142,9 @@ def upgrade_nodes(
     write_answer({"nodes": ",".join(addresses)}, output)
 
 
-def _acted(name: str, action: str, act: Callable[[AppControl], bool], output: AnswerOutput) -> None:
+def _acted(name: str, action: str, output: AnswerOutput, **sizes: int | None) -> None:
     begin_job(streams_wait=True)
-    settings = OperationsSettings.load()
-    supervisor = _supervisor(settings)
-    known = supervisor.names()
-    if name not in known:
-        msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
-        raise ConfigurationError(msg)
-    control = app_control(name, settings, supervisor)
-    changed = act(control)
-    beat = control.heartbeat()
-    answer = {
-        "app": name,
-        "action": action,
-        "changed": changed,
-        "pid": None if beat is None else beat.pid,
-        "state": None if beat is None else str(beat.state),
-    }
-    write_answer(answer, output)
-
-
-def _supervisor(settings: OperationsSettings) -> SupervisorRpc:
-    return SupervisorRpc.from_secret(RunLayout(settings.run_dir).supervisor_secret)
-
-
-def _changes(name: str, control: AppControl) -> AppChanges:
-    return AppChanges(name, control, OperationsSettings.load().scale_file(name), lambda: check_code(name))
+    write_answer(change_app(name, action, sizes, check=lambda: check_code(name)), output)
 
 
 def check_code(name: str) -> None:

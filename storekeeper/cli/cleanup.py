@@ -13,6 +13,7 @@ from storekeeper.cleanup.cleanable import check_alone, check_cleanable
 from storekeeper.cleanup.cleanup_plan import CleanupOptions
 from storekeeper.cli.output import AnswerOption, AnswerOutput, say, write_answer, write_markdown
 from storekeeper.clock import DAY_MS, SystemClock
+from storekeeper.engine.runtime.lease import job_held
 from storekeeper.generations.live import journal_of, live_store
 from storekeeper.locations import Location, entries
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
@@ -66,20 +67,21 @@ def run(
 ) -> None:
     """Archive the previewed rows, then delete them.
 
-    An interrupted clean-up goes on where it was.
+    An interrupted clean-up goes on where it was. Of two at once on a store, one is refused.
 
     Example: storekeeper cleanup run prices 20260131T180000000Z
     """
     begin_job()
     _check(store)
     cleanup, plan = _cleanup(store), _folder(store).plan(cleanup_id)
-    cleanup.archive(plan)
-    if plan.options.canary_share:
-        report = cleanup.delete(plan, only_canary=True)
-    if not only_canary:
-        report = cleanup.delete(plan)
-    elif not plan.options.canary_share:
-        report = cleanup.report(plan)
+    with job_held(store, "cleanup", AppSettings.of_platform()):
+        cleanup.archive(plan)
+        if plan.options.canary_share:
+            report = cleanup.delete(plan, only_canary=True)
+        if not only_canary:
+            report = cleanup.delete(plan)
+        elif not plan.options.canary_share:
+            report = cleanup.report(plan)
     _show_report(report, output)
 
 
@@ -92,7 +94,9 @@ def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutpu
     Example: storekeeper cleanup undo prices 20260131T180000000Z
     """
     begin_job()
-    _show_report(_cleanup(store).undo(_folder(store).plan(cleanup_id)), output)
+    with job_held(store, "cleanup", AppSettings.of_platform()):
+        report = _cleanup(store).undo(_folder(store).plan(cleanup_id))
+    _show_report(report, output)
 
 
 @commands.command()

@@ -95,7 +95,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "run": "storekeeper.cli.stream_apps:run",
         "node": "storekeeper.cli.node:node",
         "control": "storekeeper.cli.platform:control",
-        "metrics": "storekeeper.cli.platform:metrics",
         "airflow": "storekeeper.cli.platform:airflow_commands",
         "supervise": "storekeeper.cli.platform:supervise",
     },
@@ -105,7 +104,7 @@ _CHECKS = {
     "upgrade": "storekeeper.cli.stream_apps:check_upgrade",
 }
 
-_PROCESSES = frozenset({"run", "node", "control", "metrics", "airflow", "generation"})
+_PROCESSES = frozenset({"run", "node", "control", "airflow", "generation"})
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""

@@ -178,7 +178,7 @@ def rollback(app: _App, timeout_s: _Timeout = 120, output: AnswerOption = Answer
 def retire(
     app: _App,
     generation: Annotated[
-        int | None, typer.Option(min=1, help="Its number; by default the one that is not live.")
+        int | None, typer.Option(min=1, help="Its number; by default the one that is not live, or was retired last.")
     ] = None,
     delete: Annotated[bool, typer.Option(help="Delete its changelogs, checkpoint and local stores, too.")] = False,
     timeout_s: _Timeout = 120,
@@ -222,16 +222,21 @@ def _seeded(
 
 
 def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> Journal:
-    journal = controller.read()
-    chosen = number
-    if chosen is None:
-        if journal.other is None:
-            raise GenerationRefusedError("there is no generation but the live one and those that are retired")
-        chosen = journal.other.number
+    chosen = _retirable(controller.read()) if number is None else number
     journal = controller.retire(chosen)
     if delete:
         delete_generation(controller, journal.generation(chosen))
     return journal
+
+
+def _retirable(journal: Journal) -> int:
+    """The generation that is not live. If there is none, the last one that was retired: a killed step goes on."""
+    retired = [one.number for one in journal.generations.values() if one.state is GenerationState.RETIRED]
+    if journal.other is not None:
+        return journal.other.number
+    if not retired:
+        raise GenerationRefusedError("there is no generation but the live one")
+    return max(retired)
 
 
 def _answered(

@@ -94,7 +94,7 @@ def apply(
     from storekeeper.errors import ConfigurationError  # noqa: PLC0415
     from storekeeper.ops.errors import SupervisorUnreachableError  # noqa: PLC0415
     from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
-    from storekeeper.ops.supervisor import running_supervisor  # noqa: PLC0415
+    from storekeeper.ops.supervisor_rpc import running_supervisor  # noqa: PLC0415
 
     settings = PlatformSettings.of_platform()
     if platform_file() is None and not settings.names_run_dir:
@@ -327,7 +327,7 @@ def _steps(settings: PlatformSettings, description: Description) -> Sequence[Ste
     from storekeeper.ops.environment import Instance  # noqa: PLC0415
     from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
     from storekeeper.ops.platform_state import planned  # noqa: PLC0415
-    from storekeeper.ops.supervisor import running_supervisor  # noqa: PLC0415
+    from storekeeper.ops.supervisor_rpc import running_supervisor  # noqa: PLC0415
 
     client = running_supervisor(RunLayout(settings.run_dir))
     if client is None:
@@ -405,38 +405,15 @@ def archive_classes() -> None:
     say(f"{archive.stat().st_size >> 20} MiB")
 
 
-def metrics(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.")],
-    host: Annotated[str, typer.Option(help="The IP address; one beyond loopback needs TLS and tokens.")] = "127.0.0.1",
-) -> None:
-    """Serve the metrics of apps, snapshots and checks.
-
-    Prometheus scrapes them. It runs in the foreground until TERM.
-
-    Example: storekeeper metrics --port 18090
-    """
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415
-
-    from storekeeper.apps.app_log import configure_logging  # noqa: PLC0415
-    from storekeeper.clock import SystemClock  # noqa: PLC0415
-    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
-    from storekeeper.ops.metrics.server import serve_metrics  # noqa: PLC0415
-    from storekeeper.ops.overview.prometheus import PlatformCollector  # noqa: PLC0415
-
-    configure_logging()
-    registry = CollectorRegistry()
-    registry.register(PlatformCollector(RunLayout(PlatformSettings.of_platform().run_dir), SystemClock()))
-    serve_metrics(registry, host, port, SystemClock())
-
-
 def control(
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on. Default: control_host and the port after the metrics'.")
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: the settings control_host and control_port.")
     ] = None,
 ) -> None:
     """Run the control API in the foreground until TERM.
 
-    It runs jobs and shows the state of the platform. Callers need a token, even on loopback. Jobs go on when it ends.
+    It runs jobs, shows the state of the platform, and tells Prometheus its metrics. Callers need a token, even on
+    loopback. Jobs end when it does.
 
     Example: storekeeper control
     """

@@ -5,7 +5,6 @@ Delta and Great Expectations are loaded when a command needs them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from storekeeper.cli.output import (
     write_rows,
 )
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.lease import Lease, job_lease
+from storekeeper.engine.runtime.lease import Lease, job_held, job_lease
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.generations.live import live_store
 from storekeeper.program import ExitCode
@@ -178,13 +177,10 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
 
     Raises:
         InvalidArgumentError: there is no such table or store.
-        LeaseHeldError: another process decides on the table.
+        AppRunningError: another process decides on the table.
     """
-    job = job_lease(_known(table), "quality")
-    lease = Lease(settings.lease_file(job), clock=SystemClock(), wait=threading.Event().wait)
-    lease.acquire(timeout_s=0)
-    with lease, ExitStack() as stack:
-        gate = _gate(table, settings, cache(lambda: _session(job, settings, lease, stack)))
+    with job_held(_known(table), "quality", settings) as lease, ExitStack() as stack:
+        gate = _gate(table, settings, cache(lambda: _session(job_lease(table, "quality"), settings, lease, stack)))
         yield gate, _quarantine(table, gate, settings)
 
 

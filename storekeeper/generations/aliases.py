@@ -14,7 +14,6 @@ from storekeeper.clock import SystemClock
 from storekeeper.errors import StateError
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import FIRST_GENERATION, Generation, GenerationState, JournalFile
-from storekeeper.generations.live import is_fixed
 from storekeeper.node.cluster.aliases import Alias, publish_alias, read_aliases
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 
@@ -56,7 +55,7 @@ def lost_aliases(
     Raises:
         StateError: a journal is damaged, or can't be reached; Kafka doesn't answer.
     """
-    if is_fixed(settings):
+    if settings.fixes_generation:
         return ()
     aliases = [alias for app in apps for alias in _published(app, settings, now_ms)]
     published = known() if aliases else {}

@@ -119,6 +119,8 @@ class GenerationController:
                 return self._write(steps.called_off(journal))
             if transfer is None:
                 standby = journal.standby
+                if standby is None and journal.candidate is not None:
+                    return journal  # its hand-over has not begun, or was called off
                 if standby is None:
                     raise GenerationRefusedError("nothing was handed over that could be rolled back")
                 if standby.number > journal.live:

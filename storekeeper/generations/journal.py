@@ -17,7 +17,7 @@ from typing import Any, Self
 import orjson
 
 from storekeeper.changelog.position import Position
-from storekeeper.generations.errors import GenerationRefusedError
+from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError
 from storekeeper.locations import Location, write_in_one_step
 
 FIRST_GENERATION = 1
@@ -224,7 +224,7 @@ class JournalFile:
         """Held while a step is taken. The lock is a file of the run directory: stores have none.
 
         Raises:
-            GenerationRefusedError: another process is taking a step.
+            GenerationPendingError: another process is taking a step.
         """
         lock = run_dir / "generations" / f"{self._path.stem}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,7 @@ class JournalFile:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 msg = "another process is changing the generations: let it end, then look at `status`"
-                raise GenerationRefusedError(msg) from None
+                raise GenerationPendingError(msg) from None
             yield
 
 

@@ -82,11 +82,6 @@ _THERE = frozenset({
 """States of generations that have topics."""
 
 
-def is_fixed(settings: AppSettings) -> bool:
-    """Whether the setting `generation` says which generation all apps run. Journals don't count then."""
-    return "generation" in settings.model_fields_set
-
-
 def named_generations(spec: AppSpec, settings: AppSettings) -> tuple[tuple[AppSpec, AppSettings], ...]:
     """An app in each generation that has topics, with its settings: the live one first.
 
@@ -95,7 +90,7 @@ def named_generations(spec: AppSpec, settings: AppSettings) -> tuple[tuple[AppSp
     Raises:
         GenerationRefusedError: the journal is damaged, or names what the installed code doesn't have.
     """
-    if is_fixed(settings):
+    if settings.fixes_generation:
         return ((numbered(spec, settings.generation), settings),)
     journal = JournalFile(settings.durable, spec.name).read()
     if journal is None:

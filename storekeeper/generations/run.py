@@ -33,7 +33,6 @@ from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, Journal, JournalFile
-from storekeeper.generations.live import is_fixed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -233,6 +232,6 @@ def run_of(
     app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, shared: SparkSession | None = None
 ) -> GenerationRun | AppRun:
     """An app's run: of the live generation, as the journal says; or of the one that a setting fixes."""
-    if app.has_generations and not is_fixed(settings):
+    if app.has_generations and not settings.fixes_generation:
         return GenerationRun(app, settings, clock, stop, Role.LIVE, shared=shared)
     return AppRun(numbered(app, settings.generation), settings, clock, stop, shared=shared)

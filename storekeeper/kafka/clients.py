@@ -46,6 +46,15 @@ def new_admin(kafka: Kafka, settings: Mapping[str, Any] | None = None) -> AdminC
         return AdminClient(_settings(kafka, settings or {}))
 
 
+def answers(kafka: Kafka, timeout_s: float = 2.0) -> bool:
+    """Whether a broker answers at `kafka` within `timeout_s`."""
+    try:
+        new_admin(kafka).list_topics(timeout=timeout_s)
+    except KafkaException:
+        return False
+    return True
+
+
 def new_producer(kafka: Kafka, settings: Mapping[str, Any]) -> Producer:
     """A client that writes. Arguments and errors are those of `new_admin`."""
     with _explained(kafka):

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from storekeeper.apps.priority import JOB_NICENESS
 from storekeeper.apps.settings import ProjectSettings
-from storekeeper.ops.dag_export import export_dags
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
@@ -55,7 +54,7 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "dags_folder": str(layout.dags),
             "load_examples": "False",
             "executor": "LocalExecutor",
-            "parallelism": str(settings.jobs_at_once + 2),
+            "parallelism": "4",  # processes of tasks, which start a job or look at its end
             "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
             "simple_auth_manager_users": f"{AIRFLOW_USER}:admin",
             "simple_auth_manager_passwords_file": str(layout.airflow_passwords),
@@ -127,6 +126,8 @@ def prepare_airflow(layout: RunLayout, settings: PlatformSettings) -> str | None
     if find_spec("airflow") is None:
         raise ModuleNotFoundError(name="airflow")
     write_airflow_config(layout, settings)
+    from storekeeper.ops.dag_export import export_dags  # noqa: PLC0415 (it loads all apps)
+
     export_dags(layout.dags)
     password, is_new = make_airflow_password(layout)
     return password if is_new else None

@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from storekeeper.apps.registry import APPS
+from storekeeper.apps.registry import APPS, DRIVERS
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.aliases import publish_lost_aliases
+from storekeeper.kafka.clients import answers
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password, prepare_database
-from storekeeper.ops.broker import answers
 from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.environment import Instance, app_settings
@@ -24,12 +24,13 @@ from storekeeper.ops.lost_topics import Losses, known_topics, lost_topics, refus
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.overview.model import Overview, Process
 from storekeeper.ops.overview.processes import LOST
-from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
+from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.topics import make_topics
 from storekeeper.ops.waiting import eventually
 from storekeeper.program import NO_RESTART
+from storekeeper_provider import POOL
 
 DAGS = (
     *("stream_apps", "snapshot_stores", "check_tables"),
@@ -38,6 +39,8 @@ DAGS = (
 )
 """The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""
 
+_JOBS_AT_ONCE = 2
+"""At first: a person may change the pool in Airflow."""
 _POLL_S = 0.5
 NOTHING_HELD: Mapping[str, str] = MappingProxyType({})
 
@@ -94,7 +97,7 @@ def bring_up(
         report(f"topics are there ({len(made)} new)")
         if stores := publish_lost_aliases(APPS.values(), app_settings(settings)):
             report(f"published the aliases of {', '.join(stores)} again: Kafka had lost them")
-        apps = desired_programs(client.names(), app_settings(settings))
+        apps = desired_programs(client.names(), app_settings(settings), DRIVERS)
         without_topics = {
             program: losses.of(app) for program, run in apps.items() for app in run if app in losses.by_app
         }
@@ -102,7 +105,7 @@ def bring_up(
             report(f"not started, as somebody has stopped them: {', '.join(stopped)} (`storekeeper app start`)")
             apps = {program: run for program, run in apps.items() if program not in stopped}
         report("starting nodes and apps")
-        for program in (*map(node_program, settings.node_names), METRICS, *apps):
+        for program in (*map(node_program, settings.node_names), *apps):
             if program not in {*without_topics, *held}:
                 client.start(program)
         troubles = {**without_topics, **held}
@@ -218,6 +221,7 @@ def _dags_unpaused(instance: Instance) -> Mapping[str, str]:
                 broken = airflow.import_errors()
                 why = f"could not read its DAGs ({broken[0]})" if broken else f"has no DAGs after {_limit(instance)}"
                 return {"airflow-dag-processor": f"Airflow {why}: correct that, then run `storekeeper up` again"}
+            airflow.make_pool(POOL, _JOBS_AT_ONCE, "Jobs of Storekeeper: its slots are the jobs that run at once")
             for dag in DAGS:
                 airflow.unpause(dag)
     except StartError as error:

@@ -13,10 +13,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
-from storekeeper.kafka.clients import new_admin
-from storekeeper.kafka.connection import Kafka
 from storekeeper.ops.disk import LEAST_MB, check_not_full
 from storekeeper.ops.errors import NotSetUpError, StartError
 from storekeeper.ops.layout import RunLayout
@@ -130,15 +126,6 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         cause = (done.stderr.strip().splitlines() or ["no output"])[-1]
         msg = f"Kafka's storage under {layout.kafka} could not be formatted ({cause}): remove it and try again."
         raise StartError(msg)
-
-
-def answers(kafka: Kafka, timeout_s: float = 2.0) -> bool:
-    """Whether a broker answers at `kafka` within `timeout_s`."""
-    try:
-        new_admin(kafka).list_topics(timeout=timeout_s)
-    except KafkaException:
-        return False
-    return True
 
 
 def java_command(environment: Mapping[str, str]) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import structlog
 
-from storekeeper.apps.registry import DRIVERS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.desired_state import Role, desired_state_of
 from storekeeper.generations.journal import JournalFile
-from storekeeper.generations.live import is_fixed
 from storekeeper.ops.layout import RunLayout
 
 _log = structlog.get_logger(__name__)
 
 
-def desired_programs(known: Collection[str], settings: AppSettings) -> dict[str, tuple[str, ...]]:
+def desired_programs(
+    known: Collection[str], settings: AppSettings, drivers: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
     """The supervisor's programs of apps that belong to the platform, each with the names of the heartbeats it writes.
 
     Those that a person has stopped are among them.
@@ -26,9 +26,10 @@ def desired_programs(known: Collection[str], settings: AppSettings) -> dict[str,
         known: the supervisor's programs: those of the apps that this platform runs.
         settings: where the generations' journals are: a generation that isn't live has a process of its own. It is left
             out while its journal can't be reached, and where a setting fixes the generation.
+        drivers: the processes of apps, each with the names of its apps.
     """
-    found = {program: apps for program, apps in DRIVERS.items() if program in known}
-    if is_fixed(settings):
+    found = {program: apps for program, apps in drivers.items() if program in known}
+    if settings.fixes_generation:
         return found
     for app in [app for apps in found.values() for app in apps]:
         try:

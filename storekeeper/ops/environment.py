@@ -8,20 +8,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from storekeeper.apps.registry import APPS, store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import site_properties, ui_address
 from storekeeper.configuration import parse_pairs
-from storekeeper.generations.catalog import numbered
-from storekeeper.generations.live import is_fixed
 from storekeeper.node.settings import load_node_settings
-from storekeeper.ops.known_stores import removed_stores
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.programs import Program, platform_programs
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.settings_reference import is_setting
 from storekeeper.run_dir import STARTED_WITH
+
+if TYPE_CHECKING:
+    from storekeeper.ops.programs import Program
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
@@ -88,8 +87,12 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
         "peers": ",".join(f"{name}={url}" for name, url in (parse_pairs(settings.peers) | settings.node_urls).items()),
     }
     if "stores" not in load_node_settings().model_fields_set:
+        from storekeeper.apps.registry import APPS, store_definitions  # noqa: PLC0415 (it loads all apps)
+        from storekeeper.generations.catalog import numbered  # noqa: PLC0415
+        from storekeeper.ops.known_stores import removed_stores  # noqa: PLC0415
+
         app_settings, apps = AppSettings(), APPS.values()
-        fixed = [numbered(app, app_settings.generation) for app in apps] if is_fixed(app_settings) else apps
+        fixed = [numbered(app, app_settings.generation) for app in apps] if app_settings.fixes_generation else apps
         removed = [store.definition for store in removed_stores(RunLayout(settings.run_dir)).values()]
         # In one order, whichever apps are configured: a node serves the same stores when an app is removed.
         derived["stores"] = ",".join(sorted(filter(None, [*store_definitions(fixed).split(","), *removed])))
@@ -112,6 +115,8 @@ class Instance:
     @property
     def programs(self) -> tuple[Program, ...]:
         """Its processes, in the order of starting."""
+        from storekeeper.ops.programs import platform_programs  # noqa: PLC0415 (it loads all apps)
+
         return platform_programs(self.layout, self.settings, self.environment)
 
     @staticmethod

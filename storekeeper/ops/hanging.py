@@ -32,7 +32,7 @@ def continue_frozen(client: SupervisorRpc, report: Report) -> None:
 def end_hanging(
     client: SupervisorRpc, processes: Iterable[Process], settings: PlatformSettings, report: Report
 ) -> None:
-    """Ends broker, nodes, metrics and control if they run, had the time to start, and still answer nothing.
+    """Ends broker, nodes and control if they run, had the time to start, and still answer nothing.
 
     Apps are not among them: they end themselves.
 

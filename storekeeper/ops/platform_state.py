@@ -88,7 +88,7 @@ def desired_platform(instance: Instance, wanted: Mapping[str, Effective]) -> Pla
     settings = {name: one.value for name, one in wanted.items() if name != "run_dir"}
     programs = {program.name: program for program in instance.programs}
     own = app_settings(instance.settings)
-    running = desired_programs([*programs], own).keys() - stopped_programs(instance.layout)
+    running = desired_programs([*programs], own, DRIVERS).keys() - stopped_programs(instance.layout)
     processes = {
         name: Process(
             kind_of(name),

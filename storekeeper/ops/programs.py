@@ -12,16 +12,11 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.broker import platform_broker
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.steps import Kind
 from storekeeper.program import storekeeper_command
 
-KAFKA = "kafka"
-AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
-METRICS = "metrics"
-"""The process that exports metrics of apps, snapshots and the quality gate to Prometheus."""
-CONTROL = "control"
-"""The process of the control API."""
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
@@ -55,11 +50,6 @@ class Program:
         return self.command[_PACE:]
 
 
-def node_program(node: str) -> str:
-    """The supervisor's name for a query node."""
-    return f"node-{node}"
-
-
 def platform_programs(
     layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
 ) -> tuple[Program, ...]:
@@ -77,12 +67,6 @@ def platform_programs(
             _paced_program(node_program(name), layout, storekeeper_command("node", name))
             for name in settings.node_names
         ),
-        _paced_program(
-            METRICS,
-            layout,
-            storekeeper_command("metrics", "--port", str(settings.metrics_port)),
-            restart_always=True,
-        ),
         replace(
             _paced_program(CONTROL, layout, storekeeper_command("control"), restart_always=True), starts_itself=True
         ),
@@ -93,7 +77,7 @@ def platform_programs(
 
 def kind_of(name: str) -> Kind:
     """What the process of that name is."""
-    if name in {CONTROL, METRICS}:
+    if name == CONTROL:
         return Kind.CONTROL
     prefix, dash, _ = name.partition("-")
     known = {"airflow": Kind.AIRFLOW, "node": Kind.NODE} if dash else {KAFKA: Kind.BROKER}

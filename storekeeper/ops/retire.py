@@ -19,7 +19,7 @@ from storekeeper.ops.environment import app_settings
 from storekeeper.ops.known_stores import forget_stores, read_known_stores
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor import running_supervisor
+from storekeeper.ops.supervisor_rpc import running_supervisor
 from storekeeper.stores.store_definitions import parse_definitions
 
 

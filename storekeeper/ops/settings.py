@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from storekeeper.apps.settings import default_jars_dir
-from storekeeper.configuration import APPLY, LIVE, NEXT_START, counted, parse_pairs
+from storekeeper.configuration import APPLY, LIVE, NEXT_START, parse_pairs
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.loopback import is_loopback
 from storekeeper.names import checked_name
@@ -73,9 +73,9 @@ class PlatformSettings(KafkaSettings):
         description="IP address of the control API. Beyond loopback it needs certificate and tokens of the nodes.",
         json_schema_extra={"change": "restart of the control API and Airflow"},
     )
-    metrics_port: _Port = Field(
-        18090,
-        description="Port of the metrics of apps, snapshots and the quality gate. The control API has the next one.",
+    control_port: _Port = Field(
+        18091,
+        description="Port of the control API, and of the metrics of apps, snapshots and the quality gate.",
         json_schema_extra={"change": "restart of the control API and Airflow"},
     )
 
@@ -88,9 +88,6 @@ class PlatformSettings(KafkaSettings):
             "unit": "partitions",
             "change": f"{LIVE} for new topics; others keep their number",
         },
-    )
-    jobs_at_once: int = counted(
-        2, "jobs", "Jobs that the control API runs at once; others wait. Airflow runs as many tasks, and two more."
     )
 
     log_max_mb: int = Field(
@@ -152,16 +149,6 @@ class PlatformSettings(KafkaSettings):
         return "" if self.airflow == _NONE else self.airflow
 
     @property
-    def metrics_url(self) -> str:
-        """The address where Prometheus scrapes the metrics of apps, snapshots and the quality gate."""
-        return f"http://127.0.0.1:{self.metrics_port}/metrics"
-
-    @property
-    def control_port(self) -> int:
-        """Port of the control API."""
-        return self.metrics_port + 1
-
-    @property
     def control_url(self) -> str:
         """Base address of the control API, without a trailing slash."""
         scheme = "http" if is_loopback(self.control_host) else "https"
@@ -189,8 +176,7 @@ class PlatformSettings(KafkaSettings):
         airflow = {"STOREKEEPER_AIRFLOW_PORT": self.airflow_port} if self.embeds_airflow else {}
         named = {
             "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
-            "STOREKEEPER_METRICS_PORT": self.metrics_port,
-            "STOREKEEPER_METRICS_PORT (+1)": self.control_port,
+            "STOREKEEPER_CONTROL_PORT": self.control_port,
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
         return (broker if self.starts_broker else {}) | airflow | named | nodes

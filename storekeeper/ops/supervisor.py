@@ -18,13 +18,14 @@ import psutil
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.environment import PLATFORM_MARKER, inherited_environment
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
-from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.programs import CONTROL, STOP_TIMEOUT_S, Program
+from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.program_names import CONTROL
+from storekeeper.ops.programs import STOP_TIMEOUT_S, Program
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
+from storekeeper.ops.supervisor_rpc import SupervisorCredentials, SupervisorRpc, running_supervisor
 from storekeeper.ops.waiting import eventually
 from storekeeper.program import NO_RESTART, storekeeper_command
 from storekeeper.whole_files import write_whole
@@ -37,15 +38,6 @@ _START_RETRIES = 1000
 _LOG_BACKUPS = 3
 _FOREGROUND = Path(__file__).with_name("foreground.py")
 _RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
-
-
-def running_supervisor(layout: RunLayout, timeout_s: float = CALL_TIMEOUT_S) -> SupervisorRpc | None:
-    """A client of the supervisor that runs in this run directory, or None. `timeout_s` bounds each of its calls."""
-    try:
-        client = SupervisorRpc.from_secret(layout.supervisor_secret, timeout_s=timeout_s)
-    except SupervisorUnreachableError:
-        return None
-    return client if client.is_up() else None
 
 
 def start_supervisor(
@@ -95,6 +87,7 @@ def write_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
+    PlatformApps.configured().write(layout.root)
 
 
 def wait_in_foreground(layout: RunLayout, client: SupervisorRpc) -> NoReturn:
@@ -106,7 +99,7 @@ def wait_in_foreground(layout: RunLayout, client: SupervisorRpc) -> NoReturn:
 
 
 def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> bool:
-    """Stops all processes in order: those that begin jobs, the jobs, the others, the broker; then the supervisor.
+    """Stops all processes in order: those that begin jobs, the others, the broker; then the supervisor.
 
     `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
     """
@@ -116,8 +109,6 @@ def shut_down(client: SupervisorRpc, layout: RunLayout, timeout_s: float) -> boo
         for rank in range(3):
             names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
             stop_all(client, names, timeout_s)
-            if rank == 0:
-                end_job_processes(layout.jobs)
         client.shutdown()
     except SupervisorUnreachableError as error:
         _log.debug("the supervisor went away while it was shut down: %s", error)

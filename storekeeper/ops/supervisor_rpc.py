@@ -12,6 +12,7 @@ from typing import Any, Self
 import orjson
 
 from storekeeper.ops.errors import SupervisorUnreachableError
+from storekeeper.ops.layout import RunLayout
 from storekeeper.private_files import read_secret
 
 ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
@@ -172,6 +173,15 @@ class SupervisorRpc:
             raise SupervisorUnreachableError(msg) from None
         finally:
             self._proxy("close")()  # calls are few, and an open connection would need an owner to close it
+
+
+def running_supervisor(layout: RunLayout, timeout_s: float = CALL_TIMEOUT_S) -> SupervisorRpc | None:
+    """A client of the supervisor that runs in this run directory, or None. `timeout_s` bounds each of its calls."""
+    try:
+        client = SupervisorRpc.from_secret(layout.supervisor_secret, timeout_s=timeout_s)
+    except SupervisorUnreachableError:
+        return None
+    return client if client.is_up() else None
 
 
 def _info(fields: dict[str, Any]) -> ProcessInfo:

@@ -24,14 +24,8 @@ from storekeeper.ops.modes import mend_modes
 from storekeeper.ops.operations import exclusive, undisturbed
 from storekeeper.ops.ports import check_ports
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor import (
-    end_orphans,
-    forget_removed_apps,
-    running_supervisor,
-    start_supervisor,
-    stop_everything,
-)
-from storekeeper.ops.supervisor_rpc import SupervisorRpc
+from storekeeper.ops.supervisor import end_orphans, forget_removed_apps, start_supervisor, stop_everything
+from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
 from storekeeper.run_dir import last_started, make_private
 
 

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import orjson
 
-from storekeeper.apps.registry import gated_tables, store_named
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.quality.verdict import BatchArchive, Outcome, VerdictArchive
 from storekeeper.whole_files import write_whole
@@ -87,6 +86,8 @@ def last_good_version(run_dir: Path, name: str) -> int | None:
         UnknownStoreError: there is no such store, nor a table that the gate publishes.
         InvalidArgumentError: no version of the store's snapshots is good yet.
     """
+    from storekeeper.apps.registry import gated_tables, store_named  # noqa: PLC0415 (it loads all apps)
+
     if name in gated_tables():
         return None
     store_named(name)

@@ -7,9 +7,7 @@ newest snapshot's files. So VACUUM is given the promised versions to keep, howev
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from storekeeper.apps.settings import AppSettings, SnapshotSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.delta_files import is_table
-from storekeeper.engine.runtime.lease import Lease, job_lease
+from storekeeper.engine.runtime.lease import TIMEOUT_S, job_held
 from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from storekeeper.locations import Location, reaching
 from storekeeper.snapshots.columns import StoreValues, values_of
@@ -176,7 +174,7 @@ def _is_sound(path: Location, values: StoreValues) -> bool:
 
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
-    with _table_lease(store, settings):
+    with job_held(store, "snapshot", settings, timeout_s=TIMEOUT_S):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
         done = keep_up(
@@ -200,7 +198,7 @@ def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], s
         ConfigurationError: there is no snapshot to go back to.
     """
     path = settings.delta_table(store.table_name)
-    with _table_lease(store.name, settings):
+    with job_held(store.name, "snapshot", settings, timeout_s=TIMEOUT_S):
         manifest = newest_manifest(path)
         if manifest is None:
             msg = f"there is no snapshot of {store.name} at {path} to go back to"
@@ -212,12 +210,3 @@ def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], s
         "restored": version is not None,
         "version": version,
     }
-
-
-@contextmanager
-def _table_lease(store: str, settings: AppSettings) -> Iterator[None]:
-    with Lease(
-        settings.lease_file(job_lease(store, "snapshot")), clock=SystemClock(), wait=threading.Event().wait
-    ) as lease:
-        lease.acquire()
-        yield

@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowFailException
 
-from storekeeper_provider import CONNECTION
+from storekeeper_provider import CONNECTION, POOL
 from storekeeper_provider.assets import delta_table
 from storekeeper_provider.dag_parts.names import Names
 from storekeeper_provider.dag_parts.runs import choice_param, operating
@@ -77,12 +77,9 @@ TASK_TIMEOUT = timedelta(minutes=30)
 
 
 def per_store(names: Names) -> dict[str, Any]:
-    """Arguments of a DAG for one store or all of them: one run at a time, done within the hour.
-
-    The control API bounds the jobs that run at once (`jobs_at_once`): a deferred task holds no slot of Airflow.
-    """
+    """Arguments of a DAG for one store or all of them: one run at a time, done within the hour."""
     return {
-        **operating(retries=2, done=timedelta(minutes=45), ended=timedelta(minutes=50)),
+        **operating(retries=2, done=timedelta(minutes=45), ended=timedelta(minutes=50), priority=1),
         "params": {
             "store": choice_param(
                 "Store",
@@ -157,6 +154,7 @@ def for_each_store(
         task_display_name=display_name,
         map_index_template=f"{{{{ task.arguments[{len(command)}:] | join(', ') }}}}",
         execution_timeout=TASK_TIMEOUT,
+        pool=POOL,  # of a mapped task, Airflow knows only what it is told here
         **options,
     )
     mapped.expand(arguments=chosen.output)

@@ -36,7 +36,12 @@ def at(cron: str) -> CronTriggerTimetable:
 
 
 def operating(
-    *, retries: int, done: timedelta, ended: timedelta, retry_delay: timedelta = timedelta(seconds=30)
+    *,
+    retries: int,
+    done: timedelta,
+    ended: timedelta,
+    retry_delay: timedelta = timedelta(seconds=30),
+    priority: int = 10,
 ) -> dict[str, Any]:
     """The arguments that every DAG here has: one run at a time, which has a deadline.
 
@@ -48,6 +53,7 @@ def operating(
         done: the time after which a run that isn't done is reported.
         ended: the time after which a run is ended.
         retry_delay: how long to wait before a task is tried again.
+        priority: of its tasks in their pool. What a person waits for comes before what the clock starts.
     """
     return {
         "catchup": False,
@@ -58,6 +64,8 @@ def operating(
             "owner": "storekeeper",
             "retries": retries,
             "retry_delay": retry_delay,
+            "priority_weight": priority,
+            "weight_rule": "absolute",
             "pre_execute": refuse_unknown_params,
             "on_failure_callback": notify_all,
         },

@@ -31,6 +31,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule
 
+from storekeeper_provider import POOL
 from storekeeper_provider.dag_parts.choose import (
     TASK_TIMEOUT,
     UPDATED_TABLES,
@@ -51,7 +52,7 @@ with DAG(
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(timetable=at("30 * * * *"), assets=AssetAny(*map(staged_table, _NAMES.tables))),
     tags=["tables", "quality"],
-    **operating(retries=2, done=timedelta(minutes=40), ended=timedelta(minutes=50)),
+    **operating(retries=2, done=timedelta(minutes=40), ended=timedelta(minutes=50), priority=1),
     params={"table": table_param("One table, or `all` tables that apps declare.", _NAMES.tables, all_of_them=True)},
 ):
     TableOperator.partial(
@@ -62,4 +63,5 @@ with DAG(
         inlets=[staged_table(table) for table in _NAMES.tables],
         outlets=[UPDATED_TABLES],
         execution_timeout=TASK_TIMEOUT,
+        pool=POOL,
     ).expand(arguments=ChooseTablesOperator(names=_NAMES.tables, command=["check", "table"]).output)

@@ -161,6 +161,7 @@ with DAG(
         task_id="start",
         task_display_name="Start it beside the old one",
         arguments=["app ensure {{ params.app }}-next"],
+        pool="default_pool",
         execution_timeout=timedelta(minutes=15),
     )
     catch_up = CaughtUpSensor(

@@ -85,5 +85,6 @@ with DAG(
             task_id=program,
             task_display_name=title,
             arguments=["app", "{{ params.action }}", program, *map(_scale_option, _SIZES)],
+            pool="default_pool",  # a change of an app is short, and waits for no other job
             execution_timeout=timedelta(minutes=10),
         )

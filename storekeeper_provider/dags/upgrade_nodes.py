@@ -40,5 +40,6 @@ with DAG(
         task_display_name="Restart, wait until warm, next",
         # A retry leaves the nodes alone that the try before it has restarted.
         arguments=["upgrade-nodes", "--since", "{{ dag_run.start_date.timestamp() }}"],
+        pool="default_pool",  # it mostly waits
         execution_timeout=timedelta(hours=2),
     )

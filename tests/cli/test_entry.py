@@ -170,7 +170,6 @@ def test_a_folder_without_a_platform_is_an_error(
         ["run", "ticks"],
         ["verify", "prices"],
         ["node", "a"],
-        ["metrics", "--port", "1"],
     ],
 )
 def test_a_program_without_a_run_directory_ends_at_once(
@@ -262,7 +261,7 @@ def test_what_is_typed_is_completed() -> None:
             {"pyspark", "airflow", "storekeeper.apps.registry", "deltalake", "fastapi"},
         ),
         (("container", "healthy", "port", "localhost", "1"), {"pyspark", "airflow", "confluent_kafka", "deltalake"}),
-        (("metrics", "--port", "1"), {"pyspark", "airflow", "great_expectations", "uvicorn"}),
+        (("control", "--listen", "nowhere"), {"pyspark", "airflow", "storekeeper.apps.registry", "great_expectations"}),
         (("--help",), {"pyspark", "airflow", "great_expectations", "deltalake", "duckdb", "uvicorn", "supervisor"}),
     ],
 )

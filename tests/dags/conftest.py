@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from harness import adjusted
+from storekeeper.ops.control.jobs import end_job_processes
 from storekeeper.ops.dag_export import export_dags
-from storekeeper.ops.job_files import end_job_processes
 from tests.ops.conftest import supervised  # noqa: F401 (a fixture)
 from tests.ops.control.supervised import environment
 from tests.ops.control.toys import ControlProcess

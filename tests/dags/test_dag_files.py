@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from storekeeper.engine.runtime.scale import AppScale
 from storekeeper.ops.airflow_home import KEPT_DAYS
+from storekeeper_provider import POOL
 from tests.dags.conftest import DagServer
 from tests.ops.control.supervised import environment
 
@@ -53,7 +55,7 @@ dags = {
             task.task_id: {
                 "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
                 "limit": bool(task.execution_timeout or getattr(task, "response_timeout", None)),
-                "command": getattr(task, "command", None),
+                "command": getattr(task, "command", None), "pool": task.pool, "type": task.task_type,
                 "refuses": refuse_unknown_params in (getattr(task, "_pre_execute_hook", None),
                                                      getattr(task, "partial_kwargs", {}).get("pre_execute")),
             }
@@ -86,6 +88,16 @@ def test_every_file_is_a_dag_of_its_name(parsed: dict[str, Any]) -> None:
     assert parsed["errors"] == {}
     assert sorted(parsed["dags"]) == IDS
     assert all(Path(dag["file"]).stem == dag_id for dag_id, dag in parsed["dags"].items())
+
+
+def test_jobs_share_a_pool_and_changes_of_apps_wait_for_no_other(parsed: dict[str, Any]) -> None:
+    """Waits for a person or a clock would hold a slot for days: the pool counts deferred tasks."""
+    tasks = [task for dag in parsed["dags"].values() for task in dag["tasks"].values()]
+    pools = Counter((task["pool"], task["type"]) for task in tasks)
+    of_jobs = {"StorekeeperJobOperator", "GenerationOperator", "TableOperator"}
+    assert {name for pool, name in pools if pool == POOL} == of_jobs
+    alone = [task["arguments"][0].split()[0] for task in tasks if task["arguments"] and task["pool"] != POOL]
+    assert {*alone} <= {"app", "upgrade-nodes"}
 
 
 def test_parsing_loads_nothing_of_the_product_but_the_provider(parsed: dict[str, Any]) -> None:

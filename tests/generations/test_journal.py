@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storekeeper.changelog.position import Position
-from storekeeper.generations.errors import GenerationRefusedError
+from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState, Journal, JournalFile, Transfer, TransferPhase
 from storekeeper.locations import Location, write_in_one_step
 
@@ -106,7 +106,7 @@ def test_the_file_is_replaced_as_a_whole_and_changed_by_one_at_a_time(place: Loc
     write_in_one_step(place / "generations" / f"pos.json.{os.getpid()}.new", b"{")
     assert file.read() == first()
     with file.locked(tmp_path):
-        with pytest.raises(GenerationRefusedError, match="another process"), same.locked(tmp_path):
+        with pytest.raises(GenerationPendingError, match="another process"), same.locked(tmp_path):
             pass
         with JournalFile(place, "ticks").locked(tmp_path):
             pass

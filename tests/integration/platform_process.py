@@ -32,17 +32,17 @@ class PlatformProcess:
 
         `settings` are variables without their prefix, in small letters.
         """
-        airflow, supervisor = free_ports(2)
-        # Each has the next port, too: of the controller, the second node and the control API.
-        kafka, first_node, metrics = (
-            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(3)
+        airflow, supervisor, control = free_ports(3)
+        # Each has the next port, too: of the controller and the second node.
+        kafka, first_node = (
+            next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)[0] for _ in range(2)
         )
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),
             "airflow_port": str(airflow),
             "supervisor_port": str(supervisor),
-            "metrics_port": str(metrics),
+            "control_port": str(control),
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",

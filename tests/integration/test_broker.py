@@ -15,8 +15,8 @@ from confluent_kafka.admin import NewTopic
 from harness.broker import JARS, Broker
 from harness.ports import free_ports
 from harness.waiting import eventually
-from storekeeper.kafka.clients import new_admin
-from storekeeper.ops.broker import answers, platform_broker, prepare_broker
+from storekeeper.kafka.clients import answers, new_admin
+from storekeeper.ops.broker import platform_broker, prepare_broker
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import PlatformSettings
 from tests.integration.small_disk import fill, small_disk

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from storekeeper.ops.airflow_client import AirflowClient
+from demo.airflow_runs import AirflowRuns
 from storekeeper.ops.errors import StartError
 from tests.watched_airflow import WatchedAirflow
 
@@ -32,6 +32,7 @@ class FakeAirflow:
     conf: Any = None
     log: list[dict[str, Any]] | None = None
     paused: bool = True
+    pools: list[dict[str, Any]] = field(default_factory=list)
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         path = request.url.path
@@ -55,6 +56,10 @@ class FakeAirflow:
             return httpx2.Response(200, json={"dag_runs": [{"dag_run_id": "hourly"}] * (self.others_running >= 0)})
         if self.runs and path.startswith(f"{run}/{self.runs[-1]}"):
             return self._of_run(path.removeprefix(f"{run}/{self.runs[-1]}"), request.url.params)
+        if path == "/api/v2/pools":
+            is_new = not self.pools
+            self.pools += [json.loads(request.content)] * is_new
+            return httpx2.Response(201 if is_new else 409, json={})
         if path == "/api/v2/dags/known":
             self.paused = json.loads(request.content)["is_paused"] if request.method == "PATCH" else self.paused
             return httpx2.Response(200, json={})
@@ -98,7 +103,7 @@ def _client(airflow: FakeAirflow, password: str = PASSWORD) -> WatchedAirflow:
     return WatchedAirflow("http://airflow", "admin", password, transport=httpx2.MockTransport(airflow))
 
 
-def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: AirflowRuns) -> None:
     client.unpause("known")
     client.wait_for_run("known", client.trigger("known", {"app": "pos"}), 60)
     assert airflow.conf == {"app": "pos"}
@@ -107,7 +112,7 @@ def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: A
     assert airflow.logins == 1
 
 
-def test_a_failed_run_names_its_tasks_and_where_to_look(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_failed_run_names_its_tasks_and_where_to_look(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states = ["failed"]
     with pytest.raises(StartError, match=r"DAG known failed \(task bad\): see its log at http://airflow/dags/known/"):
         client.wait_for_run("known", client.trigger("known"), 60)
@@ -117,7 +122,7 @@ def test_a_mapped_task_that_failed_is_not_hidden_by_a_later_one(airflow: FakeAir
     assert client.task_states("known", client.trigger("known")) == {"good": "success", "bad": "failed"}
 
 
-def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states = ["failed"]
     cause = {"exc_type": "AirflowFailException", "exc_value": "pos ended with exit code 78"}
     airflow.log = [
@@ -129,7 +134,7 @@ def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: 
     assert "ensure pos" not in str(caught.value)
 
 
-def test_a_failed_run_is_told_of_without_a_log(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_failed_run_is_told_of_without_a_log(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states = ["failed"]
     with pytest.raises(
         StartError, match=r"(?s)task bad\).*bad sales: its log can't be read: Airflow refused .* with 404"
@@ -137,25 +142,25 @@ def test_a_failed_run_is_told_of_without_a_log(airflow: FakeAirflow, client: Air
         client.wait_for_run("known", client.trigger("known"), 60)
 
 
-def test_a_run_that_takes_too_long_is_given_up(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_run_that_takes_too_long_is_given_up(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states = ["running"]
     with pytest.raises(StartError, match="still running after 0 s"):
         client.wait_for_run("known", client.trigger("known"), 0)
 
 
-def test_a_run_may_stand_in_line_for_as_long_as_another_one_runs(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_run_may_stand_in_line_for_as_long_as_another_one_runs(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states, airflow.others_running = ["queued", "queued", "success"], 2
     client.wait_for_run("known", client.trigger("known"), 0.1)
     assert airflow.states == []
 
 
-def test_a_run_that_stands_in_line_behind_nothing_is_given_up(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_a_run_that_stands_in_line_behind_nothing_is_given_up(airflow: FakeAirflow, client: AirflowRuns) -> None:
     airflow.states, airflow.others_running = ["queued"] * 4, 1
     with pytest.raises(StartError, match="still queued"):
         client.wait_for_run("known", client.trigger("known"), 0.1)
 
 
-def test_an_expired_token_is_renewed(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_an_expired_token_is_renewed(airflow: FakeAirflow, client: AirflowRuns) -> None:
     assert client.has_dag("known")
     airflow.token = "second"
     assert client.has_dag("known")
@@ -177,7 +182,7 @@ def test_a_busy_airflow_is_asked_again_and_no_run_is_begun_twice(airflow: FakeAi
         return airflow(request)
 
     transport, pauses = httpx2.MockTransport(twice), list[float]()
-    with AirflowClient("http://airflow", "admin", PASSWORD, transport=transport, sleep=pauses.append) as client:
+    with AirflowRuns("http://airflow", "admin", PASSWORD, transport=transport, sleep=pauses.append) as client:
         assert client.has_dag("known")
         client.unpause("known")
         run_id = client.trigger("known")
@@ -192,11 +197,11 @@ def test_an_airflow_that_goes_on_failing_is_told_of(airflow: FakeAirflow) -> Non
 
     transport = httpx2.MockTransport(locked)
     told = pytest.raises(StartError, match=r"Airflow refused PATCH /api/v2/dags/known with 500 \(locked\)")
-    with AirflowClient("http://airflow", "admin", PASSWORD, transport=transport, sleep=lambda _: None) as client, told:
+    with AirflowRuns("http://airflow", "admin", PASSWORD, transport=transport, sleep=lambda _: None) as client, told:
         client.unpause("known")
 
 
-def test_an_unknown_dag_is_not_there(client: AirflowClient) -> None:
+def test_an_unknown_dag_is_not_there(client: AirflowRuns) -> None:
     assert not client.has_dag("unknown")
 
 
@@ -205,7 +210,7 @@ def test_a_wrong_password_is_one_sentence(airflow: FakeAirflow) -> None:
         client.has_dag("known")
 
 
-def test_health_is_that_of_each_component(airflow: FakeAirflow, client: AirflowClient) -> None:
+def test_health_is_that_of_each_component(airflow: FakeAirflow, client: AirflowRuns) -> None:
     assert set(client.health().values()) == {"healthy"}
     airflow.health["triggerer"] = {"status": None}
     assert client.health()["triggerer"] == "unhealthy"
@@ -215,7 +220,13 @@ def test_an_airflow_that_is_down_is_unreachable() -> None:
     def refuse(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("refused", request=request)
 
-    with AirflowClient("http://airflow", "admin", "", transport=httpx2.MockTransport(refuse)) as client:
+    with AirflowRuns("http://airflow", "admin", "", transport=httpx2.MockTransport(refuse)) as client:
         assert set(client.health().values()) == {"unreachable"}
         with pytest.raises(StartError, match="does not answer"):
             client.has_dag("known")
+
+
+def test_a_pool_that_is_there_stays_as_a_person_has_changed_it(airflow: FakeAirflow, client: AirflowRuns) -> None:
+    for _ in range(2):
+        client.make_pool("storekeeper", 2, "jobs")
+    assert airflow.pools == [{"name": "storekeeper", "slots": 2, "description": "jobs", "include_deferred": True}]

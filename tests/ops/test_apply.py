@@ -185,12 +185,13 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
     def configured(name: str) -> None:
         """Has the configuration name one app alone."""
-        for place in ("storekeeper.ops.programs", "storekeeper.ops.platform_state", "storekeeper.ops.desired_programs"):
+        for place in ("storekeeper.ops.programs", "storekeeper.ops.platform_state", "storekeeper.ops.bring_up"):
             monkeypatch.setattr(f"{place}.DRIVERS", {name: (name,)})
         kept = {name: registry.APPS[name]}
-        for place in ("apply", "programs", "platform_state", "known_stores", "environment"):
+        for place in ("apply", "programs", "platform_state", "known_stores"):
             monkeypatch.setattr(f"storekeeper.ops.{place}.APPS", kept)
         monkeypatch.setattr("storekeeper.apps.registry.APPS", kept)
+        monkeypatch.setattr("storekeeper.apps.registry.DRIVERS", {name: (name,)})
 
     return Bench(run_dir, supervisor, configured)
 

@@ -18,11 +18,12 @@ from storekeeper.ops.errors import LostTopicsError, StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.overview.model import Overview, Process
-from storekeeper.ops.programs import AIRFLOW_PROGRAMS
+from storekeeper.ops.program_names import AIRFLOW_PROGRAMS
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
+from storekeeper_provider import POOL
 
-OWN = ("kafka", "control", "node-a", "node-b", "metrics", "shop", "views")
+OWN = ("kafka", "control", "node-a", "node-b", "shop", "views")
 CAUSE = "ended with exit code 78: topic views-log was deleted"
 
 
@@ -62,6 +63,9 @@ class FakeAirflow:
 
     def has_dag(self, _: str) -> bool:
         return True
+
+    def make_pool(self, name: str, slots: int, _: str) -> None:
+        assert (name, slots, self.unpaused) == (POOL, 2, []), "it is there before a task may run"
 
     def unpause(self, dag: str) -> None:
         self.unpaused.append(dag)

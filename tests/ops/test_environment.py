@@ -39,7 +39,7 @@ def test_a_driver_on_a_cluster_is_reached_from_other_hosts(monkeypatch: pytest.M
 
 
 def test_airflow_reaches_the_control_api_by_a_connection_that_holds_no_secret(tmp_path: Path) -> None:
-    settings = PlatformSettings.load(run_dir=tmp_path, metrics_port=20000)
+    settings = PlatformSettings.load(run_dir=tmp_path, control_port=20001)
     connection = json.loads(airflow_environment(settings)["AIRFLOW_CONN_STOREKEEPER_DEFAULT"])
     assert (connection["conn_type"], connection["host"]) == ("storekeeper", "http://127.0.0.1:20001")
     assert connection["extra"] == {

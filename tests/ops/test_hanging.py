@@ -79,8 +79,8 @@ def test_what_takes_requests_and_answers_none_is_ended_once_it_had_the_time(
     tmp_path: Path, mute: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.5)
-    settings = PlatformSettings.load(run_dir=tmp_path, kafka_port=mute, metrics_port=mute, start_timeout_s=240)
-    assert ended(settings, seen("kafka"), seen("metrics"), seen("node-a", detail="")) == ["kafka", "metrics"]
+    settings = PlatformSettings.load(run_dir=tmp_path, kafka_port=mute, control_port=mute, start_timeout_s=240)
+    assert ended(settings, seen("kafka"), seen("control"), seen("node-a", detail="")) == ["kafka", "control"]
     assert ended(settings, seen("kafka", uptime_s=239)) == [], "it may be starting"
     assert ended(settings, seen("node-a", detail="not ready: 3 of 8"), seen("orders", detail="starting")) == []
 

@@ -21,20 +21,18 @@ from storekeeper.ops.environment import (
     inherited_environment,
 )
 from storekeeper.ops.errors import SupervisorUnreachableError
-from storekeeper.ops.job_files import JOB_MARKER
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.programs import Program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import (
     end_orphans,
     find_orphans,
-    running_supervisor,
     shut_down,
     start_supervisor,
     stop_all,
     stop_everything,
 )
-from storekeeper.ops.supervisor_rpc import SupervisorRpc
+from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
 from storekeeper.ops.waiting import eventually
 
 _WAIT = "import time; time.sleep(600)"
@@ -85,14 +83,6 @@ def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
     assert shut_down(client, platform.layout, 20)
     assert running_supervisor(platform.layout) is None
     assert find_orphans(platform.layout.root) == []
-
-
-def test_it_ends_jobs_before_the_apps_that_they_work_with(platform: Platform) -> None:
-    client = platform.start(pos=_WAIT)
-    marked = {**os.environ, JOB_MARKER: str(platform.layout.jobs / "one")}  # noqa: TID251 (handed on to a child)
-    with subprocess.Popen([sys.executable, "-c", _WAIT], env=marked) as job:
-        assert shut_down(client, platform.layout, 20)
-        job.wait(60)
 
 
 def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:

@@ -40,7 +40,7 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
         *("pos", "hadoop_export", "shared_driver", "pos-next"),
         *(f"{name}-next" for name in SYSTEM_APPS),
-        *("node-a", "node-b", "metrics", "control"),
+        *("node-a", "node-b", "control"),
     ]
 
 

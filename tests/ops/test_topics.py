@@ -14,9 +14,8 @@ from harness.project_apps import SYSTEM_APPS, TILL_APPS
 from spark_apps.pos import POS
 from storekeeper.apps.registry import APPS, stores
 from storekeeper.apps.settings import AppSettings
-from storekeeper.kafka.clients import new_admin
+from storekeeper.kafka.clients import answers, new_admin
 from storekeeper.kafka.connection import Kafka
-from storekeeper.ops.broker import answers
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.new_project.plan import make_project
 from storekeeper.ops.settings import PlatformSettings

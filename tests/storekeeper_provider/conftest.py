@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.ops.job_files import end_job_processes
+from storekeeper.ops.control.jobs import end_job_processes
 from storekeeper_provider import triggers
 from tests.dags.conftest import connection_to
 from tests.ops.control.toys import ControlProcess

@@ -18,6 +18,7 @@ import httpx2
 from harness.ports import free_ports
 from harness.waiting import eventually
 from storekeeper.node.security.no_tls import NO_TLS
+from storekeeper_provider import POOL
 from tests.ops.control.supervised import environment
 
 _PROJECT = Path(__file__).parents[2]
@@ -46,6 +47,8 @@ class LiveAirflow:
         self.variables = {**_options(self.home, self._port), **self.variables}
         migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
         subprocess.run(migrate, env=self._environment(), check=True, capture_output=True, timeout=_MIGRATE_S)
+        pool = [sys.executable, "-m", "airflow", "pools", "set", POOL, "2", "jobs", "--include-deferred"]
+        subprocess.run(pool, env=self._environment(), check=True, capture_output=True, timeout=_MIGRATE_S)
         for component in COMPONENTS:
             self.start_component(component)
         eventually(self._answers, WAIT_S, "Airflow's API server answers")

@@ -32,7 +32,8 @@ def test_it_sees_the_platform() -> None:
     with pytest.raises(AirflowFailException, match=r"\(404\): there is no app 'nobody'"):
         hook.generations("nobody")
     with pytest.raises(AirflowFailException, match=r"\(400\): '.*' can't run as a job"):
-        hook.put_job("one", ["down"], 60)
+        hook.start_job("one", ["down"])
+    assert hook.job("one")["state"] == "lost"
 
 
 @pytest.mark.usefixtures("no_connection")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.waiting import eventually
-from storekeeper.ops.job_files import end_job_processes
+from storekeeper.ops.control.jobs import end_job_processes
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
 from tests.dags.conftest import connection_to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,11 @@ from typing import Any, cast
 
 import pytest
 from airflow.sdk import Context
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
-from harness.waiting import eventually
 from storekeeper.ops.airflow_home import airflow_options
-from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.settings import OwnPlatformSettings
 from storekeeper_provider import triggers
@@ -53,12 +53,10 @@ def operator(file: Path, *more: str, **options: Any) -> StorekeeperJobOperator:
     return StorekeeperJobOperator(task_id="job", arguments=["verify", "", str(file), *more], **options)
 
 
-def test_the_last_line_of_output_is_the_result_and_the_job_is_collected(tmp_path: Path) -> None:
+def test_the_last_line_of_output_is_the_result(tmp_path: Path) -> None:
     here = context(run_id=str(tmp_path))
     let_end(tmp_path / "one")
     assert run(operator(tmp_path / "one"), here) == {"rows": 3}
-    with pytest.raises(AirflowFailException, match=r"\(404\)"):
-        StorekeeperHook().job(job_id(here))
     assert run(operator(tmp_path / "one"), here) == {"rows": 3}, "a cleared task runs again"
     assert len(began(tmp_path / "one")) == 2
 
@@ -96,38 +94,31 @@ def test_an_exit_code_says_whether_a_retry_can_help(
     assert len(began(tmp_path / "one")) == 2, "a retry of a failed job runs it again"
 
 
-def test_a_job_that_fails_before_it_is_answered_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = StorekeeperHook.put_job
-
-    def answered_late(hook: StorekeeperHook, name: str, *more: Any) -> tuple[dict[str, Any], bool]:
-        _, is_new = put(hook, name, *more)
-        return eventually_over(hook, name), is_new
-
-    monkeypatch.setattr(StorekeeperHook, "put_job", answered_late)
-    let_end(tmp_path / "one")
-    with pytest.raises(AirflowFailException, match="refused"):
-        run(operator(tmp_path / "one", "5"), context(run_id=str(tmp_path)))
-    assert len(began(tmp_path / "one")) == 1
-
-
-def eventually_over(hook: StorekeeperHook, name: str) -> dict[str, Any]:
-    """The job, once it is over."""
-    eventually(lambda: hook.job(name)["state"] in triggers.OVER, 60, "the job is over")
-    return hook.job(name)
-
-
 def test_a_lost_job_is_left_to_a_retry_which_runs_it_again(tmp_path: Path, control: ControlProcess) -> None:
     here = context(run_id=str(tmp_path))
     with pytest.raises(TaskDeferred) as deferred:
         operator(tmp_path / "one").execute(here)
     await_begin(tmp_path / "one")
-    end_job_processes(control.run_dir / "jobs" / job_id(here))
+    control.kill()
+    control.start()
     event = fired(cast("JobTrigger", deferred.value.trigger))
     with pytest.raises(AirflowException, match="the job was lost") as caught:
         operator(tmp_path / "one").on_over(here, event)
     assert not isinstance(caught.value, AirflowFailException)
     let_end(tmp_path / "one")
     assert run(operator(tmp_path / "one"), here) == {"rows": 3}
+
+
+def test_airflow_limits_the_wait_and_a_job_that_takes_longer_is_cancelled(tmp_path: Path) -> None:
+    here, limited = context(run_id=str(tmp_path)), operator(tmp_path / "one", execution_timeout=timedelta(minutes=5))
+    with pytest.raises(TaskDeferred) as deferred:
+        limited.execute(here)
+    assert deferred.value.timeout == timedelta(minutes=5)
+    pid = await_begin(tmp_path / "one")
+    with pytest.raises(AirflowException, match=r"longer than its execution_timeout, 0:05:00") as caught:
+        limited.resume_execution(TRIGGER_FAIL_REPR, {"error": TriggerFailureReason.TRIGGER_TIMEOUT}, here)
+    assert not isinstance(caught.value, AirflowFailException)
+    await_end(pid)
 
 
 def test_ending_a_task_cancels_its_job_and_a_cleared_one_runs_again(tmp_path: Path) -> None:
@@ -145,25 +136,24 @@ def test_ending_a_task_cancels_its_job_and_a_cleared_one_runs_again(tmp_path: Pa
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the next try", "after the next try has begun"])
 def test_a_task_that_is_cleared_while_its_job_runs_runs_again(tmp_path: Path, *, is_late: bool) -> None:
-    """Airflow starts the next try at once, and the old trigger cancels the job that both have."""
+    """Airflow starts the next try at once. The old trigger cancels the job, which may be that of both."""
     here, file = context(run_id=str(tmp_path)), tmp_path / "one"
     with pytest.raises(TaskDeferred) as cleared:
-        operator(file, "grumble").execute(here)
+        operator(file).execute(here)
     await_begin(file)
     old = cast("JobTrigger", cleared.value.trigger)
     if not is_late:
         asyncio.run(old.on_kill())
     with pytest.raises(TaskDeferred) as waits:
-        operator(file, "grumble").execute(here)
+        operator(file).execute(here)
     if is_late:
         asyncio.run(old.on_kill())
-    assert StorekeeperHook().job(job_id(here))["state"] == "running"
+        event = fired(cast("JobTrigger", waits.value.trigger))
+        with pytest.raises(AirflowException, match="an earlier try has cancelled the job") as caught:
+            operator(file).on_over(here, event)
+        assert not isinstance(caught.value, AirflowFailException), "a retry runs it again"
     let_end(file)
-    event = fired(cast("JobTrigger", waits.value.trigger))
-    with pytest.raises(TaskDeferred) as again:
-        operator(file, "grumble").on_over(here, event)
-    event = fired(cast("JobTrigger", again.value.trigger))
-    assert operator(file, "grumble").on_over(here, event) == {"rows": 3}
+    assert run(operator(file), here) == {"rows": 3}
     assert len(began(file)) == 2
 
 

@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from harness.ports import free_ports
 from harness.waiting import eventually
+from storekeeper_provider import POOL
 from tests.watched_airflow import WatchedAirflow
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -205,6 +206,7 @@ def running_airflow(environment: Path, home: Path, connection: Mapping[str, str]
     airflow = TheirAirflow(environment, home)
     (home / "passwords.json").write_text(json.dumps(dict([_LOGIN])))
     airflow.call("db", "migrate")
+    airflow.call("pools", "set", POOL, "2", "jobs", "--include-deferred")
     fields = [word for name, value in connection.items() for word in (f"--conn-{name}", value)]
     airflow.call("connections", "add", "storekeeper_default", "--conn-type", "storekeeper", *fields)
     try:

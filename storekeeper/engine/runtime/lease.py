@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,7 +22,8 @@ import psutil
 import structlog
 
 from storekeeper.apps.errors import AppRunningError
-from storekeeper.clock import Clock
+from storekeeper.apps.settings import AppSettings
+from storekeeper.clock import Clock, SystemClock
 
 TIMEOUT_S = 30.0
 """How long a starting app or job waits for its previous copy to end: a batch may have to be drained."""
@@ -129,6 +132,20 @@ class Lease:
         # In place: the lock belongs to the open file, not to its name.
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, orjson.dumps(content), 0)
+
+
+@contextmanager
+def job_held(
+    of: str, job: str, settings: AppSettings, *, timeout_s: float = 0, wait: Callable[[float], object] = time.sleep
+) -> Iterator[Lease]:
+    """Holds the lease of a job: no other one of the same name works on the same thing meanwhile.
+
+    Raises:
+        AppRunningError: another one does, for longer than `timeout_s`.
+    """
+    with Lease(settings.lease_file(job_lease(of, job)), clock=SystemClock(), wait=wait) as lease:
+        lease.acquire(timeout_s)
+        yield lease
 
 
 def _content(file: int) -> dict[str, float]:

@@ -23,11 +23,9 @@ from storekeeper.whole_files import write_whole
 
 NODES = ("node-a", "node-b", "node-c")
 """The query nodes of the compose file, by their host names."""
-METRICS = "metrics"
-"""The process that exports metrics of apps, snapshots and verdicts, by its host name."""
 STREAM_APPS = "stream-apps"
 """The container of the apps and the control API, by its host name."""
-SERVERS = (*NODES, METRICS, STREAM_APPS)
+SERVERS = (*NODES, STREAM_APPS)
 """The hosts that have a certificate."""
 FOLDERS = ("run", "run/secrets", "run/delta", "prometheus", "grafana")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +59,20 @@ class Callers:
 class Gate:
     """ASGI, in front of the control API: refuses unknown callers and long bodies before anything is read.
 
-    `/livez` is for everybody. The caller is in the scope, for `caller_of`.
+    `/livez` is for everybody, and so are other paths that only tell. The caller is in the scope, for `caller_of`.
     """
 
-    def __init__(self, app: Any, callers: Callers) -> None:
+    def __init__(self, app: Any, callers: Callers, is_open: Collection[str] = ()) -> None:
+        """`is_open` has those paths."""
         self._app = app
         self._callers = callers
+        self._open = {_LIVE, *is_open}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Lets a request of a known caller through."""
         if scope["type"] != "http":
             return
-        if scope["path"] != _LIVE:
+        if scope["path"] not in self._open:
             headers = dict(scope["headers"])
             try:
                 _check_once([name for name, _ in scope["headers"]])

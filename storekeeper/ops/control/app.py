@@ -7,22 +7,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
 from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
-from storekeeper.clock import Clock
-from storekeeper.errors import ConfigurationError, InvalidArgumentError
-from storekeeper.node.query.answers.answer import MEDIA_TYPE, Problem, problem_of
+from storekeeper.node.query.answers.answer import MEDIA_TYPE, Problem
 from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.parameters import refuse_unknown_parameters
 from storekeeper.node.security.access import Caller, ForbiddenError, Role
 from storekeeper.ops.control.access import caller_of
 from storekeeper.ops.control.allowed import check_allowed
-from storekeeper.ops.control.jobs import JobConflictError, Jobs, UnknownJobError
-from storekeeper.ops.control.views import NothingToShowError, PlatformViews, UnknownAppError, UnknownTableError
-from storekeeper.ops.job_files import JobFolder, JobRequest, JobState
-from storekeeper.quality.errors import StagedTableError
+from storekeeper.ops.control.jobs import Job, Jobs, JobState
+from storekeeper.ops.control.problems import control_problem
+from storekeeper.ops.control.views import PlatformViews
 
-_LONGEST_JOB_S = 7 * 24 * 3600
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"description": why, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
     for status, why in (
@@ -41,25 +38,12 @@ JobId = Annotated[
 ]
 
 
-_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
-    (UnknownJobError, "unknown-job", 404),
-    (UnknownAppError, "unknown-app", 404),
-    (UnknownTableError, "unknown-table", 404),
-    (NothingToShowError, "nothing-to-show", 404),
-    (StagedTableError, "staged-table", 409),
-    (JobConflictError, "job-conflict", 409),
-)
-
-
 class JobOrder(BaseModel, extra="forbid"):
     """What to run."""
 
     arguments: list[str] = Field(
         description="The command line behind `storekeeper`, such as `snapshot create rewards`.",
         examples=[["snapshot", "create", "rewards"]],
-    )
-    timeout_s: float = Field(
-        3600, gt=0, le=_LONGEST_JOB_S, description="How long it may run. The time in the queue doesn't count."
     )
 
 
@@ -70,9 +54,7 @@ class JobView(BaseModel):
     arguments: list[str]
     state: JobState
     caller: str = Field(description="The name of the token that it was asked for with.")
-    timeout_s: float
-    created_at_ms: int
-    started_at_ms: int | None = None
+    started_at_ms: int
     ended_at_ms: int | None = None
     cancel_reason: str | None = Field(
         None, description="Why it was cancelled, in the caller's words. None if nobody has cancelled it."
@@ -84,8 +66,8 @@ class JobView(BaseModel):
     log_position: int = Field(default=0, description="The position behind that part: `log_from` of the next request.")
 
 
-def make_app(jobs: Jobs, views: PlatformViews, clock: Clock) -> FastAPI:
-    """The ASGI application. `clock` is for the times of jobs."""
+def make_app(jobs: Jobs, views: PlatformViews, metrics: Callable[[], bytes]) -> FastAPI:
+    """The ASGI application. `metrics` collects them in Prometheus' text format."""
     app = FastAPI(
         title="Storekeeper control",
         summary="Jobs beside a platform, its apps, and what there is to see of it.",
@@ -100,10 +82,15 @@ def make_app(jobs: Jobs, views: PlatformViews, clock: Clock) -> FastAPI:
         """Whether the process answers. It needs no token."""
         return Response("alive\n", media_type="text/plain")
 
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def prometheus() -> Response:
+        """The metrics of apps, snapshots and checks. On loopback it needs no token."""
+        return Response(metrics(), media_type=CONTENT_TYPE_LATEST)
+
     app.include_router(_views(views), dependencies=[token, Depends(_may(Role.OPERATOR, Role.MONITOR, Role.READER))])
-    app.include_router(_jobs(jobs, views, clock), dependencies=[token, Depends(_may(Role.OPERATOR))])
+    app.include_router(_jobs(jobs), dependencies=[token, Depends(_may(Role.OPERATOR))])
     refuse_unknown_parameters(app)
-    answer_errors(app, _problem, _response)
+    answer_errors(app, control_problem, _response)
     return app
 
 
@@ -168,86 +155,60 @@ def _views(views: PlatformViews) -> APIRouter:
     return router
 
 
-def _jobs(jobs: Jobs, views: PlatformViews, clock: Clock) -> APIRouter:
+def _jobs(jobs: Jobs) -> APIRouter:
     router = APIRouter(prefix="/jobs", responses={status: _PROBLEMS[status] for status in (400, 401, 403, 404, 409)})
 
     @router.get("")
-    def all_jobs() -> list[JobView]:
-        """The jobs that are there, the newest first, without what they wrote."""
-        return [_view(folder) for folder in jobs.all()]
+    async def all_jobs() -> list[JobView]:
+        """The jobs that run, and those that ended last; the newest first, without what they wrote."""
+        return [_view(job) for job in jobs.all()]
 
     @router.put("/{name}", status_code=200, responses={201: {"model": JobView, "description": "It is new."}})
-    def put(name: JobId, order: JobOrder, request: Request, response: Response) -> JobView:
-        """Start a job, or find it: a job that is there with the same arguments is never started again."""
+    async def start(name: JobId, order: JobOrder, request: Request, response: Response) -> JobView:
+        """Start a job, or find it: one of that id that runs is never started again."""
         check_allowed(order.arguments)
         caller: Caller = caller_of(request.scope)
-        wanted = JobRequest(tuple(order.arguments), order.timeout_s, caller.name, clock.now_ms())
-        folder, made = jobs.put(name, wanted)
-        response.status_code = 201 if made else 200
-        return _view(folder)
+        job, is_new = await jobs.start(name, order.arguments, caller.name)
+        response.status_code = 201 if is_new else 200
+        return _view(job)
 
     @router.get("/{name}")
-    def get(
+    async def get(
         name: JobId,
         log_from: Annotated[
             int | None, Query(ge=0, le=1 << 62, description="Position in its log; without it, the log's end.")
         ] = None,
     ) -> JobView:
         """A job: its state, its exit code, its result and what it wrote."""
-        return _whole_view(jobs.get(name), log_from, views)
+        job = jobs.get(name)
+        log, position = job.log_from(log_from)
+        more = {"result": job.result(), "output": job.output_end(), "log": log, "log_position": position}
+        return _view(job).model_copy(update=more)
 
     @router.post("/{name}/cancel")
-    def cancel(
+    async def cancel(
         name: JobId,
         reason: Annotated[str, Query(max_length=200, description="For the caller that waits for the job.")] = "",
     ) -> JobView:
-        """Begin to end a job: by TERM if it runs; a queued one never starts. Safe to repeat."""
+        """Begin to end a job: a process by TERM, a change of an app at its next step. Safe to repeat."""
         return _view(jobs.cancel(name, reason))
-
-    @router.delete("/{name}", status_code=204)
-    def forget(name: JobId) -> None:
-        """Collect a job that is over, so that its id is free again."""
-        jobs.forget(name)
 
     return router
 
 
-def _view(folder: JobFolder) -> JobView:
-    """A job, without what it wrote and what it is about."""
-    try:
-        request, state = folder.request, folder.state()
-    except FileNotFoundError as error:  # somebody has collected it meanwhile
-        msg = f"there is no job {folder.path.name}: it was collected"
-        raise UnknownJobError(msg) from error
-    ended = folder.ended or {}
+def _view(job: Job) -> JobView:
+    """A job, without what it wrote."""
     return JobView(
-        id=folder.path.name,
-        arguments=list(request.arguments),
-        state=state,
-        caller=request.caller,
-        timeout_s=request.timeout_s,
-        created_at_ms=request.created_at_ms,
-        started_at_ms=(folder.started or {}).get("started_at_ms"),
-        ended_at_ms=ended.get("ended_at_ms"),
-        cancel_reason=folder.cancel_reason,
-        exit_code=ended.get("exit_code"),
-        result=folder.result() if state.is_over else None,
+        id=job.name,
+        arguments=list(job.arguments),
+        state=job.state,
+        caller=job.caller,
+        started_at_ms=job.started_at_ms,
+        ended_at_ms=job.ended_at_ms,
+        cancel_reason=job.cancel_reason,
+        exit_code=job.exit_code,
+        result=None,
     )
-
-
-def _whole_view(folder: JobFolder, log_from: int | None, views: PlatformViews) -> JobView:
-    view = _view(folder)
-    log, position = folder.log_from(log_from)
-    return view.model_copy(update={"output": folder.output_end(), "log": log, "log_position": position})
-
-
-def _problem(error: Exception) -> Problem:
-    for kind, name, status in _KINDS:
-        if isinstance(error, kind):
-            return Problem(name, status, str(error))
-    if isinstance(error, ConfigurationError) and not isinstance(error, InvalidArgumentError):
-        return Problem("invalid-argument", 400, str(error))
-    return problem_of(error)
 
 
 def _response(problem: Problem) -> Response:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from storekeeper.apps.registry import apps_of
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
+from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
 from storekeeper.private_files import private_folder
 from storekeeper.program import NO_RESTART
@@ -205,7 +205,12 @@ def _comes_back(process: ProcessInfo) -> bool:
     return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
-def app_control(app: str, settings: OperationsSettings, supervisor: SupervisorRpc) -> AppControl:
+def app_control(
+    app: str,
+    settings: OperationsSettings,
+    supervisor: SupervisorRpc,
+    pause: Callable[[float], object] = time.sleep,
+) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
     return AppControl(
         app,
@@ -214,12 +219,14 @@ def app_control(app: str, settings: OperationsSettings, supervisor: SupervisorRp
         stopped=RunLayout(settings.run_dir).stopped / app,
         patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S),
         clock=SystemClock(),
-        pause=threading.Event().wait,
+        pause=pause,
     )
 
 
 def _heartbeat(app: str, settings: OperationsSettings) -> Heartbeat | None:
-    return shared_beat(app, [read_heartbeat(settings.heartbeat_file(name)) for name in apps_of(app)])
+    return shared_beat(
+        app, [read_heartbeat(settings.heartbeat_file(name)) for name in PlatformApps.of(settings.run_dir).apps_of(app)]
+    )
 
 
 def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:

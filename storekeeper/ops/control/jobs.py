@@ -1,59 +1,136 @@
-"""The jobs of a platform: each has an id that its caller chose, runs once, and is found again by that id."""
+"""The jobs of a control process: allowed commands, each a child process. Changes of apps are threads instead.
+
+A job ends with the control process, however that ends. Nothing is lost: a command that is run again continues, or does
+nothing. Which job comes when, how often it is tried and how long it may take is the caller's decision. Two that must
+not run at once refuse each other by a lease.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import shutil
-import subprocess
+import signal
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+import orjson
+import psutil
 import structlog
 
 from storekeeper.clock import Clock
-from storekeeper.errors import StateError
+from storekeeper.errors import RetriableError, StateError
 from storekeeper.names import checked_name
-from storekeeper.ops import job_process
-from storekeeper.ops.job_files import JOB_MARKER, JobFolder, JobRequest, JobState, folders
-from storekeeper.ops.job_process import CANCELLED, LOST, write_end
+from storekeeper.ops import ends_with_parent
+from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.private_files import private_folder
-from storekeeper.program import storekeeper_command
+from storekeeper.program import ExitCode, exit_code_of, storekeeper_command
 
-KEPT_MS = 7 * 24 * 3600 * 1000
-"""How long an ended job is kept if nobody collects it."""
+JOB_MARKER = "STOREKEEPER_JOB"
+"""Set to the job's folder for every process of the job."""
+KEPT = 1000
+"""How many ended jobs are kept for those that ask for their results."""
+GRACE_S = 20.0
+"""How long a cancelled command may take to end after TERM, before it is killed."""
+ERROR_PREFIX = "storekeeper: "
+"""How the lines of a log begin that say why a command failed."""
+_LOG_BYTES = 1 << 16
+_LONGEST_LINE = 1 << 22
+_THREADS = 64
 _log = structlog.get_logger(__name__)
 
-
-_URGENT = "app"
-"""The command of changes of apps: they are short, and a person waits for them."""
+Inside = Callable[[Sequence[str], threading.Event, Path], dict[str, Any]]
+"""Runs a command in a thread. Takes its arguments, the event that cancels it, and the file of its log. Returns what the
+command prints, and raises its errors."""
 
 
 class UnknownJobError(StateError):
-    """There is no job of that id. It was never asked for, or somebody has collected it."""
+    """There is no job of that id: it was never asked for, or the control process has ended since."""
 
 
 class JobConflictError(StateError):
-    """The job can't be had like that: it has other arguments, or it isn't over."""
+    """A job of that id runs, with other arguments."""
+
+
+class JobCancelledError(RetriableError):
+    """The job was cancelled while it ran in a thread."""
+
+
+class JobState(StrEnum):
+    """How far a job is."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A job, and what it wrote into its folder: `output` and `log`, its standard output and error.
+
+    `cancel_reason` is None unless somebody has cancelled it. `exit_code` is negative after a signal.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    caller: str
+    folder: Path
+    started_at_ms: int
+    ended_at_ms: int | None = None
+    cancel_reason: str | None = None
+    exit_code: int | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> JobState:
+        """How far it is."""
+        if self.ended_at_ms is None:
+            return JobState.RUNNING
+        if self.cancel_reason is not None:
+            return JobState.CANCELLED
+        return JobState.SUCCEEDED if self.exit_code == 0 else JobState.FAILED
+
+    def log_from(self, position: int | None) -> tuple[str, int]:
+        """A part of its log, at most 64 KiB, and the position behind it.
+
+        Args:
+            position: where to begin, in bytes; None for the end of the log.
+        """
+        return _part(self.folder / "log", position)
+
+    def output_end(self) -> str:
+        """The end of its standard output, at most 64 KiB."""
+        return _part(self.folder / "output", None)[0]
+
+    def result(self) -> dict[str, Any] | None:
+        """The JSON object on the last line of its standard output; None if there is none."""
+        try:
+            with (self.folder / "output").open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE))
+                lines = file.read().splitlines()
+            found = orjson.loads(lines[-1]) if lines else None
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
 
 
 class Jobs:
-    """Starts jobs and finds them again. Thread-safe; one at a time for a folder.
-
-    When there is room, the next job is of the command that has the fewest running jobs; of several, the one that was
-    asked for first. So a person's job does not wait until the snapshots of all stores are there.
-
-    All that it knows is in files. So another one that takes over goes on with the same jobs: it finds running ones, and
-    starts those that are queued. One whose files are damaged is lost. Jobs that change apps never wait.
+    """Starts, lists and cancels jobs, in one event loop of the main thread. Ended ones are kept until many others are.
 
     Args:
-        root: the folder of all jobs, made if it is not there.
+        root: the folder of all jobs, which is emptied. What earlier jobs have left running is ended.
         environment: the variables of the jobs.
-        at_once: how many run at the same time; others wait.
         clock: for their times.
+        inside: the commands that run in threads of this process, by their first word.
         command: the command line of `storekeeper ARGUMENTS`.
     """
 
@@ -62,169 +139,169 @@ class Jobs:
         root: Path,
         environment: Mapping[str, str],
         *,
-        at_once: int,
         clock: Clock,
+        inside: Mapping[str, Inside] | None = None,
         command: Callable[..., Sequence[str]] = storekeeper_command,
     ) -> None:
         self._root = root
         self._environment = environment
-        self._at_once = at_once
         self._clock = clock
+        self._inside = inside or {}
         self._command = command
-        self._lock = threading.Lock()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="job")
         private_folder(root)
-        for folder in list(folders(root)):
-            _mend(folder)
-        self._open = [found for found in reversed(self.all()) if not found.state().is_over]
+        end_job_processes(root)
+        for folder in filter(Path.is_dir, root.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def put(self, name: str, request: JobRequest) -> tuple[JobFolder, bool]:
-        """The job of that id, and whether it is new. A job that is there is never started again.
+    async def start(self, name: str, arguments: Sequence[str], caller: str) -> tuple[Job, bool]:
+        """Starts a job. Returns it, and whether it is new: one of that id that runs is not started again.
+
+        Waits for the end of a job of that id that was cancelled. One that is over is forgotten.
 
         Raises:
-            JobConflictError: there is one with other arguments.
+            JobConflictError: it runs with other arguments.
             InvalidNameError: the id can't be one.
         """
-        folder = JobFolder(self._root / checked_name(name))
-        with self._lock:
-            made = JobFolder.made(folder.path, request)
-            if made:
-                self._open.append(folder)
-                _log.info("job_asked_for", job=name, arguments=request.arguments, caller=request.caller)
-            elif not folder.request.is_like(request):
-                msg = f"job {name} has other arguments: {' '.join(folder.request.arguments)}. Choose another id"
+        checked_name(name)
+        while (found := self._jobs.get(name)) is not None and found.task is not None and not found.task.done():
+            if found.arguments != tuple(arguments):
+                msg = f"job {name} runs with other arguments: {' '.join(found.arguments)}. Choose another id"
                 raise JobConflictError(msg)
-        self.advance()
-        return folder, made
+            if found.cancel_reason is None:
+                return found, False
+            await asyncio.wait([found.task])
+        self._jobs.pop(name, None)
+        job = Job(name, tuple(arguments), caller, self._root / name, self._clock.now_ms())
+        shutil.rmtree(job.folder, ignore_errors=True)
+        private_folder(job.folder)
+        self._forget_old()
+        self._jobs[name] = job
+        job.task = asyncio.create_task(self._run(job))
+        job.task.add_done_callback(lambda _: self._note_end(job))
+        _log.info("job_started", job=name, arguments=job.arguments, caller=caller)
+        return job, True
 
-    def get(self, name: str) -> JobFolder:
+    def get(self, name: str) -> Job:
         """The job of that id.
 
         Raises:
             UnknownJobError: there is none.
-            InvalidNameError: the id can't be one.
         """
-        folder = JobFolder(self._root / checked_name(name))
-        if not folder.path.is_dir():
-            msg = f"there is no job {name}: it was never asked for, or it was collected"
+        if name not in self._jobs:
+            msg = f"there is no job {name}: it was never asked for, or the control process has ended since"
             raise UnknownJobError(msg)
-        return folder
+        return self._jobs[name]
 
-    def all(self) -> list[JobFolder]:
-        """All jobs that are there, the newest first."""
-        found: list[tuple[int, JobFolder]] = []
-        for folder in folders(self._root):
-            with contextlib.suppress(FileNotFoundError):  # somebody has collected it meanwhile
-                found.append((folder.asked_at_ns(), folder))
-        return [folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)]
+    def all(self) -> list[Job]:
+        """All jobs, the newest first."""
+        return [*reversed(self._jobs.values())]
 
-    def cancel(self, name: str, reason: str = "") -> JobFolder:
-        """Begins to end a job, and keeps a queued one from starting. Raises what `get` raises."""
-        folder = self.get(name)
-        folder.cancel(reason)
-        _log.info("job_cancelled", job=name, reason=reason)
-        self.advance()
-        return folder
+    def cancel(self, name: str, reason: str = "") -> Job:
+        """Begins to end a job. Safe to repeat: the first reason holds. Raises what `get` raises."""
+        job = self.get(name)
+        if job.ended_at_ms is None and job.cancel_reason is None and job.task is not None:
+            job.cancel_reason = reason
+            job.cancelled.set()
+            if job.arguments[0] not in self._inside:
+                job.task.cancel()
+            _log.info("job_cancelled", job=name, reason=reason)
+        return job
 
-    def forget(self, name: str) -> None:
-        """Removes a job that is over, so that its id is free again. Raises what `get` raises.
+    async def end(self) -> None:
+        """Cancels all jobs, and waits for their end."""
+        for job in self.all():
+            self.cancel(job.name, "the control process ends")
+        await asyncio.gather(*(job.task for job in self.all() if job.task is not None), return_exceptions=True)
+        self._threads.shutdown(wait=False)
 
-        Raises:
-            JobConflictError: it isn't over.
-        """
-        folder = self.get(name)
-        if not folder.state().is_over:
-            msg = f"job {name} is {folder.state()}: cancel it first, or wait for its end"
-            raise JobConflictError(msg)
-        # A half-removed folder must not look like a job.
-        gone = folder.path.with_name(f".{name}.gone")
-        with self._lock:
-            process = self._processes.pop(name, None)
-            if process is not None:
-                process.wait()  # it has recorded its end, and does nothing more
-            self._open = [other for other in self._open if other != folder]
-            with contextlib.suppress(FileNotFoundError):
-                folder.path.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+    async def _run(self, job: Job) -> None:
+        inside = self._inside.get(job.arguments[0])
+        try:
+            if inside is None:
+                job.exit_code = await self._run_process(job)
+            else:
+                work = asyncio.get_running_loop().run_in_executor(self._threads, _run_inside, job, inside)
+                job.exit_code = await work
+        except OSError as error:  # a full disk, for example
+            _write_error(job, str(error))
+            job.exit_code = ExitCode.FAILED
 
-    def advance(self) -> None:
-        """Starts queued jobs as long as there is room."""
-        with self._lock:
-            self._open = [folder for folder in self._open if not self._is_over(folder)]
-            running = [folder for folder in self._open if self._is_running(folder)]
-            waiting = [folder for folder in self._open if folder not in running]
-            for folder in filter(_is_urgent, waiting):
-                self._start(folder)
-            busy = Counter(_command_of(folder) for folder in running if not _is_urgent(folder))
-            queued = [folder for folder in waiting if not _is_urgent(folder)]
-            while queued and busy.total() < self._at_once:
-                folder = min(queued, key=lambda each: busy[_command_of(each)])
-                queued.remove(folder)
-                busy[_command_of(folder)] += 1
-                self._start(folder)
+    def _note_end(self, job: Job) -> None:
+        job.ended_at_ms = self._clock.now_ms()
+        _log.info("job_ended", job=job.name, state=str(job.state), exit_code=job.exit_code)
 
-    def forget_old(self) -> None:
-        """Removes jobs that ended more than a week ago."""
-        for folder in self.all():
-            ended = folder.ended
-            if ended is not None and ended["ended_at_ms"] < self._clock.now_ms() - KEPT_MS:
-                with contextlib.suppress(StateError):
-                    self.forget(folder.path.name)
+    async def _run_process(self, job: Job) -> int | None:
+        command = self._command(*job.arguments, "--output", "json")
+        with (job.folder / "output").open("wb") as output, (job.folder / "log").open("wb") as log:
+            # The kernel kills it when this thread, the main one, ends.
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, ends_with_parent.__file__, str(os.getpid()), *command),
+                env={**self._environment, JOB_MARKER: str(job.folder)},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                start_new_session=True,
+            )
+        with contextlib.suppress(asyncio.CancelledError):
+            await process.wait()
+        await _end_group(process)
+        return process.returncode
 
-    def _is_over(self, folder: JobFolder) -> bool:
-        if not folder.path.is_dir():
-            return True
-        state = folder.state()
-        if state is JobState.QUEUED and folder.cancel_reason is not None and not self._has_process(folder):
-            write_end(folder.path, CANCELLED, None)
-            return True
-        return state.is_over
-
-    def _is_running(self, folder: JobFolder) -> bool:
-        return self._has_process(folder) or folder.state() is JobState.RUNNING
-
-    def _has_process(self, folder: JobFolder) -> bool:
-        """Whether a process that this one has started for the job lives. It is waited for if it has ended."""
-        process = self._processes.get(folder.path.name)
-        if process is None:
-            return False
-        if process.poll() is None:
-            return True
-        del self._processes[folder.path.name]
-        return False
-
-    def _start(self, folder: JobFolder) -> None:
-        request = folder.request
-        command = self._command(*request.arguments, "--output", "json")
-        self._processes[folder.path.name] = subprocess.Popen(
-            [sys.executable, job_process.__file__, str(folder.path), str(request.timeout_s), *command],
-            env={**self._environment, JOB_MARKER: str(folder.path)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # whatever ends this process leaves the job alone
-        )
-        _log.info("job_started", job=folder.path.name)
+    def _forget_old(self) -> None:
+        ended = [job for job in self._jobs.values() if job.ended_at_ms is not None]
+        for job in ended[: max(0, len(ended) - KEPT)]:
+            del self._jobs[job.name]
+            shutil.rmtree(job.folder, ignore_errors=True)
 
 
-def _mend(folder: JobFolder) -> None:
-    """Sets a job aside whose request is damaged, and records one as lost if nobody can read how far it got."""
-    damaged = folder.damaged()
-    if "job" in damaged:
-        aside = folder.path.with_name(f".{folder.path.name}.damaged")
-        shutil.rmtree(aside, ignore_errors=True)
-        folder.path.rename(aside)
-        _log.error("job_set_aside", job=folder.path.name, damaged=damaged, folder=str(aside))
-    elif damaged:
-        for name in damaged:
-            (folder.path / name).unlink()
-        write_end(folder.path, LOST, None)
-        _log.error("job_lost", job=folder.path.name, damaged=damaged)
+def end_job_processes(folder: Path) -> None:
+    """Ends every process that runs for a job, or for any job in a folder of jobs."""
+    end_processes([process for process in psutil.process_iter() if _works_for(process, folder)])
 
 
-def _command_of(folder: JobFolder) -> str:
-    return folder.request.arguments[0]
+def _works_for(process: psutil.Process, folder: Path) -> bool:
+    marked = mark_of(process, JOB_MARKER)
+    return marked is not None and Path(marked).is_relative_to(folder)
 
 
-def _is_urgent(folder: JobFolder) -> bool:
-    return _command_of(folder) == _URGENT
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    """Ends the command if it runs, and every child that it left."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), GRACE_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _run_inside(job: Job, inside: Inside) -> int:
+    try:
+        answer = inside(job.arguments, job.cancelled, job.folder / "log")
+    except StateError as error:
+        _write_error(job, str(error))
+        return exit_code_of(error)
+    except Exception as error:  # whatever a mistake in the program raises: it must not look like a job that runs
+        _log.error("job_failed", job=job.name, exc_info=error)
+        _write_error(job, f"{type(error).__name__}: {error}")
+        return ExitCode.FAILED
+    (job.folder / "output").write_bytes(orjson.dumps(answer) + b"\n")
+    return ExitCode.DONE
+
+
+def _write_error(job: Job, message: str) -> None:
+    with contextlib.suppress(OSError), (job.folder / "log").open("a", encoding="utf-8") as log:
+        log.writelines(f"{ERROR_PREFIX}{line}\n" for line in message.splitlines())
+
+
+def _part(path: Path, position: int | None) -> tuple[str, int]:
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(min(end, max(0, end - _LOG_BYTES) if position is None else position))
+            found = file.read(_LOG_BYTES)
+            return found.decode("utf-8", "replace"), file.tell()
+    except FileNotFoundError:
+        return "", 0

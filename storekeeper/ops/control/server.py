@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
+from prometheus_client import CollectorRegistry, generate_latest
 
 from storekeeper.clock import Clock
+from storekeeper.loopback import is_loopback
 from storekeeper.node.node_log import configure_log
 from storekeeper.node.query.http.server import serve
 from storekeeper.node.security.access import Authenticator, TokenBook
@@ -17,22 +20,22 @@ from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.airflow_home import remove_old_logs, remove_old_runs
 from storekeeper.ops.control.access import Callers, Gate, own_token
 from storekeeper.ops.control.app import make_app
+from storekeeper.ops.control.app_actions import change_app_by_words
 from storekeeper.ops.control.jobs import Jobs
 from storekeeper.ops.control.views import PlatformViews
 from storekeeper.ops.environment import child_environment, inherited_environment
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
+from storekeeper.ops.overview.prometheus import PlatformCollector
 from storekeeper.ops.settings import PlatformSettings
 
-_TICK_S = 1.0
-_FORGET_EVERY = 3600
 _CLEAN_AFTER_S = 3600.0
 _CLEAN_EVERY_S = 24 * 3600.0
 _log = structlog.get_logger(__name__)
 
 
 def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) -> None:
-    """Serves the control API until TERM or INT. Jobs that run then go on, and are found again by the next process.
+    """Serves the control API until TERM or INT. Jobs that run then are cancelled: their commands may be run again.
 
     Args:
         platform: the settings of the platform.
@@ -48,36 +51,26 @@ def run_control(platform: PlatformSettings, host: str, port: int, clock: Clock) 
     layout = RunLayout(platform.run_dir)
     nodes = load_node_settings({"listen_host": host})
     tls = checked_exposure(nodes)
+    registry = CollectorRegistry()
+    registry.register(PlatformCollector(layout, clock))
     with exclusive(layout.jobs / "lock", "control"):
         configure_log(structlog.processors.format_exc_info)
-        jobs = Jobs(layout.jobs, inherited_environment(), at_once=platform.jobs_at_once, clock=clock)
-        app = make_app(jobs, PlatformViews(platform, clock), clock)
-        gate = Gate(app, _callers(layout, nodes, clock))
+        jobs = Jobs(layout.jobs, inherited_environment(), clock=clock, inside={"app": change_app_by_words})
+        app = make_app(jobs, PlatformViews(platform), partial(generate_latest, registry))
+        gate = Gate(app, _callers(layout, nodes, clock), is_open={"/metrics"} if is_loopback(host) else ())
         context = None if tls is None else tls.server_context()
         asyncio.run(serve(gate, host, port, asyncio.Event(), tls=context, listening=_working(jobs, platform, clock)))
 
 
 @asynccontextmanager
 async def _working(jobs: Jobs, platform: PlatformSettings, clock: Clock) -> AsyncIterator[None]:
-    """Starts queued jobs and cleans up after Airflow for as long as the server listens."""
-    tasks = [asyncio.create_task(work) for work in (_advance(jobs), _clean_airflow(platform, clock))]
+    """Cleans up after Airflow for as long as the server listens, and ends the jobs then."""
+    cleaning = asyncio.create_task(_clean_airflow(platform, clock))
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _advance(jobs: Jobs) -> None:
-    turn = 0
-    while True:
-        try:
-            await asyncio.to_thread(jobs.forget_old if turn % _FORGET_EVERY == 0 else jobs.advance)
-        except Exception as error:  # a full disk, for example. Without this task no job would ever start.
-            _log.error("jobs_not_advanced", exc_info=error)
-        turn += 1
-        await asyncio.sleep(_TICK_S)  # jobs end in processes of their own: nothing could set an event
+        cleaning.cancel()
+        await asyncio.gather(cleaning, jobs.end(), return_exceptions=True)
 
 
 async def _clean_airflow(platform: PlatformSettings, clock: Clock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from storekeeper.apps.registry import APPS
 from storekeeper.client.client import StateClient
 from storekeeper.client.credentials import Credentials
 from storekeeper.client.exchange import ClientLimits
@@ -20,9 +19,9 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.overview import run_files
 from storekeeper.ops.overview.model import App, Overview, Placement, nodes_of, stores_of
 from storekeeper.ops.overview.processes import Probes, app_processes, processes_of
+from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor import running_supervisor
-from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
+from storekeeper.ops.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo, running_supervisor
 
 _TIMEOUT_S = 2.0
 """How long a view that is refreshed all the time waits for a supervisor that hangs."""
@@ -52,26 +51,27 @@ def collect(
         layout: the run directory; its files are always read.
         clock: for the ages.
         settings: the platform's, to ask its supervisor; None for the files alone.
-        probe: whether the broker, Airflow, the nodes and the metrics are asked if they work.
+        probe: whether the broker, Airflow, the nodes and the control API are asked if they work.
         nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
     """
-    now_ms = clock.now_ms()
+    now_ms, known = clock.now_ms(), PlatformApps.of(layout.root)
     infos = [] if settings is None else _supervised(layout, CALL_TIMEOUT_S if probe else _TIMEOUT_S)
-    apps = _apps(layout, infos, settings, now_ms)
+    apps = _apps(layout, infos, settings, known, now_ms)
     if nodes is not None:
-        apps = _with_places(apps, _locations(layout, settings).durable)
+        apps = _with_places(apps, known, _locations(layout, settings).durable)
     view = Overview(
         now_ms,
         apps=apps,
-        snapshots=run_files.snapshots(_locations(layout, settings).tables),
+        snapshots=run_files.snapshots(_locations(layout, settings).tables, known.stores),
         verdicts=run_files.last_verdicts(layout),
         checks=run_files.checks(layout),
+        topologies=known.topologies,
     )
     if settings is not None:
         probes = Probes(settings) if probe else None
         ended = run_files.exits(layout)
         stopped = stopped_programs(layout)
-        processes = processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes, stopped=stopped)
+        processes = processes_of(infos, apps, ended, settings, known, now_ms=now_ms, probes=probes, stopped=stopped)
         view = replace(view, processes=processes)
     return view if nodes is None else _with_nodes(view, nodes)
 
@@ -115,20 +115,24 @@ def _supervised(layout: RunLayout, timeout_s: float) -> Sequence[ProcessInfo]:
 
 
 def _apps(
-    layout: RunLayout, infos: Sequence[ProcessInfo], settings: PlatformSettings | None, now_ms: int
+    layout: RunLayout,
+    infos: Sequence[ProcessInfo],
+    settings: PlatformSettings | None,
+    known: PlatformApps,
+    now_ms: int,
 ) -> Sequence[App]:
     """The apps that have left a heartbeat, and those that should run."""
     beats = run_files.heartbeats(layout, _locations(layout, settings).durable)
-    by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
-    expected = () if settings is None or infos else APPS
-    order = {name: index for index, name in enumerate(APPS)}
+    by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings, known)
+    expected = () if settings is None or infos else known.apps
+    order = {name: index for index, name in enumerate(known.apps)}
     names = sorted({*beats, *by_app, *expected}, key=lambda name: (order.get(name, len(order)), name))
     return [App(name, now_ms, beats.get(name), by_app.get(name)) for name in names]
 
 
-def _with_places(apps: Sequence[App], durable: Location) -> Sequence[App]:
+def _with_places(apps: Sequence[App], known: PlatformApps, durable: Location) -> Sequence[App]:
     """The apps with the roles of their generations. It reads each app's journal, which may be in a store."""
-    places = run_files.places(durable, APPS)
+    places = run_files.places(durable, known.apps)
     return [
         app if (place := places.get(app.name)) is None else replace(app, role=place.role, change=place.change)
         for app in apps

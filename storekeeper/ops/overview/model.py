@@ -5,7 +5,7 @@ Ages and durations are in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -249,6 +249,7 @@ class Overview:
         snapshots: the newest one of each store.
         verdicts: the last one on each table.
         checks: the last verdict of each check of each store.
+        topologies: the apps that are topologies.
         unreachable: why no node could be asked; None if one answered or none was asked.
     """
 
@@ -260,6 +261,7 @@ class Overview:
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     verdicts: Sequence[LastVerdict] = ()
     checks: Sequence[CheckVerdict] = ()
+    topologies: Collection[str] = ()
     unreachable: str | None = None
 
     @property

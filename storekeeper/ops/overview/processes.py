@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 import httpx2
 import psutil
 
-from storekeeper.apps.registry import APPS, DRIVERS, apps_of
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.generations.desired_state import Role
+from storekeeper.kafka.clients import answers
 from storekeeper.node.security.no_tls import NO_TLS
 from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER
-from storekeeper.ops.broker import answers
 from storekeeper.ops.overview.model import FROZEN, RUNNING, App, Process
 from storekeeper.ops.overview.run_files import Exits
-from storekeeper.ops.programs import AIRFLOW_PROGRAMS, CONTROL, KAFKA, METRICS, node_program
+from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 
@@ -42,19 +42,20 @@ def addresses(settings: PlatformSettings) -> dict[str, str]:
     if settings.embeds_airflow:
         airflow = dict.fromkeys(AIRFLOW_PROGRAMS, "") | {"airflow-api-server": settings.airflow_url}
     nodes = {node_program(name): url for name, url in settings.node_urls.items()}
-    own = {METRICS: settings.metrics_url, CONTROL: settings.control_url}
-    return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, **own}
+    return {KAFKA: settings.kafka_bootstrap, **airflow, **nodes, CONTROL: settings.control_url}
 
 
-def app_processes(infos: Sequence[ProcessInfo], settings: PlatformSettings) -> dict[str, ProcessInfo]:
+def app_processes(
+    infos: Sequence[ProcessInfo], settings: PlatformSettings, known: PlatformApps
+) -> dict[str, ProcessInfo]:
     """The process of each app, by the app's name.
 
     A process that isn't the platform's own is an app's. These settings may not name it: the platform may have been
     started with others. A process that nothing needs is left out.
     """
     own, names = addresses(settings), {info.name for info in infos}
-    apps = [info for info in infos if info.name not in own and is_needed(info, names)]
-    return {app: info for info in apps for app in apps_of(info.name)}
+    apps = [info for info in infos if info.name not in own and is_needed(info, {*names, *known.apps})]
+    return {app: info for info in apps for app in known.apps_of(info.name)}
 
 
 def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
@@ -64,10 +65,10 @@ def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
 
     Args:
         info: the process.
-        names: of all processes.
+        names: of all processes and apps.
     """
     # An app of the shared driver has no process of its own.
-    if info.name not in map(Role.NEXT.program, {*names, *APPS}):
+    if info.name not in map(Role.NEXT.program, names):
         return True
     return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
 
@@ -84,7 +85,6 @@ class Probes:
         self._settings = settings
         self._broker_s = patience_s or 2.0
         self._patience_s = patience_s or 3.0
-        self._urls = {METRICS: settings.metrics_url, CONTROL: f"{settings.control_url}/livez"}
         self._nodes = {node_program(name): url for name, url in settings.node_urls.items()}
         self._airflow: dict[str, str] | None = None
 
@@ -94,8 +94,9 @@ class Probes:
             return None if answers(self._settings.kafka, self._broker_s) else NO_ANSWER
         if name in _AIRFLOW_COMPONENTS:
             return self._of_airflow(_AIRFLOW_COMPONENTS[name])
-        if name in self._urls:
-            return None if _status(self._urls[name], self._patience_s) == httpx2.codes.OK else NO_ANSWER
+        if name == CONTROL:
+            status = _status(f"{self._settings.control_url}/livez", self._patience_s)
+            return None if status == httpx2.codes.OK else NO_ANSWER
         if name in self._nodes:
             return node_problem(self._nodes[name], self._patience_s)
         return None
@@ -139,6 +140,7 @@ def processes_of(
     apps: Sequence[App],
     ended: Mapping[str, Exits],
     settings: PlatformSettings,
+    known: PlatformApps,
     *,
     now_ms: int,
     probes: Probes | None,
@@ -151,13 +153,15 @@ def processes_of(
         apps: the apps; each belongs to one of the processes.
         ended: which processes have ended by themselves.
         settings: the platform's.
+        known: its apps.
         now_ms: the time.
         probes: None to assume that each running process of the platform itself is healthy.
         stopped: those that a person has stopped.
     """
-    names, where = {info.name for info in infos}, addresses(settings)
-    known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *DRIVERS, *where))
-    order = {name: index for index, name in enumerate(known)}
+    names, where = {*known.apps, *(info.name for info in infos)}, addresses(settings)
+    order = {
+        name: index for index, name in enumerate(dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *known.drivers, *where)))
+    }
     processes = []
     for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):
         on_request = info.name in stopped and info.state == "STOPPED"

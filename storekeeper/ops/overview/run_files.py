@@ -12,7 +12,6 @@ from typing import TypeVar
 import orjson
 import structlog
 
-from storekeeper.apps.registry import stores
 from storekeeper.delta_files import commit_files
 from storekeeper.engine.runtime.heartbeat import Heartbeat, read_heartbeat
 from storekeeper.errors import StateError, TablesUnreachableError
@@ -95,18 +94,19 @@ def _change(journal: Journal) -> str:
     return "" if candidate is None else f"generation {candidate.number} is {candidate.state.lower()}"
 
 
-def snapshots(tables: Location) -> dict[str, Snapshot]:
+def snapshots(tables: Location, stores: Iterable[str]) -> dict[str, Snapshot]:
     """The newest snapshot of each store, by the stores' names; those without one are left out.
 
     Args:
         tables: the folder of the Delta tables. If its store doesn't answer, there is none.
+        stores: the stores' names, which are those of their tables.
     """
     newest = {}
     try:
-        for store in stores().values():
-            snapshot = _newest_snapshot(tables / store.table_name)
+        for store in stores:
+            snapshot = _newest_snapshot(tables / store)
             if snapshot is not None:
-                newest[store.name] = snapshot
+                newest[store] = snapshot
     except TablesUnreachableError as error:
         _log.warning("snapshots_not_read", error=str(error))
     return newest

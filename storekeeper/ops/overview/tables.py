@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from storekeeper.apps.registry import APPS
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.ops.overview.model import App, LastVerdict, Overview, Process, Store
 from storekeeper.quality.resolution import Action
@@ -111,11 +110,12 @@ def _apps(view: Overview) -> Table:
         Column("dead letters", number=True), Column("left out", number=True),
         Column("says", prose=True),
     )  # fmt: skip
-    return _table("apps", columns, map(_app, view.apps))
+    return _table("apps", columns, [_app(app, view.topologies) for app in view.apps])
 
 
-def _app(app: App) -> Sequence[str | Cell]:
-    name, state, beat = Cell(app.name, link=_topology(app.name)), Cell(app.state, severity(app)), app.beat
+def _app(app: App, topologies: Collection[str]) -> Sequence[str | Cell]:
+    link = f"topology/{app.name}" if app.name in topologies else ""
+    name, state, beat = Cell(app.name, link=link), Cell(app.state, severity(app)), app.beat
     if beat is None:
         return (name, state, *["-"] * 8, _notes_of(app))
     return (
@@ -123,11 +123,6 @@ def _app(app: App) -> Sequence[str | Cell]:
         count(beat.batch_duration_ms), count(app.lag_records), _last_batch(app), count(beat.dead_letters_total),
         count(beat.dropped_total), _notes_of(app),
     )  # fmt: skip
-
-
-def _topology(app: str) -> str:
-    """The link to an app's topology; empty if it has none."""
-    return f"topology/{app}" if app in APPS and APPS[app].describe is not None else ""
 
 
 def _last_batch(app: App) -> str:

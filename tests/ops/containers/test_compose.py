@@ -20,7 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
-from storekeeper.ops.containers.prepare import METRICS, NODES, SERVERS, STREAM_APPS, prepare_containers
+from storekeeper.ops.containers.prepare import NODES, SERVERS, STREAM_APPS, prepare_containers
 from storekeeper.ops.disk import LEAST_MB
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
@@ -194,9 +194,8 @@ def test_every_mounted_file_is_there_or_is_prepared(tmp_path: Path) -> None:
 def test_prometheus_asks_every_node_and_the_metrics_of_apps_with_what_it_is_given() -> None:
     config = yaml.safe_load((PROJECT / "storekeeper/ops/containers/prometheus.yml").read_text("utf-8"))
     targets = [job["static_configs"][0]["targets"] for job in config["scrape_configs"]]
-    assert targets == [[f"{node}:18101" for node in NODES], [f"{METRICS}:18090"]]
-    command = services()[METRICS]["command"]
-    assert command[command.index("--port") + 1] == "18090"
+    assert targets == [[f"{node}:18101" for node in NODES], [f"{STREAM_APPS}:18091"]]
+    assert PlatformSettings.load().control_port == 18091
     for path in re.findall(r"/run/secrets/([a-z_]+)", json.dumps(config)):
         assert path in services()["prometheus"]["secrets"]
 

@@ -13,7 +13,7 @@ import pytest
 from storekeeper.errors import ConfigurationError
 from storekeeper.node.security.access import read_tokens, token_digest
 from storekeeper.ops.containers.authority import authority_pems, issue, new_authority
-from storekeeper.ops.containers.prepare import METRICS, SERVERS, prepare_containers
+from storekeeper.ops.containers.prepare import SERVERS, STREAM_APPS, prepare_containers
 
 
 def test_what_is_prepared_is_for_its_owner_only_and_stays(tmp_path: Path) -> None:
@@ -30,12 +30,12 @@ def test_what_is_prepared_is_for_its_owner_only_and_stays(tmp_path: Path) -> Non
 def test_a_host_that_joins_later_is_signed_by_the_authority_that_is_there(tmp_path: Path) -> None:
     prepare_containers(tmp_path)
     secrets = tmp_path / "secrets"
-    (secrets / f"{METRICS}.key").unlink()
+    (secrets / f"{STREAM_APPS}.key").unlink()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    made = {secrets / f"{METRICS}.pem", secrets / f"{METRICS}.key"}
+    made = {secrets / f"{STREAM_APPS}.pem", secrets / f"{STREAM_APPS}.key"}
     assert set(prepare_containers(tmp_path)) == made
     assert {path for path, content in before.items() if path.read_bytes() != content} <= made
-    assert _handshake(secrets / "ca.pem", secrets / f"{METRICS}.pem", secrets / f"{METRICS}.key", METRICS)
+    assert _handshake(secrets / "ca.pem", secrets / f"{STREAM_APPS}.pem", secrets / f"{STREAM_APPS}.key", STREAM_APPS)
 
 
 @pytest.mark.parametrize("lost", ["ca.key", "ca.pem"])
@@ -44,7 +44,7 @@ def test_nothing_is_signed_anew_because_the_authority_is_lost(tmp_path: Path, lo
     secrets = tmp_path / "secrets"
     (secrets / lost).unlink()
     assert prepare_containers(tmp_path) == []
-    (secrets / f"{METRICS}.pem").unlink()
+    (secrets / f"{STREAM_APPS}.pem").unlink()
     before = {path: path.read_bytes() for path in secrets.iterdir()}
     with pytest.raises(ConfigurationError, match="put both back, or remove all"):
         prepare_containers(tmp_path)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from storekeeper.clock import SystemClock
 from storekeeper.errors import ConfigurationError
+from storekeeper.ops.containers.prepare import prepare_containers
 from storekeeper.ops.control import server
-from storekeeper.ops.control.jobs import Jobs
+from storekeeper.ops.control.jobs import Jobs, end_job_processes
 from storekeeper.ops.control.server import run_control
 from storekeeper.ops.errors import AlreadyRunningError
-from storekeeper.ops.job_files import end_job_processes
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
+from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.settings import PlatformSettings
 from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end
 
@@ -32,74 +36,41 @@ def control(tmp_path: Path) -> Iterator[ControlProcess]:
     end_job_processes(tmp_path / "run" / "jobs")
 
 
-def test_a_job_outlives_a_killed_control_process_and_is_not_doubled(control: ControlProcess, tmp_path: Path) -> None:
-    file, queued = tmp_path / "one", [tmp_path / f"queued-{number}" for number in range(5)]
-    assert control.put("one", "verify", str(file))["state"] in {"queued", "running"}
-    await_begin(file)
-    for number, one in enumerate(queued):
-        control.put(f"queued-{number}", "verify", str(one))
-    control.kill()
-    control.start()
-    # The caller tries again, as a task of Airflow does whose worker was killed.
-    assert control.put("one", "verify", str(file))["state"] == "running"
-    let_end(file)
-    found = control.await_state("one", "succeeded")
-    assert (found["result"], found["exit_code"]) == ({"rows": 3}, 0)
-    for number, one in enumerate(queued):
-        let_end(one)
-        control.await_state(f"queued-{number}", "succeeded")
-        assert len(began(one)) == 1
-    assert len(began(file)) == 1
-
-
-@pytest.mark.long("test_jobs.py")
-def test_a_job_that_dies_with_the_control_process_is_reported_as_lost(control: ControlProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["killed", "stopped"])
+def test_a_job_ends_with_the_control_process_and_runs_again(control: ControlProcess, tmp_path: Path, way: str) -> None:
     file = tmp_path / "one"
     control.put("one", "verify", str(file))
     pid = await_begin(file)
-    control.kill()
-    end_job_processes(control.run_dir / "jobs")  # as a container or a machine that stops
+    if way == "killed":
+        control.kill()
+    else:
+        assert control.stop() == 0
     await_end(pid)
     control.start()
-    assert control.put("one", "verify", str(file))["state"] == "lost"
-    assert control.ask("DELETE", "/jobs/one").status_code == 204
     assert control.ask("GET", "/jobs/one").status_code == 404
+    await_end(int(Path(f"{file}.child").read_text()))
     let_end(file)
-    control.put("one", "verify", str(file))
-    control.await_state("one", "succeeded")
-    assert len(began(file)) == 2
+    assert control.put("one", "verify", str(file))["state"] == "running"
+    found = control.await_state("one", "succeeded")
+    assert (found["result"], found["exit_code"], len(began(file))) == ({"rows": 3}, 0, 2)
 
 
-@pytest.mark.long("test_jobs.py")
-def test_a_stopped_control_process_leaves_its_jobs_running(control: ControlProcess, tmp_path: Path) -> None:
-    file = tmp_path / "one"
-    control.put("one", "verify", str(file))
-    await_begin(file)
-    assert control.stop() == 0
+def test_it_loads_no_code_of_an_app_and_under_150_of_our_modules(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    PlatformApps.configured().write(run_dir)
+    control = ControlProcess(run_dir)
     control.start()
-    assert control.ask("POST", "/jobs/one/cancel").json()["state"] in {"running", "cancelled"}
-    control.await_state("one", "cancelled")
-
-
-def test_jobs_go_on_after_a_turn_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[int] = []
-    again = threading.Event()
-
-    def fail() -> None:
-        turns.append(1)
-        if len(turns) == 3:
-            again.set()
-        raise ValueError("no JSON")
-
-    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
-    monkeypatch.setattr(Jobs, "advance", lambda _: fail())
-    monkeypatch.setattr(server, "_TICK_S", 0.01)
-
-    async def serve() -> None:
-        async with server._working(jobs, PlatformSettings.load(run_dir=tmp_path), SystemClock()):
-            assert await asyncio.to_thread(again.wait, 30)
-
-    asyncio.run(serve())
+    for path in ("/status", "/overview", "/stores", "/programs", "/metrics", "/topology/pos", "/generations/pos"):
+        assert control.ask("GET", path).status_code in {200, 503}, path
+    assert control.ask("GET", "/tables/hadoop_export").json() == {"table": "hadoop_export", "waiting": None}
+    control.put("one", "app", "stop", "pos")
+    control.await_state("one", "failed")  # no supervisor runs here
+    assert control.stop() == 0
+    loaded = json.loads((run_dir / "loaded.json").read_text())
+    assert "storekeeper.ops.control.app_actions" in loaded
+    assert not [name for name in loaded if name.startswith(("spark_apps", "storekeeper.topology", "pyspark"))]
+    assert len([name for name in loaded if name.partition(".")[0] == "storekeeper"]) < 150
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
@@ -129,7 +100,7 @@ def test_the_platforms_own_airflow_is_cleaned_again_and_again(
     (tmp_path / "airflow").mkdir()
     if is_ours:
         (tmp_path / "airflow" / "airflow.db").touch()
-    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
+    jobs = Jobs(tmp_path / "jobs", {}, clock=SystemClock())
 
     async def serve() -> None:
         async with server._working(jobs, PlatformSettings.load(run_dir=tmp_path), SystemClock()):
@@ -151,3 +122,28 @@ def test_there_is_one_control_process_for_a_run_directory(tmp_path: Path) -> Non
 def test_beyond_loopback_it_needs_what_a_node_needs(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="beyond loopback, needs TLS"):
         run_control(PlatformSettings.load(run_dir=tmp_path), "192.0.2.1", 1, SystemClock())
+
+
+def test_beyond_loopback_it_tells_its_metrics_by_tls_to_a_monitor(tmp_path: Path) -> None:
+    prepare_containers(tmp_path / "containers")
+    secrets = tmp_path / "containers" / "secrets"
+    control = ControlProcess(
+        tmp_path / "run",
+        host="0.0.0.0",  # noqa: S104 (as in containers)
+        variables={
+            "STOREKEEPER_TLS_CERTIFICATE": str(secrets / "stream-apps.pem"),
+            "STOREKEEPER_TLS_KEY": str(secrets / "stream-apps.key"),
+            "STOREKEEPER_TOKENS_FILE": str(secrets / "tokens"),
+        },
+    )
+    context = ssl.create_default_context(cafile=secrets / "ca.pem")
+    try:
+        control.start(context)
+        with httpx2.Client(base_url=control.address, verify=context, trust_env=False) as client:
+            token = (secrets / "prometheus-token").read_text()
+            for header, status in ((None, 401), (f"{token}x", 401), (token, 200)):
+                told = client.get("/metrics", headers={} if header is None else {"Authorization": f"Bearer {header}"})
+                assert told.status_code == status
+        assert "spark_app_up" in told.text
+    finally:
+        control.kill()

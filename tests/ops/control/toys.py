@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -65,22 +66,25 @@ class ControlProcess:
     port: int = field(default_factory=lambda: free_ports(1)[0])
     variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    host: str = "127.0.0.1"
+    tls: ssl.SSLContext = NO_TLS
 
     @property
     def address(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'' if self.tls is NO_TLS else 's'}://127.0.0.1:{self.port}"
 
     @property
     def token(self) -> str:
         """The token of the run directory."""
         return (self.run_dir / "secrets" / "control.token").read_text().strip()
 
-    def start(self) -> None:
+    def start(self, tls: ssl.SSLContext = NO_TLS) -> None:
         """Starts it, and waits until it answers."""
+        self.tls = tls
         self.run_dir.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ops.control.toys", str(self.port), self.commands],
+            [sys.executable, "-m", "tests.ops.control.toys", self.host, str(self.port), self.commands],
             env={**os.environ, "STOREKEEPER_RUN_DIR": str(self.run_dir), **self.variables},  # noqa: TID251 (handed on)
             cwd=_PROJECT,
         )
@@ -102,7 +106,7 @@ class ControlProcess:
         """An answer to a caller with the token."""
         headers = {"Authorization": f"Bearer {self.token}"}
         return httpx2.request(
-            method, self.address + path, headers=headers, trust_env=False, verify=NO_TLS, timeout=30, **more
+            method, self.address + path, headers=headers, trust_env=False, verify=self.tls, timeout=30, **more
         )
 
     def put(self, name: str, *arguments: str) -> dict[str, Any]:
@@ -125,12 +129,12 @@ class ControlProcess:
         assert self.process is not None
         assert self.process.poll() is None, "the control process has ended"
         try:
-            return httpx2.get(self.address + "/livez", trust_env=False, verify=NO_TLS).status_code == 200
+            return httpx2.get(self.address + "/livez", trust_env=False, verify=self.tls).status_code == 200
         except httpx2.HTTPError:
             return False
 
 
-def main(port: str, commands: str) -> None:
+def main(host: str, port: str, commands: str) -> None:
     """Runs the control API, with other commands in place of the program's where that was asked for."""
     from functools import partial
 
@@ -144,7 +148,9 @@ def main(port: str, commands: str) -> None:
     elif commands != "real":
         server.Jobs = partial(Jobs, command=partial(_others, commands))  # type: ignore[attr-defined, assignment]
         PlatformViews.generations = lambda _, app: _other_generations(commands, app)  # type: ignore[assignment, method-assign]
-    server.run_control(PlatformSettings.load(), "127.0.0.1", int(port), SystemClock())
+    settings = PlatformSettings.load()
+    server.run_control(settings, host, int(port), SystemClock())
+    (settings.run_dir / "loaded.json").write_text(json.dumps([*sys.modules]))
 
 
 def _others(folder: str, *words: str) -> list[str]:

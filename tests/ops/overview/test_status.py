@@ -25,6 +25,7 @@ from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.overview.model import App, Overview, Process
 from storekeeper.ops.overview.processes import Probes, app_processes, node_problem, processes_of
 from storekeeper.ops.overview.status import status_table
+from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ProcessInfo
 from tests.client.fake_node import fake_node
@@ -37,8 +38,10 @@ def processes(infos: Sequence[ProcessInfo], beats: Sequence[Heartbeat] = ()) -> 
     """The processes by name, with the apps that belong to them."""
     settings = PlatformSettings.load()
     by_name = {beat.app: beat for beat in beats}
-    apps = [App(name, NOW_MS, by_name.get(name), info) for name, info in app_processes(infos, settings).items()]
-    return {one.name: one for one in processes_of(infos, apps, {}, settings, now_ms=NOW_MS, probes=None)}
+    known = PlatformApps.configured()
+    found = app_processes(infos, settings, known)
+    apps = [App(name, NOW_MS, by_name.get(name), info) for name, info in found.items()]
+    return {one.name: one for one in processes_of(infos, apps, {}, settings, known, now_ms=NOW_MS, probes=None)}
 
 
 def test_the_apps_of_one_driver_work_only_if_all_of_them_do() -> None:
@@ -109,7 +112,7 @@ def test_an_app_that_this_environment_does_not_name_is_judged_by_its_heartbeat()
 
 def test_processes_are_in_the_order_of_starting() -> None:
     names = [
-        "metrics",
+        "control",
         "node-a",
         "pos",
         "kafka",
@@ -119,17 +122,17 @@ def test_processes_are_in_the_order_of_starting() -> None:
         "pos-next",
     ]
     assert list(processes([ProcessInfo(name, "STOPPED", 0, 0, 0) for name in names])) == [
-        *("kafka", "airflow-api-server", "airflow-scheduler", "pos", "shared_driver", "node-a", "metrics", "pos-next")
+        *("kafka", "airflow-api-server", "airflow-scheduler", "pos", "shared_driver", "node-a", "control", "pos-next")
     ]
 
 
 def test_what_runs_without_answering_is_not_healthy() -> None:
     (port,) = free_ports(1)
-    settings = PlatformSettings.load(node_port=port, metrics_port=port, airflow_port=port)
+    settings = PlatformSettings.load(node_port=port, control_port=port, airflow_port=port)
     info = ProcessInfo("node-a", "RUNNING", os.getpid(), 0, 0)
-    (seen,) = processes_of([info], [], {}, settings, now_ms=NOW_MS, probes=Probes(settings))
+    (seen,) = processes_of([info], [], {}, settings, PlatformApps.configured(), now_ms=NOW_MS, probes=Probes(settings))
     assert (seen.healthy, seen.detail, seen.address) == (False, "does not answer", f"http://127.0.0.1:{port}")
-    problems = [Probes(settings).problem(name) for name in ("metrics", "airflow-scheduler", "pos")]
+    problems = [Probes(settings).problem(name) for name in ("control", "airflow-scheduler", "pos")]
     assert problems == ["does not answer", "unreachable", None]
 
 

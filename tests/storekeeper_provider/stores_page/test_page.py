@@ -75,8 +75,8 @@ def views() -> Views:
 def connection(tmp_path: Path, views: Views, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Airflow's connection to a control API, which is served in this process. Its address."""
     token = own_token(tmp_path / "control.token")
-    jobs = Jobs(tmp_path / "jobs", {}, at_once=1, clock=SystemClock())
-    with served(Gate(make_app(jobs, views, SystemClock()), Callers(token, Authenticator(None)))) as address:
+    jobs = Jobs(tmp_path / "jobs", {}, clock=SystemClock())
+    with served(Gate(make_app(jobs, views, bytes), Callers(token, Authenticator(None)))) as address:
         fields = {"conn_type": "storekeeper", "host": address, "password": token}
         monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", json.dumps(fields))
         yield address

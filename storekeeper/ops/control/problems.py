@@ -1,0 +1,50 @@
+"""The errors of the control API, and the problem that each is answered with."""
+
+from __future__ import annotations
+
+from storekeeper.errors import ConfigurationError, InvalidArgumentError, StateError
+from storekeeper.node.query.answers.answer import Problem, problem_of
+from storekeeper.ops.control.jobs import JobConflictError, UnknownJobError
+from storekeeper.quality.errors import StagedTableError
+
+
+class UnknownAppError(StateError):
+    """There is no app of that name."""
+
+
+class NothingToShowError(StateError):
+    """There is no such page among the Data Docs, or the app is no topology."""
+
+
+class UnknownTableError(StateError):
+    """There is no table of that name that the quality gate publishes."""
+
+
+class AskedError(StateError):
+    """A process that was asked answers with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
+    (UnknownJobError, "unknown-job", 404),
+    (UnknownAppError, "unknown-app", 404),
+    (UnknownTableError, "unknown-table", 404),
+    (NothingToShowError, "nothing-to-show", 404),
+    (StagedTableError, "staged-table", 409),
+    (JobConflictError, "job-conflict", 409),
+)
+
+
+def control_problem(error: Exception) -> Problem:
+    """The problem for an error."""
+    if isinstance(error, AskedError):
+        return error.problem
+    for kind, name, status in _KINDS:
+        if isinstance(error, kind):
+            return Problem(name, status, str(error))
+    if isinstance(error, ConfigurationError) and not isinstance(error, InvalidArgumentError):
+        return Problem("invalid-argument", 400, str(error))
+    return problem_of(error)

@@ -1,0 +1,13 @@
+"""The names of the platform's own processes."""
+
+from __future__ import annotations
+
+KAFKA = "kafka"
+AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+CONTROL = "control"
+"""The process of the control API, which also exports the metrics of apps, snapshots and the quality gate."""
+
+
+def node_program(node: str) -> str:
+    """The supervisor's name for a query node."""
+    return f"node-{node}"
