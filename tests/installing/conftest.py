@@ -27,7 +27,7 @@ def wheels(built: Mapping[str, Built]) -> Wheels:
 
 @pytest.fixture(scope="session")
 def install(wheels: Wheels, tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Makes the environment of an extra; `none` is the package without one."""
+    """Makes the environment of an extra, or of several with commas; `none` is the package without one."""
     bare = make_environment(tmp_path_factory.mktemp("with-none"), "storekeeper", wheels)
     made = {"none": bare}
 

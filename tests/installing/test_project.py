@@ -50,7 +50,7 @@ def test_the_platform_runs_it_and_nothing_differs(install: Install, project: Pat
     ports = PlatformProcess.in_folder(project / "run").environment
     named = {name: value for name, value in ports.items() if name.startswith("STOREKEEPER_") and "PORT" in name}
     jars = {"STOREKEEPER_JARS_DIR": str(ROOT / ".jars"), "STOREKEEPER_START_TIMEOUT_S": "900"}
-    installed = install("platform")
+    installed = install("airflow,platform")
     variables = {**environment(installed, project), **named, **jars}
     count = ("--purchases", str(PURCHASES), "--poison", str(POISON))
     try:
