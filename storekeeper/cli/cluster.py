@@ -61,8 +61,8 @@ def cluster(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
 
     Example: storekeeper cluster
     """
-    found = client.cluster()
-    members = [*found["members"], *found["missing"]]
+    view = client.cluster()
+    members = [*view["members"], *view["missing"]]
     write_rows(members if output is ListOutput.JSON else map(member_row, members), output, _MEMBERS)
 
 

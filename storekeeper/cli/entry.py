@@ -239,8 +239,8 @@ def main() -> NoReturn:
 def _find_configuration(command: str) -> None:
     """Finds and checks the configuration file ahead of the apps, which read it."""
     if command in _OF_THE_USER:
-        found = platform_file() if command in _OF_A_PLATFORM else own_file()
-        os.environ[f"{PREFIX}CONFIG"] = str(found or "")  # noqa: TID251 (written, not read)
+        configuration = platform_file() if command in _OF_A_PLATFORM else own_file()
+        os.environ[f"{PREFIX}CONFIG"] = str(configuration or "")  # noqa: TID251 (written, not read)
     path = configuration_file()
     if path is not None:
         # Here, because a command without a file needs no class of settings but its own.

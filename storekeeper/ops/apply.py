@@ -142,8 +142,8 @@ class _Applying:
         settings = OperationsSettings.load(run_dir=self.instance.settings.run_dir)
         with node_client(settings) as http:
             views = NodeViews(self.instance.settings.node_urls, http)
-            found = (self._change(step, views) for step in todo)
-            return tuple(trouble for trouble in found if trouble is not None)
+            changes = (self._change(step, views) for step in todo)
+            return tuple(trouble for trouble in changes if trouble is not None)
 
     def _change(self, step: Step, views: NodeViews) -> Trouble | None:
         self.report(f"{step.subject} {step.action} now")

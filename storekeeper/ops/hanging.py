@@ -52,8 +52,8 @@ def end_hanging(
     report(f"waiting for an answer of {', '.join(silent)}")
     patient = Probes(settings, patience_s=_PATIENCE_S)
     with ThreadPoolExecutor(max_workers=len(silent)) as pool:
-        found = dict(zip(silent, pool.map(patient.problem, silent), strict=True))
-    hanging = [name for name, problem in found.items() if problem == NO_ANSWER]
+        problems = dict(zip(silent, pool.map(patient.problem, silent), strict=True))
+    hanging = [name for name, problem in problems.items() if problem == NO_ANSWER]
     if hanging:
         report(f"restarting {', '.join(hanging)}: no answer within {_PATIENCE_S} s")
         stop_all(client, hanging, STOP_TIMEOUT_S + 5)

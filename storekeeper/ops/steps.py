@@ -193,11 +193,11 @@ def _of(
     for name, wanted in desired.processes.items():
         if wanted.kind is not kind:
             continue
-        found = actual.processes.get(name)
-        if found is None or not found.runs:
+        process = actual.processes.get(name)
+        if process is None or not process.runs:
             if wanted.runs:
-                yield Step(Action.START, name, ("it is new",) if found is None else ())
-        elif reasons := tuple(_reasons(found, wanted, changes, changed_code=name in changed_code)):
+                yield Step(Action.START, name, ("it is new",) if process is None else ())
+        elif reasons := tuple(_reasons(process, wanted, changes, changed_code=name in changed_code)):
             yield Step(Action.RESTART, name, reasons)
 
 

@@ -250,10 +250,10 @@ def end_orphans(run_dir: Path, grace_s: float = 10.0) -> int:
     """
     ended = 0
     for _ in range(5):
-        found = find_orphans(run_dir)
-        if not found:
+        orphans = find_orphans(run_dir)
+        if not orphans:
             break
-        ended += len(found)
-        _log.debug("ending leftover processes: %s", [process.pid for process in found])
-        end_processes(found, grace_s)
+        ended += len(orphans)
+        _log.debug("ending leftover processes: %s", [process.pid for process in orphans])
+        end_processes(orphans, grace_s)
     return ended

@@ -118,9 +118,9 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, fore
 
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
     path = settings.kafka_properties
-    if settings.starts_broker and path is not None and (found := read_properties(path)):
+    if settings.starts_broker and path is not None and (lines := read_properties(path)):
         msg = (
-            f"{path} has {min(found)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's "
+            f"{path} has {min(lines)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's "
             "own broker takes lines of a schema registry only"
         )
         raise ConfigurationError(msg)

@@ -140,15 +140,15 @@ class Members:
 
     def missing(self) -> list[Member]:
         """The nodes that are silent and no longer members, sorted by name. A peer that has left is missing, too."""
-        found = {
+        absent = {
             name: Member(name, heard.heartbeat.address, heard=True, suspect=True, silent_s=self._silent_s(heard))
             for name, heard in self._heard.items()
             if self._is_missed(name, heard)
         }
         if self._now_s > self._settings.expire_after_s:
             for name in self._peers.keys() - self._heard.keys() - {self._node}:
-                found[name] = Member(name, self._peers[name], suspect=True, silent_s=self._now_s)
-        return [found[name] for name in sorted(found)]
+                absent[name] = Member(name, self._peers[name], suspect=True, silent_s=self._now_s)
+        return [absent[name] for name in sorted(absent)]
 
     def _is_missed(self, name: str, heard: _Heard) -> bool:
         if name == self._node or not self._expired(heard):

@@ -92,11 +92,11 @@ class AppControl:
             return False
         for topic, partitions in drained.items():
             for partition, offset in partitions.items():
-                found = beat.offsets.get(topic, {}).get(partition)
-                if found is None or found < offset:
+                reached = beat.offsets.get(topic, {}).get(partition)
+                if reached is None or reached < offset:
                     msg = (
                         f"{self._name} was drained at offset {offset} of {topic} partition {partition}, but goes on "
-                        f"at {found}: see which checkpoint and generation it uses"
+                        f"at {reached}: see which checkpoint and generation it uses"
                     )
                     raise AppFailedError(msg)
         return beat.last_progress_ms is not None
@@ -256,11 +256,11 @@ def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | Non
 
 
 def _least(positions: Sequence[Offsets]) -> Offsets:
-    found: dict[str, dict[str, int]] = {}
+    lowest: dict[str, dict[str, int]] = {}
     for position in positions:
         for topic, offsets in position.items():
-            found[topic] = _least_of(found.get(topic, {}), offsets)
-    return found
+            lowest[topic] = _least_of(lowest.get(topic, {}), offsets)
+    return lowest
 
 
 def _least_of(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

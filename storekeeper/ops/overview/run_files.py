@@ -69,7 +69,7 @@ def places(durable: Location, apps: Iterable[str]) -> dict[str, Place]:
         durable: where the journals are. If its store doesn't answer, or a journal is damaged, that is left out too.
         apps: whose.
     """
-    found: dict[str, Place] = {}
+    by_app: dict[str, Place] = {}
     for app in apps:
         try:
             journal = JournalFile(durable, app).read()
@@ -79,11 +79,11 @@ def places(durable: Location, apps: Iterable[str]) -> dict[str, Place]:
         if journal is None:
             continue
         change = _change(journal)
-        found[Role.LIVE.program(app)] = Place("live", change)
+        by_app[Role.LIVE.program(app)] = Place("live", change)
         if journal.other is not None:
             role = "standby" if journal.other.state is GenerationState.STANDBY else "candidate"
-            found[Role.NEXT.program(app)] = Place(role, change)
-    return found
+            by_app[Role.NEXT.program(app)] = Place(role, change)
+    return by_app
 
 
 def _change(journal: Journal) -> str:

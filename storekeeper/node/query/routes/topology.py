@@ -61,11 +61,11 @@ def holders_of(catalog: Catalog, store: str) -> list[PartitionHolders]:
     """The holders of each partition of a store; empty while they aren't known."""
     if not catalog.is_complete:
         return []
-    found: list[PartitionHolders] = []
+    holders: list[PartitionHolders] = []
     for partition in range(catalog.partitions(store)):
         active, *standbys = catalog.holders(store, partition) or [""]
-        found.append(PartitionHolders(partition, active, standbys))
-    return found
+        holders.append(PartitionHolders(partition, active, standbys))
+    return holders
 
 
 def mermaid(topology: Topology) -> str:
@@ -94,12 +94,12 @@ def _held(store: StoreTopology) -> Mapping[str, str]:
         active.setdefault(holders.active, []).append(str(holders.partition))
         for node in holders.standbys:
             standby.setdefault(node, []).append(str(holders.partition))
-    found: dict[str, str] = {}
+    topics: dict[str, str] = {}
     for node in sorted(active.keys() | standby.keys()):
         parts = [" ".join(active.get(node, []))] if node in active else []
         parts += [f"({' '.join(standby[node])})"] if node in standby else []
-        found[node] = " ".join(parts)
-    return found
+        topics[node] = " ".join(parts)
+    return topics
 
 
 class KeyMetadata(BaseModel):
@@ -175,8 +175,8 @@ def instance_routes(catalog: Catalog) -> APIRouter:
     async def instances_of(store: str) -> list[Instance]:
         """The nodes that serve a store."""
         catalog.topic(store)
-        found = (_instance(catalog, node) for node in catalog.addresses)
-        return [instance for instance in found if store_of(store) in instance.storeNames]
+        views = (_instance(catalog, node) for node in catalog.addresses)
+        return [instance for instance in views if store_of(store) in instance.storeNames]
 
     @routes.get("/state/instance/{store}/{key:path}")
     async def instance(store: str, request: Request) -> Instance:
