@@ -78,7 +78,7 @@ class World:
         """Makes the changelog of `prices` anew."""
         with suppress(KafkaException):
             self.broker.delete_topic(PRICES.changelog_topic)
-        self.broker.create_topic(PRICES.changelog_topic, 2, COMPACTED)
+        self.broker.create_topic(PRICES.changelog_topic, 4, COMPACTED)
         write(self.broker, PRICES.changelog_topic, [*ROWS.items()])
 
     def rows(self) -> dict[bytes, bytes]:

@@ -139,7 +139,7 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap,
         "STOREKEEPER_SPARK_MASTER": f"spark://127.0.0.1:{port}",
         "STOREKEEPER_SUPERVISOR_PORT": str(free_port()),
-        "STOREKEEPER_METRICS_PORT": str(free_port()),
+        "STOREKEEPER_CONTROL_PORT": str(free_port()),
         "STOREKEEPER_AIRFLOW": "none",
         "STOREKEEPER_NODE_NAMES": "",
         "STOREKEEPER_SHARED_APPS": "",
