@@ -30,7 +30,7 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 _PRELOADED = (
     *(f"storekeeper.cli.{name}" for name in ("app", "cleanup", "entry", "generation", "quality", "stream_apps")),
     *("storekeeper.cleanup.cleanup", "storekeeper.quality.snapshot_gate", "storekeeper.quality.quarantine"),
-    *("storekeeper.snapshots.tables", "storekeeper.verification.verify", "deltalake", "great_expectations"),
+    *("storekeeper.snapshots.table_upkeep", "storekeeper.verification.verify", "deltalake", "great_expectations"),
 )
 
 
