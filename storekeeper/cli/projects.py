@@ -34,7 +34,7 @@ def new_app(name: AppName, into: ProjectFolder = Path()) -> None:
     """
     from storekeeper.ops.new_project.plan import make_app  # noqa: PLC0415
 
-    _tell_of(name, into, make_app(name, into), "storekeeper up, after storekeeper down if the platform runs")
+    _tell_of(name, into, make_app(name, into), "storekeeper up, or storekeeper apply if the platform runs")
 
 
 def _tell_of(name: str, folder: Path, written: Sequence[Path], run: str) -> None:
