@@ -52,7 +52,7 @@ def test_everything_that_was_started_is_healthy_and_tells_so(running: RunningPla
 
     def all_work() -> bool:
         status = running.platform.status()
-        told = httpx2.get(running.addresses()["metrics"], trust_env=False).text
+        told = httpx2.get(f"{running.addresses()['control']}/metrics", trust_env=False).text
         return (
             status["healthy"]
             and all(process["healthy"] for process in status["processes"])
@@ -187,7 +187,7 @@ def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPl
     rows, seen = documented(NODES) + documented(PLATFORM), [{"nothing": "was scraped"}]
 
     def all_there() -> bool:
-        places = (addresses["metrics"], f"{addresses['node-a']}/metrics", f"{addresses['node-b']}/metrics")
+        places = (f"{addresses['control']}/metrics", f"{addresses['node-a']}/metrics", f"{addresses['node-b']}/metrics")
         scrape = Scrape(*(httpx2.get(place, trust_env=False, timeout=30).text for place in places))
         seen[0] = {**scrape.unlike(rows), **scrape.unmet(uses_of(rows))}
         seen[0] |= dict.fromkeys(scrape.undocumented(rows), "is not documented")
