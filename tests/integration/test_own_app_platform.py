@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from demo.airflow_runs import AirflowRuns
 from harness.topics import write_topic
 from storekeeper.client.client import StateClient
-from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, read_airflow_password
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.new_project.plan import make_project
@@ -44,7 +44,7 @@ def _use(platform: PlatformProcess) -> None:
     login = AIRFLOW_USER, read_airflow_password(RunLayout(platform.run_dir)) or ""
     with (
         StateClient([addresses["node-a"], addresses["node-b"]]) as client,
-        AirflowClient(addresses["airflow-api-server"], *login) as airflow,
+        AirflowRuns(addresses["airflow-api-server"], *login) as airflow,
     ):
         totals = client.key_value(_STORE)
 
