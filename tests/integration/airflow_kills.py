@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import psutil
 
+from demo.airflow_runs import AirflowRuns
 from harness.meanwhile import repeating
-from storekeeper.ops.airflow_client import AirflowClient
 from storekeeper.ops.airflow_home import AIRFLOW_USER, make_airflow_password
 from storekeeper.ops.errors import StartError, SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
@@ -90,7 +90,7 @@ def ask_for(run_dir: Path, app: str, action: str) -> bool:
     address = next(line.partition("=")[2].strip() for line in config.splitlines() if line.startswith("base_url"))
     password, _ = make_airflow_password(RunLayout(run_dir))
     try:
-        with AirflowClient(address, AIRFLOW_USER, password) as airflow:
+        with AirflowRuns(address, AIRFLOW_USER, password) as airflow:
             airflow.trigger("stream_apps", {"app": app, "action": action})
     except (StartError, httpx2.HTTPError):
         return False
