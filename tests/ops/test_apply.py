@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import pytest
 from storekeeper.apps import registry
 from storekeeper.generations.changes.contract import Description
 from storekeeper.ops import apply as module
+from storekeeper.ops import waiting
 from storekeeper.ops.apply import apply, plan_of
 from storekeeper.ops.bring_up import Trouble
 from storekeeper.ops.effective import effective, write_started_with
@@ -270,7 +272,7 @@ def test_a_node_that_nobody_can_stand_in_for_stays_and_is_told(bench: Bench, mon
     bench.begin(node_names="a,b")
     monkeypatch.setattr(module, "held_alone", lambda *_: ["rewards/0"])
     moments = iter(range(10**6))
-    monkeypatch.setattr("storekeeper.ops.waiting.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=time.sleep))
     (trouble,) = bench.apply(node_names="a", start_timeout_s=10)
     assert trouble.name == "node-b"
     assert "no other node can answer for rewards/0" in trouble.why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_an_app_that_ends_between_two_looks_is_not_told_as_starting(
 def test_what_takes_too_long_is_told_with_the_setting(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     hung = dict.fromkeys(AIRFLOW_PROGRAMS, "unreachable")
     moments = iter(range(10_000))
-    monkeypatch.setattr("storekeeper.ops.bring_up.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(moments), sleep=time.sleep))
     looks(monkeypatch, lambda _: hung)
     FakeAirflow.unpaused = []
     troubles = began(instance, FakeSupervisor())

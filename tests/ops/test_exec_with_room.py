@@ -22,7 +22,7 @@ def test_the_program_begins_when_its_disk_has_room(
     happened: list[object] = []
     free = iter([0, 63 * MIB, 64 * MIB - 1, 64 * MIB])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
-    monkeypatch.setattr("time.sleep", lambda _: happened.append("waits"))
+    monkeypatch.setattr(exec_with_room, "time", SimpleNamespace(sleep=lambda _: happened.append("waits")))
     monkeypatch.setattr(os, "execvp", lambda program, argv: happened.append((program, argv)))
     exec_with_room.main([str(tmp_path), "64", "java", "-x"])
     assert happened == ["waits", "waits", ("java", ["java", "-x"])]

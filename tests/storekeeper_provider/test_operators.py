@@ -200,7 +200,7 @@ def test_a_task_goes_on_after_the_scheduler_has_seen_the_end_of_the_process_that
         assert paused == [triggers.FIRST_PAUSE_S], "it pauses before it asks"
         return {"state": "succeeded"}
 
-    monkeypatch.setattr("storekeeper_provider.triggers.asyncio.sleep", sleep)
+    monkeypatch.setattr(triggers, "asyncio", SimpleNamespace(sleep=sleep, to_thread=asyncio.to_thread))
     monkeypatch.setattr(StorekeeperHook, "job", job)
     assert fired(JobTrigger(name="one", storekeeper_conn_id="storekeeper_default")) == {"job": "one"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from airflow.sdk import Asset
 
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
+from storekeeper_provider import staged_rows
 from storekeeper_provider.hook import StorekeeperHook
 from storekeeper_provider.staged_rows import StagedRowsTrigger, is_due, staged_table
 from tests.ops.control.toys import ControlProcess
@@ -58,7 +60,8 @@ class Asked:
                 found.append(event.payload)  # noqa: PERF401 (the loop ends by cancellation)
 
         with self._monkeypatch.context() as patched:
-            patched.setattr("storekeeper_provider.staged_rows.asyncio.sleep", sleep)
+            # For the trigger alone: other threads of this process have event loops, whose pauses are none of its.
+            patched.setattr(staged_rows, "asyncio", SimpleNamespace(sleep=sleep, to_thread=asyncio.to_thread))
             with pytest.raises(asyncio.CancelledError):
                 asyncio.run(run())
         assert sleeps == [900] * asks
