@@ -1,4 +1,4 @@
-"""Runs of DAGs by Airflow's REST API: started, waited for, and told apart by their errors."""
+"""Runs of DAGs by Airflow's REST API: started, awaited, and their errors."""
 
 from __future__ import annotations
 

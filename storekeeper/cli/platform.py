@@ -314,8 +314,8 @@ def plan(
         shown = [{"action": str(one.action), "subject": one.subject, "why": one.why} for one in steps]
         write_json({**planned.as_dict(), "changed_code": changed, "steps": shown})
     else:
-        told = [f"- {step}" for step in steps if step.action is not Action.FORGET]
-        write_markdown("\n".join([*told, *([""] if told else []), explain_plan(planned)]))
+        lines = [f"- {step}" for step in steps if step.action is not Action.FORGET]
+        write_markdown("\n".join([*lines, *([""] if lines else []), explain_plan(planned)]))
         for app in changed:
             say(change_notice(app))
     if planned.breaks or any(step.action is Action.IMPOSSIBLE for step in steps):

@@ -12,7 +12,7 @@ import orjson
 from storekeeper.whole_files import write_whole
 
 FILE = "apps.json"
-"""The file in a run directory. Whoever configures its supervisor writes it."""
+"""The file in a run directory. The command that writes supervisor's configuration writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 A thread reads what the process's own heartbeats say. If that thread hangs too, because something holds Python's global
 lock, a timer of the interpreter's C code ends the process. Either way the log gets the stacks of all threads.
+
+A batch may be long for good reasons, and nothing of it is left at a restart. So each process has twice the time of the
+one before it that was ended, until a batch is committed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import faulthandler
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +27,7 @@ from storekeeper.program import ExitCode
 
 _CODE = int(ExitCode.TRY_AGAIN)
 _POLL_S = 2.0
+_MOST_DOUBLINGS = 6
 _log = structlog.get_logger(__name__)
 
 
@@ -64,7 +68,7 @@ class Progress:
             return (*term, beat.updated_at_ms), "no heartbeat" if beat.state is AppState.PAUSED else None
         if beat.caught_up or not beat.latest_offsets:
             return (*term, beat.updated_at_ms), "no heartbeat"
-        return (*term, beat.last_progress_ms), "input waits, but no batch was committed"
+        return (*term, beat.last_progress_ms, beat.restore_remaining), "input waits, but no batch was committed"
 
 
 @contextmanager
@@ -76,7 +80,8 @@ def ended_if_stalled(heartbeats: Mapping[str, Path], settings: AppSettings, cloc
         settings: of the process, with the limit.
         clock: for the time.
     """
-    limit_s = settings.progress_timeout_s + settings.trigger_interval_ms / 1000
+    stalls = _stalls_before(heartbeats.values())
+    limit_s = settings.progress_timeout_s * 2 ** min(stalls, _MOST_DOUBLINGS) + settings.trigger_interval_ms / 1000
     progress = Progress(limit_s, clock.monotonic_s(), os.getpid())
     done = threading.Event()
 
@@ -89,7 +94,7 @@ def ended_if_stalled(heartbeats: Mapping[str, Path], settings: AppSettings, cloc
             beats = {app: read_heartbeat(path) for app, path in heartbeats.items()}
             if (stalled := progress.stalled(beats, clock.monotonic_s())) is not None:
                 app, reason = stalled
-                _end(app, reason, [*heartbeats.values()], clock.now_ms())
+                _end(app, reason, [*heartbeats.values()], clock.now_ms(), stalls)
 
     thread = threading.Thread(target=watch, name="watchdog", daemon=True)
     thread.start()
@@ -101,15 +106,22 @@ def ended_if_stalled(heartbeats: Mapping[str, Path], settings: AppSettings, cloc
         faulthandler.cancel_dump_traceback_later()
 
 
-def _end(app: str, reason: str, paths: Sequence[Path], now_ms: int) -> None:
+def _stalls_before(paths: Iterable[Path]) -> int:
+    """How many processes in a row, up to the one before this, were ended and had committed nothing."""
+    beats = (read_heartbeat(path) for path in paths)
+    return max((beat.stalls for beat in beats if beat is not None and beat.exit_code == _CODE), default=0)
+
+
+def _end(app: str, reason: str, paths: Sequence[Path], now_ms: int, before: int) -> None:
     """Says why in log and heartbeats, and leaves at once: what hangs can't be asked to finish."""
     _log.error("app_stalled", app=app, reason=reason, exit_code=_CODE)
     faulthandler.dump_traceback(all_threads=True)
     sys.stdout.flush()
-    for path in paths:
-        beat = read_heartbeat(path)
-        if beat is not None and beat.pid == os.getpid():
-            error = f"{app}: {reason}" if beat.app != app else reason
-            failed = replace(beat, state=AppState.FAILED, updated_at_ms=now_ms, error=error, exit_code=_CODE)
-            write_heartbeat(path, failed)
+    own = {path: beat for path in paths if (beat := read_heartbeat(path)) is not None and beat.pid == os.getpid()}
+    has_committed = any(beat.app == app and beat.batches_total for beat in own.values())
+    stalls = 1 if has_committed else before + 1
+    for path, beat in own.items():
+        error = f"{app}: {reason}" if beat.app != app else reason
+        failed = replace(beat, state=AppState.FAILED, updated_at_ms=now_ms, error=error, exit_code=_CODE)
+        write_heartbeat(path, replace(failed, stalls=stalls))
     os._exit(_CODE)

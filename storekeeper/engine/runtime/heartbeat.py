@@ -50,8 +50,8 @@ class Heartbeat:
     `migrations` are the names of its stores' migrations that its code has registered; None if unknown. `dropped_total`
     records came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and
     in total, the seconds that are left, and the changelog whose open transaction it awaits. `exit_code` is that of the
-    process of an app that has FAILED; None if it is
-    unknown.
+    process of an app that has FAILED; None if it is unknown. `stalls` is how many processes in a row, this one the
+    last, have ended because the app made no progress.
     """
 
     app: str
@@ -79,6 +79,7 @@ class Heartbeat:
     latest_offsets: Offsets = field(default_factory=dict)
     error: str | None = None
     exit_code: int | None = None
+    stalls: int = 0
     migrations: Sequence[str] | None = None
 
     @property

@@ -46,6 +46,10 @@ def beating(**more: Any) -> list[Heartbeat]:
         ([replace(BEAT, state=AppState.FAILED)] * 5, None),  # one of several apps; the others go on
         ([replace(beat, last_progress_ms=beat.updated_at_ms) for beat in beating(**BEHIND)], None),
         ([*beating(state=AppState.STARTING)[:3], *beating(**BEHIND)[:2]], None),
+        (
+            [replace(beat, restoring=({"done": beat.updated_at_ms, "total": 9_999},)) for beat in beating(**BEHIND)],
+            None,
+        ),
     ],
 )
 def test_an_app_goes_on_or_stalls(beats: list[Heartbeat | None], reason: str | None) -> None:
@@ -69,9 +73,9 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_hear
 
 settings = AppSettings(run_dir=sys.argv[1], trigger_interval_ms=0).model_copy(update={"progress_timeout_s": 0.3})
 path = settings.heartbeat_file("pos")
-write_heartbeat(path, Heartbeat("pos", 1, os.getpid(), AppState.STARTING, 1, 1))
 watchdog._POLL_S = 0.05
 with watchdog.ended_if_stalled({"pos": path}, settings, SystemClock()):
+    write_heartbeat(path, Heartbeat("pos", 1, os.getpid(), AppState.STARTING, 1, 1))
     %s
 """
 
@@ -98,6 +102,22 @@ def test_a_process_whose_threads_all_hang_is_ended_too(tmp_path: Path) -> None:
     done = stuck(tmp_path, "import ctypes; ctypes.PyDLL(None).sleep(100)")
     assert done.returncode not in {0, *NO_RESTART}
     assert "Timeout (0:00:00.600000)!" in done.stderr
+
+
+def test_one_that_has_committed_nothing_gets_twice_the_time_at_its_next_start(tmp_path: Path) -> None:
+    stuck(tmp_path, "threading.Event().wait()")
+    done = stuck(tmp_path, "import ctypes; ctypes.PyDLL(None).sleep(100)")
+    assert "Timeout (0:00:01.200000)!" in done.stderr
+
+
+@pytest.mark.parametrize(("batches", "stalls"), [(0, 2), (3, 1)])
+def test_a_committed_batch_begins_the_time_anew(batches: int, stalls: int, tmp_path: Path) -> None:
+    stuck(tmp_path, "threading.Event().wait()")
+    beat = f"Heartbeat('pos', 1, os.getpid(), AppState.STARTING, 1, 1, batches_total={batches})"
+    stuck(tmp_path, f"write_heartbeat(path, {beat}); threading.Event().wait()")
+    last = read_heartbeat(tmp_path / "heartbeats" / "pos.json")
+    assert last is not None
+    assert last.stalls == stalls
 
 
 def test_one_that_ends_in_time_is_left_alone(tmp_path: Path) -> None:
