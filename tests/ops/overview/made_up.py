@@ -72,4 +72,5 @@ SEEN = Overview(
         Node("b", "javascript:alert(1)", None, 0, "hangs", "no answer within 1 s"),
     ],
     verdicts=[quarantined(Action.DISCARDED)],
+    topologies=frozenset({"pos"}),
 )

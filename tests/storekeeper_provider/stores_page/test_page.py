@@ -27,6 +27,7 @@ from storekeeper.ops.control.app import make_app
 from storekeeper.ops.control.jobs import Jobs
 from storekeeper.ops.control.views import PlatformViews
 from storekeeper.ops.overview.model import Overview
+from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 from storekeeper_provider.stores_page.page import page_app
 from tests.ops.overview.made_up import EVIL, RESTORING, SEEN
@@ -40,7 +41,8 @@ AWAY_SAID = "the control API at http://127.0.0.1:9 doesn't answer"
 class Views(PlatformViews):
     """A platform of which the overview alone is made up."""
 
-    def __init__(self, view: Callable[[], Overview] = lambda: SEEN) -> None:
+    def __init__(self, platform: PlatformSettings, view: Callable[[], Overview] = lambda: SEEN) -> None:
+        super().__init__(platform)
         self._overview = view
 
 
@@ -67,8 +69,8 @@ def opened(look_allowed: bool) -> object:
 
 
 @pytest.fixture
-def views() -> Views:
-    return Views()
+def views(tmp_path: Path) -> Views:
+    return Views(PlatformSettings(run_dir=tmp_path))
 
 
 @pytest.fixture(autouse=True)
