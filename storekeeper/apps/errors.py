@@ -4,6 +4,7 @@
     ├── ConfigurationError
     │   ├── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
     │   ├── LostChangelogError        a changelog has lost records
+    │   ├── LostInputError            records of an input were gone before they were read
     │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
     │   ├── UnreadableTimeError       a record has a time that Spark can't read
     │   ├── UnrepeatableBatchError    a committed batch came again with other input
@@ -57,6 +58,10 @@ class LostChangelogError(ConfigurationError):
             f"changelog {topic} {how} in partition {partition}, and {why}: it has lost records. Start a new "
             "generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
         )
+
+
+class LostInputError(ConfigurationError):
+    """Records of an input were gone before the batch that they were planned for has read them."""
 
 
 class AppRunningError(RetriableError):

@@ -3,16 +3,21 @@
 Three things make that harder than it looks:
 
 - Not every offset has a record: transactions end with a marker, and compaction removes records. So the end is detected
-  by the consumer's position or the end-of-partition event, never by a record's offset alone.
-- After a new assignment a consumer reports its old position for a while. So each range has its own consumer.
+  by the consumer's position, a record behind it or the end-of-partition event, never by a record's offset alone.
+- After a new assignment a consumer reports its old position for a while. So that counts from the first record on only.
 - An empty fetch doesn't prove the end: the broker may just be slow.
+
+A new consumer takes three times as long to give its first record as one that is kept and assigned anew. So tasks,
+which read a range or two in each batch, keep theirs.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import chain
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -31,10 +36,15 @@ PATIENCE_S = 30.0
 _CLIENT = "range"
 _POLL_S = 0.2
 _PAUSE_S = 0.2
-_BATCH_RECORDS = 5000
+_PART_RECORDS = 10_000
+_MOST_KEPT = 4
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 _OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
+_PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
+"""The client goes on by itself: a broker that restarts is back within `PATIENCE_S`."""
+
+_KEPT: dict[tuple[Kafka, str], deque[Consumer]] = {}
 
 _Answer = TypeVar("_Answer")
 
@@ -42,7 +52,24 @@ _Answer = TypeVar("_Answer")
 def read_range(
     kafka: Kafka, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
 ) -> Iterator[Message]:
-    """The records of a partition with `start <= offset < end`, in their order.
+    """The records of a partition with `start <= offset < end`, in their order, by a consumer of its own.
+
+    Arguments and errors are those of `read_parts`.
+    """
+    return chain.from_iterable(read_parts(kafka, topic, partition, start, end, isolation=isolation, keep=False))
+
+
+def read_parts(
+    kafka: Kafka,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    isolation: str = "read_committed",
+    keep: bool = True,
+) -> Iterator[list[Message]]:
+    """The same in parts: what is there at once, a few mebibytes.
 
     Args:
         kafka: the Kafka.
@@ -51,6 +78,7 @@ def read_range(
         start: an offset that the log still has, unless the range is empty.
         end: at most the partition's stable end; exclusive.
         isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
+        keep: whether the process keeps the consumer for later ranges.
 
     Raises:
         BrokerUnavailableError: the broker sends nothing for half a minute, or the partition ends before `end`.
@@ -60,21 +88,28 @@ def read_range(
     if start >= end:
         return
     where = TopicPartition(topic, partition, start)
-    with closing(_consumer(kafka, isolation)) as consumer:
+    with _told(topic), _lent(kafka, isolation) if keep else closing(_consumer(kafka, isolation)) as consumer:
         consumer.assign([where])
-        reached, deadline_s = start - 1, 0.0
-        while (position := consumer.position([where])[0].offset) < end:
-            if position > reached or not deadline_s:
+        reached, deadline_s, has_begun = start, time.monotonic() + PATIENCE_S, not keep
+        while True:
+            position = consumer.position([where])[0].offset if has_begun else start
+            if position >= end:
+                return
+            if position > reached:
                 reached, deadline_s = position, time.monotonic() + PATIENCE_S
             elif time.monotonic() > deadline_s:
                 msg = f"{topic}-{partition} can't be read up to {end} within {PATIENCE_S:.0f} s: is the broker up?"
                 raise BrokerUnavailableError(msg)
             first = consumer.poll(_POLL_S)
-            for message in [] if first is None else [first, *consumer.consume(_BATCH_RECORDS, timeout=0)]:
-                if _ends(kafka, message, end):
-                    return
-                if message.error() is None:
-                    yield message
+            if first is None:
+                continue
+            part, is_complete = _before(end, [first, *consumer.consume(_PART_RECORDS, timeout=0)], kafka)
+            if part:
+                has_begun = True
+                yield part
+                deadline_s = time.monotonic() + PATIENCE_S  # the caller may have taken its time
+            if is_complete:
+                return
 
 
 def read_topic(kafka: Kafka, topic: str) -> Iterator[Message]:
@@ -159,6 +194,35 @@ def _described(topic: str, ask: Callable[[Consumer], _Answer], client: Consumer)
         raise KafkaException(cause or error.args[0]) from error
 
 
+@contextmanager
+def _told(topic: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        msg = f"the client reads no records of {topic} ({error.args[0].str()}): is the broker up?"
+        raise BrokerUnavailableError(msg) from error
+
+
+@contextmanager
+def _lent(kafka: Kafka, isolation: str) -> Iterator[Consumer]:
+    """A consumer that this process keeps, unless what it is used for fails or is given up."""
+    kept = _KEPT.setdefault((kafka, isolation), deque())
+    try:
+        consumer = kept.pop()
+    except IndexError:
+        consumer = _consumer(kafka, isolation)
+    try:
+        yield consumer
+        consumer.unassign()
+    except BaseException:
+        consumer.close()
+        raise
+    if len(kept) < _MOST_KEPT:
+        kept.append(consumer)
+    else:
+        consumer.close()
+
+
 def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
     return new_consumer(
         kafka,
@@ -169,23 +233,41 @@ def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
             "isolation.level": isolation,
             # The end-of-partition event comes with an empty fetch, which must not wait.
             "fetch.wait.max.ms": 10,
+            # By default it would fetch 64 MiB ahead, mostly from behind the range. They bound its memory, too.
+            "fetch.message.max.bytes": 256 << 10,
+            "queued.min.messages": _PART_RECORDS,
+            "queued.max.messages.kbytes": 8 << 10,
             **CONNECT_AT_ONCE,
         },
     )
 
 
+def _before(end: int, messages: list[Message], kafka: Kafka) -> tuple[list[Message], bool]:
+    """The records in front of `end` among messages in their order, and whether these show that there are no more."""
+    last = messages[-1]
+    if last.error() is None and (last.offset() or 0) < end and all(message.error() is None for message in messages):
+        return messages, last.offset() == end - 1
+    found: list[Message] = []
+    for message in messages:
+        if _ends(kafka, message, end):
+            return found, True
+        if message.error() is None:
+            found.append(message)
+    return found, False
+
+
 def _ends(kafka: Kafka, message: Message, end: int) -> bool:
     """Whether a message shows that the range is complete."""
     error = message.error()
-    if error is not None and error.code() == _OUT_OF_RANGE:
+    if error is None or error.code() == _END_OF_PARTITION:  # that has the log's end as its offset
+        return (message.offset() or 0) >= end
+    if error.code() == _OUT_OF_RANGE:
         raise ChangelogMovedError(message.topic(), message.partition(), error.str())
-    if error is not None and error.code() != _END_OF_PARTITION:
-        msg = f"the broker sends no records of {message.topic()} ({error.str()}): is it up?"
-        # An error about the group names no topic.
-        refused = denial(kafka, error, message.topic() or f"{kafka.cluster}-{_CLIENT}", "Read")
-        raise refused or BrokerUnavailableError(msg)
-    # For an end-of-partition event, the offset is the log's end offset.
-    return (message.offset() or 0) >= end
+    if error.retriable() or error.code() in _PASSING:
+        return False
+    msg = f"the broker sends no records of {message.topic()} ({error.str()}): is it up?"
+    # An error about the group names no topic.
+    raise denial(kafka, error, message.topic() or f"{kafka.cluster}-{_CLIENT}", "Read") or BrokerUnavailableError(msg)
 
 
 def _answer(kafka: Kafka, topic: str, request: Callable[[], _Answer | None]) -> _Answer:

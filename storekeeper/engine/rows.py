@@ -4,13 +4,13 @@
 |----------------|-----------------------------------------------------------------|---------------|
 | `task`         | its task's place in the stage that it goes to                   | null          |
 | `stage`        | that stage                                                      | null          |
-| `topic`        | the source topic, or the one that the shuffle stands for        | null          |
-| `partition`    | its partition; behind a shuffle that of the task before it      | null          |
-| `offset`       | its offset; behind a shuffle its index in that task's output    | null          |
+| `topic`        | the topic that the shuffle stands for                           | null          |
+| `partition`    | that of the task before it                                      | null          |
+| `offset`       | its index in that task's output                                 | null          |
 | `timestamp_ms` | its timestamp                                                   | null          |
 | `key`, `value` | its key and value                                               | null          |
-| `headers`      | its headers, as Spark's `to_json` gives them; null for none     | null          |
-| `origin`       | behind a shuffle, where it comes from: see `engine.origins`     | null          |
+| `headers`      | its headers as JSON; null for none                              | null          |
+| `origin`       | where it comes from: see `engine.origins`                       | null          |
 | `outcome`      | null                                                            | it, packed    |
 """
 
@@ -49,15 +49,15 @@ DDL = (
     "task int, stage int, topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
     "headers string, origin bigint, outcome binary"
 )
-RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
+_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 """The columns of a record, in the order of `Record`'s fields."""
 MOST_BYTES = 64 << 20
 """An Arrow column of bytes can't hold more than 2 GiB, nor can the JVM take a larger batch."""
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
-    """The records in rows with the columns `RECORD_COLUMNS`: as Spark reads them from Kafka, or between stages."""
-    columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
+    """The records in rows between stages."""
+    columns = [cells(batch.column(name)) for name in _COLUMNS[:-1]]
     column = batch.column("headers")
     if column.null_count == len(column):
         headers: Iterable[Any] = [()] * len(column)
@@ -67,15 +67,15 @@ def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
 
 
 def encoded_headers(headers: Sequence[Header]) -> str | None:
-    """Headers in the format of Spark's `to_json`; None if there are none. A value of None becomes empty."""
+    """Headers as JSON; None if there are none."""
     if not headers:
         return None
-    return orjson.dumps([{"key": name, "value": b64encode(value or b"").decode()} for name, value in headers]).decode()
+    return orjson.dumps([{"key": name, "value": b64encode(value).decode()} for name, value in headers]).decode()
 
 
 def decoded_headers(text: str) -> list[Header]:
-    """The headers in a text of that format."""
-    return [(header["key"], b64decode(header.get("value", ""))) for header in orjson.loads(text)]
+    """The headers in such a text."""
+    return [(header["key"], b64decode(header["value"])) for header in orjson.loads(text)]
 
 
 def forwarded_rows(
@@ -133,19 +133,6 @@ def passed(rows: Sequence[pa.RecordBatch]) -> Passed:
             for buffer in batch.column(name).buffers():
                 digest.update(b"" if buffer is None else buffer)
     return sum(batch.num_rows for batch in rows), digest.hexdigest()
-
-
-def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:
-    """Rows as Spark reads them from Kafka, addressed to tasks of a later stage."""
-    count = batch.num_rows
-    columns = [
-        pa.array(tasks, pa.int32()),
-        pa.array(np.full(count, stage, np.int32)),
-        *(batch.column(name).cast(SCHEMA.field(name).type) for name in RECORD_COLUMNS),
-        pa.nulls(count, pa.int64()),
-        pa.nulls(count, pa.binary()),
-    ]
-    return pa.record_batch(columns, schema=SCHEMA)
 
 
 def outcome_row(outcome: bytes) -> pa.RecordBatch:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -18,12 +17,14 @@ from storekeeper.clock import SystemClock
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
 from storekeeper.engine.origins import Origins
-from storekeeper.engine.rows import outcome_row, passed_rows, records_of
+from storekeeper.engine.rows import outcome_row, records_of
+from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.source_records import SourceRecords
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.work import AppWork, BatchWork
 from storekeeper.stores.rocksdb_options import bound_process_memory
 from storekeeper.topology.layout import Layout
-from storekeeper.topology.record_order import Ordered, by_upstream
+from storekeeper.topology.record_order import Ordered, Run, by_upstream, runs_of
 from storekeeper.topology.records import RecordFields
 from storekeeper.topology.sub_topology import SubTopology
 
@@ -32,30 +33,26 @@ encode_outcome = msgspec.msgpack.Encoder().encode
 
 @task_errors
 def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterator[pa.RecordBatch]:
-    """Stage 0, for one partition of one topic: runs its task, or passes the rows on to the task's later stage."""
-    first = next((batch for batch in batches if batch.num_rows), None)
-    if first is None:
-        return
+    """Stage 0: runs the tasks whose numbers come in, on the records that they read.
+
+    An outcome comes out of each number. Spark would shuffle no rows at all to less tasks than there are, and those of
+    later stages have their own topics to read.
+    """
     layout = _app(work.app).layout
-    topic, partition = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
-    sub, rows = layout.reader(topic), chain([first], batches)
-    stage = layout.stages[sub.number]
-    if stage == 0:
-        parts: Iterable[Sequence[RecordFields]] = Parts(rows)
-        origins = Origins(work.source)
-        with collector_off():
-            if topic in layout.topics_to_create:
-                parts = _ordered(chain.from_iterable(parts), layout, sub, origins)
-            yield from _run(work, sub, partition, parts, origins)
-        return
-    place = layout.place(sub, partition)
-    for batch in rows:
-        yield passed_rows(batch, stage, np.full(batch.num_rows, place, np.int32))
+    tasks = work.first_tasks(layout)
+    for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+        if number < len(tasks):
+            yield from _run(work, *tasks[number], [], Origins(work.source))
+        else:
+            yield outcome_row(encode_outcome(Written()))
 
 
 @task_errors
 def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: int) -> Iterator[pa.RecordBatch]:
-    """A later stage: runs one task on its gathered rows. Outcomes and rows of later stages pass through."""
+    """A later stage: runs one task on its gathered rows and its own topics.
+
+    Outcomes and rows of later stages pass through.
+    """
     # Batch by batch: Arrow could not put more than 2 GiB of values together.
     records: list[RecordFields] = []
     origins = Origins(work.source)
@@ -68,47 +65,39 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
         origins.keep_rows(own)
         with collector_off():
             records += records_of(own)
-    if not records:
-        return
-    layout = _app(work.app).layout
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
-    sub, partition = layout.tasks(stage)[context.partitionId()]
-    with collector_off():
-        yield from _run(work, sub, partition, _ordered(records, layout, sub, origins), origins)
-
-
-class Parts:
-    """The records of a task, part by part. They are kept as Spark sent them, for a batch that is run again."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._kept: list[pa.RecordBatch] = []
-
-    def __iter__(self) -> Iterator[list[RecordFields]]:
-        yield from (list(records_of(batch)) for batch in self._kept)
-        for batch in self._batches:
-            self._kept.append(batch)
-            yield list(records_of(batch))
-
-
-def _ordered(records: Iterable[RecordFields], layout: Layout, sub: SubTopology, origins: Origins) -> Ordered:
-    """All records of a task in the order in which it takes them."""
-    internal = layout.topics_to_create
-    if any(source.topic in internal for source in sub.sources):
-        records = list(records)
-        origins.keep_records([record for record in records if record[0] in internal])
-        records = [by_upstream(record) if record[0] in internal else record for record in records]
-    return Ordered(records, sub)
+    task = _app(work.app).layout.tasks(stage)[context.partitionId()]
+    if records or work.ranges(*task):
+        yield from _run(work, *task, records, origins)
 
 
 def _run(
-    work: BatchWork, sub: SubTopology, partition: int, records: Iterable[Sequence[RecordFields]], origins: Origins
+    work: BatchWork, sub: SubTopology, partition: int, gathered: list[RecordFields], origins: Origins
 ) -> Iterator[pa.RecordBatch]:
-    app = _app(work.app)
-    outcome, forwarded = TaskRun(work, app.layout, sub, partition, origins, app.global_tables)(records)
-    yield from chain.from_iterable(forwarded.values())
-    yield outcome_row(encode_outcome(outcome))
+    app, kafka = _app(work.app), work.app.writer.kafka
+    read = [SourceRecords(kafka, topic, partition, *ends) for topic, ends in work.ranges(sub, partition).items()]
+    with collector_off():
+        records = Ordered(_runs(read, gathered, app.layout.topics_to_create, origins), sub)
+        outcome, forwarded = TaskRun(work, app.layout, sub, partition, origins, app.global_tables)(records)
+        yield from chain.from_iterable(forwarded.values())
+        rows = sum(of_topic.rows for of_topic in read)
+        yield outcome_row(encode_outcome(msgspec.structs.replace(outcome, rows=rows)))
+
+
+def _runs(
+    read: Iterable[SourceRecords], gathered: list[RecordFields], internal: Container[str], origins: Origins
+) -> dict[tuple[str, int], Run]:
+    """A task's records by run: read as they are wanted, but for those that come out of order."""
+    runs = runs_of(gathered)
+    for of_topic in read:
+        if of_topic.topic in internal:
+            records = list(chain.from_iterable(of_topic))
+            origins.keep_records(records)
+            runs |= runs_of(map(by_upstream, records))
+        else:
+            runs[of_topic.topic, of_topic.partition] = of_topic
+    return runs
 
 
 @dataclass(frozen=True, slots=True)

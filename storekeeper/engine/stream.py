@@ -20,7 +20,7 @@ from storekeeper.changelog.reader import TopicFacts
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.rows import DDL, RECORD_COLUMNS
+from storekeeper.engine.rows import DDL
 from storekeeper.engine.runtime.checkpoint_sources import add_sources
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
@@ -63,15 +63,11 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     check_partitions(app, between, topics.partition_counts(between.keys() - topics.missing(between)))
     for own in own_topics_of(app, layout, settings.generation, context.slots):
         topics.ensure_internal(own.name, own.partitions, own.config)
-    frame = _records(context, layout)
-    # As text: to measure a batch, Spark goes through all rows of a list column once per row.
-    headers = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
-    frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": headers}).select(*RECORD_COLUMNS)
-    return Stream(frame, Batches(context, describe, layout))
+    return Stream(_records(context, layout), Batches(context, describe, layout))
 
 
 def _records(context: StreamContext, layout: Layout) -> DataFrame:
-    """The records that the app reads, one source of Spark for its inputs and one for its repartition topics.
+    """What the app reads, for Spark to plan: tasks read it. One source for its inputs, one for its repartition topics.
 
     A batch takes a repartition topic to its end, whatever the limit of records is. So one batch reads all that an
     earlier one wrote there, in the order of time. If that were cut, records of one task would come later than younger
@@ -80,7 +76,7 @@ def _records(context: StreamContext, layout: Layout) -> DataFrame:
     spark, settings, between = context.spark, context.settings, layout.topics_to_create
     inputs = [topic for topic in layout.topics if topic not in between]
     most = settings.max_offsets_per_trigger
-    frames = [read_stream(spark, settings, *topics, headers=True, most=limit)
+    frames = [read_stream(spark, settings, *topics, most=limit)
               for topics, limit in ((inputs, most), (sorted(between), None)) if topics]  # fmt: skip
     add_sources(context.checkpoint, len(frames))
     return reduce(type(frames[0]).unionAll, frames)
@@ -143,7 +139,8 @@ class Batches:
             source=context.checkpoint.source_ranges(batch_id),
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
-        frame = batch.mapInArrow(partial(run_sources, work=work), DDL)
+        count = max(1, len(work.first_tasks(self._layout)))
+        frame = batch.sparkSession.range(0, count, 1, count).mapInArrow(partial(run_sources, work=work), DDL)
         for stage in range(1, last_stage + 1):
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ from storekeeper.topology.failures import is_of_record, summary_of
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.record_order import Ordered, with_upstream
-from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, Place, RecordFields, StoreChange
+from storekeeper.topology.records import NOWHERE, Batch, DeadLetter, Moved, Outputs, RecordFields, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 from storekeeper.topology.times import LATEST_MS
@@ -75,11 +74,11 @@ class TaskRun:
     global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
-    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Written, Forwarded]:
+    def __call__(self, records: Ordered) -> tuple[Written, Forwarded]:
         """Runs the task; returns what it wrote, and the rows that go to shuffles.
 
         Args:
-            records: all of the task's records in this batch, in parts. It must be possible to go through them twice.
+            records: all of the task's records in this batch.
 
         Raises:
             StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
@@ -103,9 +102,7 @@ class TaskRun:
                 raise RecordFailedError(summary_of(error)) from error
             raise
 
-    def _run(
-        self, records: Iterable[Sequence[RecordFields]], transaction: Transaction, stores: _LocalStores
-    ) -> tuple[Written, Forwarded]:
+    def _run(self, records: Ordered, transaction: Transaction, stores: _LocalStores) -> tuple[Written, Forwarded]:
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
         for table in self.global_tables.values():
             table.catch_up()
@@ -128,13 +125,13 @@ class TaskRun:
             _log.warning("batch_run_again", slot=app.slot(self.sub, self.partition).name, why=summary_of(error))
             check = partial(self._check_change, transaction)
 
-            def run(those: Iterable[Sequence[RecordFields]]) -> tuple[_Careful, Sequence[DeadLetter]]:
+            def run(those: Ordered) -> tuple[_Careful, Sequence[DeadLetter]]:
                 transaction.begin_again()
                 task = CarefulTask(self.sub, self.partition, stores, **options, check_change=check)
                 done = self._processed(task, those, transaction)
                 return (task, done), done[0].dead_letters
 
-            (task, (batch, collected, changes)), letters = run_carefully(run, records, _in_other_order)
+            (task, (batch, collected, changes)), letters = run_carefully(run, records, Ordered.without)
             batch = replace(batch, dead_letters=letters)
         self._write_dead_letters(batch.dead_letters, transaction)
         check_input_complete()
@@ -151,7 +148,7 @@ class TaskRun:
         return written, forwarded
 
     def _processed(
-        self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]], transaction: Transaction
+        self, task: Task | CarefulTask, records: Ordered, transaction: Transaction
     ) -> tuple[Batch, dict[str, list[Moved]], dict[str, int]]:
         """Processes and writes all records. Returns the records for shuffles, and how many changes each store has."""
         collected = dict[str, list[Moved]]()
@@ -207,7 +204,8 @@ class TaskRun:
         """The rows of records that go to shuffles."""
         forwarded = {}
         internal = self.layout.topics_to_create
-        of_one_partition = self.layout.stages[self.sub.number] == 0 and self.sub.sources[0].topic not in internal
+        [topic, *others] = (source.topic for source in self.sub.sources)
+        of_one_partition = topic in self.layout.topics and topic not in internal and not others
         for topic, written in outputs.items():
             sub = self.layout.shuffles[topic]
             count, stage = self.layout.plan.tasks(sub), self.layout.stages[sub.number]
@@ -262,7 +260,7 @@ class TaskRun:
             )
             raise MisplacedKeyError(msg)
 
-    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]], transaction: Transaction) -> Forwarded:
+    def _forwarded_again(self, records: Ordered, transaction: Transaction) -> Forwarded:
         """Recomputes what a committed attempt passed on to shuffles.
 
         Raises:
@@ -272,7 +270,7 @@ class TaskRun:
         sub, left_out = self.sub.leading_to(self._shuffle_sinks), places_in(transaction.committed.left_out)
         outputs: Outputs = {}
         if sub.nodes:
-            again = _rest(records, left_out, self.sub) if left_out else records
+            again = records.reaching(sub).leaving_out(left_out)
             try:
                 outputs, _ = self._forwarded_by(Task(sub, self.partition, MemorySupplier()), again)
             except Exception as error:
@@ -281,18 +279,13 @@ class TaskRun:
                 outputs, _ = run_carefully(
                     lambda those: self._forwarded_by(CarefulTask(sub, self.partition, MemorySupplier()), those),
                     again,
-                    _in_other_order,
+                    Ordered.without,
                 )
-        else:
-            for _ in records:
-                pass
         forwarded = self._rows_of(outputs)
         transaction.check_replay(_passed(forwarded))
         return forwarded
 
-    def _forwarded_by(
-        self, task: Task | CarefulTask, records: Iterable[Sequence[RecordFields]]
-    ) -> tuple[Outputs, Sequence[DeadLetter]]:
+    def _forwarded_by(self, task: Task | CarefulTask, records: Ordered) -> tuple[Outputs, Sequence[DeadLetter]]:
         collected = dict[str, list[Moved]]()
         with closing(task):
             for part in records:
@@ -300,33 +293,6 @@ class TaskRun:
                 for topic, outputs in task.take_outputs().items():
                     collected.setdefault(topic, []).extend(outputs)
             return collected, task.end_batch().dead_letters
-
-
-@dataclass(frozen=True, slots=True)
-class _Without:
-    """Records without some of them."""
-
-    records: Iterable[Sequence[RecordFields]]
-    left_out: frozenset[Place]
-
-    def __iter__(self) -> Iterator[Sequence[RecordFields]]:
-        for part in self.records:
-            yield [record for record in part if record[:3] not in self.left_out]
-
-
-def _rest(
-    records: Iterable[Sequence[RecordFields]], left_out: frozenset[Place], sub: SubTopology
-) -> Iterable[Sequence[RecordFields]]:
-    """The records without some of them, in their own order."""
-    rest = _Without(records, left_out)
-    return Ordered(chain.from_iterable(rest), sub) if isinstance(records, Ordered) else rest
-
-
-def _in_other_order(
-    records: Iterable[Sequence[RecordFields]], left_out: frozenset[Place]
-) -> Iterable[Sequence[RecordFields]] | None:
-    """The records without some of them, if those held up others. A part of a single partition keeps its order."""
-    return records.without(left_out) if isinstance(records, Ordered) else None
 
 
 def _passed(forwarded: Forwarded) -> dict[str, Passed]:

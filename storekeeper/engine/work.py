@@ -91,6 +91,15 @@ class BatchWork:
     source: SourceRanges
     writes_outputs: bool
 
+    def ranges(self, sub: SubTopology, partition: int) -> dict[str, tuple[int, int]]:
+        """By topic, the offsets that a task reads itself, if there are any."""
+        of_task = ((source.topic, self.source.get(source.topic, {}).get(partition)) for source in sub.sources)
+        return {topic: ends for topic, ends in of_task if ends is not None and ends[0] < ends[1]}
+
+    def first_tasks(self, layout: Layout) -> list[tuple[SubTopology, int]]:
+        """The tasks of stage 0 that have something to read."""
+        return [task for task in layout.tasks(0) if self.ranges(*task)]
+
     def source_of(self, topics: frozenset[str]) -> SourceRanges:
         """The offset ranges of the batch's input from some topics."""
         return {topic: ranges for topic, ranges in self.source.items() if topic in topics}

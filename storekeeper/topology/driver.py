@@ -23,7 +23,7 @@ from storekeeper.topology.layout import Layout
 from storekeeper.topology.operators.source import Source
 from storekeeper.topology.operators.stateless import Sink
 from storekeeper.topology.plan import Topology
-from storekeeper.topology.record_order import Ordered
+from storekeeper.topology.record_order import Ordered, runs_of
 from storekeeper.topology.records import (
     NOWHERE,
     Batch,
@@ -197,7 +197,7 @@ class TopologyTestDriver:
             raise InvalidArgumentError("the wall clock never goes back: advance by 0 or more")
         self.now_ms += by_ms
         for slot in self._slots:
-            self._batch(slot, Ordered([], slot.sub_topology), {})
+            self._batch(slot, Ordered({}, slot.sub_topology), {})
         self.run()
 
     def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
@@ -279,7 +279,7 @@ class TopologyTestDriver:
             records += there[start:end]
             read[log] = end
         if records:
-            self._batch(slot, Ordered(records, slot.sub_topology), read)
+            self._batch(slot, Ordered(runs_of(records), slot.sub_topology), read)
         return bool(records)
 
     def _assigned(self, slot: _Slot) -> Iterable[_Log]:

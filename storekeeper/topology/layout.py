@@ -1,8 +1,7 @@
 """How a topology's tasks are laid out over the stages of a batch. Pure.
 
-A sub-topology that reads one topic runs where Spark reads that topic: stage 0, one task for each partition. All others
-gather their records: from several topics, or from the shuffle behind an earlier stage. Stage n gathers what the stages
-before it pass on.
+A task reads its partition of each topic of its sub-topology itself. What only reads topics runs in stage 0. All others
+gather, beside that, records from the shuffle behind an earlier stage: stage n what the stages before it pass on.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Layout:
 
     Attributes:
         plan: the topology with the numbers of partitions.
-        topics: those that Spark reads, with repartition topics, but without those that a shuffle replaces.
+        topics: those that tasks read, with repartition topics, but without those that a shuffle replaces.
         shuffles: by repartition topic that a shuffle replaces, the sub-topology that gathers the shuffle.
         stages: by the number of a sub-topology, its stage. Sub-topologies of global tables have none.
     """
@@ -89,8 +88,7 @@ class Layout:
         if sub.number not in stages:
             above = [self._stage(self._writer(source), stages) for source in sub.sources
                      if source.topic in self.shuffles and isinstance(source, RepartitionSource)]  # fmt: skip
-            gathers = above or len(sub.sources) > 1
-            stages[sub.number] = 1 + max(above, default=0) if gathers else 0
+            stages[sub.number] = 1 + max(above, default=-1)
         return stages[sub.number]
 
     def _writer(self, source: RepartitionSource) -> SubTopology:

@@ -12,9 +12,10 @@ others, where that differs; see `Ordered.without`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import itemgetter
 
 from storekeeper.topology.node import GraphNode, TableNode
@@ -28,49 +29,117 @@ UPSTREAM = "storekeeper-task"
 topic, partition and offset of the source record that it comes from. With spaces between them.
 """
 
-_RUN, _OFFSET = itemgetter(0, 1), itemgetter(2)
+Run = Iterable[Sequence[RecordFields]]
+"""The records of one run in their order, in parts. It must be possible to go through them twice."""
+
+_RUN, _OFFSET, _PLACE = itemgetter(0, 1), itemgetter(2), itemgetter(0, 1, 2)
 _NO_TIME_MS = -1
 
 
-def in_order(records: Iterable[RecordFields], sub_topology: SubTopology) -> list[RecordFields]:
-    """All records of one task and batch, in the order in which it takes them.
+def runs_of(records: Iterable[RecordFields]) -> dict[tuple[str, int], Run]:
+    """Records of one task and batch by topic and number of their run.
 
     Args:
         records: in any order. A record behind a repartition has the number of the task before as its partition.
-        sub_topology: what the task runs.
     """
     runs: dict[tuple[str, int], list[RecordFields]] = {}
     for record in records:
         runs.setdefault(_RUN(record), []).append(record)
-    ranked = reading_order(sub_topology)
-    ranks = {source.topic: rank for rank, source in enumerate(ranked)}
-    merged: list[RecordFields] = []
-    due: list[int] = []
-    for name in sorted(runs, key=lambda name: (ranks[name[0]], name[1])):
-        run = sorted(runs[name], key=_OFFSET)
-        merged += run
-        # A record that is older than the one before it waits for that one: no run changes its order.
-        due += accumulate(map(_time_of(ranked[ranks[name[0]]]), run), max)
-    return [merged[place] for place in sorted(range(len(merged)), key=due.__getitem__)]
+    return {name: [sorted(run, key=_OFFSET)] for name, run in runs.items()}
 
 
 class Ordered:
-    """All records of one task and batch, in the order in which it takes them."""
+    """All records of one task and batch in the order in which it takes them, part by part.
 
-    def __init__(self, records: Iterable[RecordFields], sub_topology: SubTopology) -> None:
-        """Puts them in order; see `in_order`."""
-        self._sub = sub_topology
-        self._records = in_order(records, sub_topology)
+    No more of a run than a part is held at a time.
+    """
 
-    def __iter__(self) -> Iterator[list[RecordFields]]:
-        """One part with all of them."""
-        yield self._records
+    def __init__(
+        self,
+        runs: Mapping[tuple[str, int], Run],
+        sub_topology: SubTopology,
+        left_out: frozenset[Place] = frozenset(),
+    ) -> None:
+        """Takes runs by topic and number, and the places of records that are left out of them."""
+        self._runs, self._sub, self._left_out = runs, sub_topology, left_out
 
-    def without(self, places: Container[Place]) -> Ordered | None:
-        """The records without those of some places, in an order of their own; None if that is the order here."""
-        rest = [record for record in self._records if record[:3] not in places]
-        alone = Ordered(rest, self._sub)
-        return None if all(map(operator.is_, rest, alone._records)) else alone
+    def __iter__(self) -> Iterator[Sequence[RecordFields]]:
+        """The records in parts. They are read anew each time."""
+        ranked = reading_order(self._sub)
+        ranks = {source.topic: rank for rank, source in enumerate(ranked)}
+        names = sorted(self._runs, key=lambda name: (ranks[name[0]], name[1]))
+        return _merged([_Head(map(self._kept, self._runs[name]), _time_of(ranked[ranks[name[0]]])) for name in names])
+
+    def leaving_out(self, places: frozenset[Place]) -> Ordered:
+        """The records without those of some places, in an order of their own."""
+        return Ordered(self._runs, self._sub, self._left_out | places)
+
+    def reaching(self, part: SubTopology) -> Ordered:
+        """The records that a part of the sub-topology takes."""
+        topics = {source.topic for source in part.sources}
+        return Ordered({name: run for name, run in self._runs.items() if name[0] in topics}, part, self._left_out)
+
+    def without(self, places: frozenset[Place]) -> Ordered | None:
+        """The same; None if the order of the others is the one here."""
+        alone = self.leaving_out(places)
+        if len(self._runs) < 2:
+            return None
+        here = (place for place in map(_PLACE, chain.from_iterable(self)) if place not in places)
+        return None if all(map(operator.eq, here, map(_PLACE, chain.from_iterable(alone)))) else alone
+
+    def _kept(self, part: Sequence[RecordFields]) -> Sequence[RecordFields]:
+        left_out = self._left_out
+        return [record for record in part if record[:3] not in left_out] if left_out else part
+
+
+class _Head:
+    """What is at hand of a run: records, and when each is due. None is due before the one in front of it."""
+
+    def __init__(self, parts: Iterator[Sequence[RecordFields]], time_of: Callable[[RecordFields], int]) -> None:
+        self.parts, self._time_of, self._latest = parts, time_of, _NO_TIME_MS
+        self.records: Sequence[RecordFields] = ()
+        self.due: list[int] = []
+
+    def fill(self) -> bool:
+        """Reads the next part if none is at hand; whether there is one."""
+        while not self.records:
+            part = next(self.parts, None)
+            if part is None:
+                return False
+            self.records = part
+        return True
+
+    def is_due(self) -> list[int]:
+        """When each record at hand is due."""
+        if not self.due:
+            # A record that is older than the one before it waits for that one: no run changes its order.
+            self.due = list(accumulate(map(self._time_of, self.records), max, initial=self._latest))[1:]
+            self._latest = self.due[-1]
+        return self.due
+
+    def take(self, count: int) -> Sequence[RecordFields]:
+        """The first records at hand."""
+        taken, self.records, self.due = self.records[:count], self.records[count:], self.due[count:]
+        return taken
+
+
+def _merged(heads: list[_Head]) -> Iterator[Sequence[RecordFields]]:
+    heads = [head for head in heads if head.fill()]
+    while len(heads) > 1:
+        # Nothing that is still to be read comes before the last record at hand of the run that has the earliest.
+        bound, first = min((head.is_due()[-1], rank) for rank, head in enumerate(heads))
+        due: list[int] = []
+        records: list[RecordFields] = []
+        for rank, head in enumerate(heads):
+            among = bisect_right if rank <= first else bisect_left
+            count = among(head.due, bound)
+            due += head.due[:count]
+            records += head.take(count)
+        yield [records[place] for place in sorted(range(len(records)), key=due.__getitem__)]
+        heads = [head for head in heads if head.fill()]
+    for head in heads:
+        yield head.records
+        yield from head.parts
 
 
 def reading_order(sub_topology: SubTopology) -> list[Source]:

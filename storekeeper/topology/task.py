@@ -93,7 +93,7 @@ class Task:
         return self._wiring.typed(name)
 
     def process(self, records: Iterable[RecordFields]) -> None:
-        """Takes records in the order given. Those of several partitions or topics need `order.in_order` before.
+        """Takes records in the order given. Those of several partitions or topics need `record_order.Ordered` before.
 
         Raises:
             KeyError: a record is of a topic that this task does not read.

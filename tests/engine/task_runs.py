@@ -16,6 +16,7 @@ from storekeeper.engine.stream import fixed_partitions, planned
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.transaction import WriterPlan, producer_options
 from storekeeper.engine.work import AppWork, BatchWork
+from storekeeper.topology.record_order import Ordered, runs_of
 from storekeeper.topology.slots import NO_SLOTS, Slots
 
 _BATCH = 1000
@@ -75,7 +76,7 @@ class TaskRuns:
             (self._topic, 0, first + at, time_ms, key, value, ()) for at, (key, value, time_ms) in enumerate(records)
         ]
         work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, writes_outputs=True)
-        TaskRun(work, self._layout, self._sub, 0, Origins(work.source))([rows])
+        TaskRun(work, self._layout, self._sub, 0, Origins(work.source))(Ordered(runs_of(rows), self._sub))
 
     def rows(self) -> dict[bytes, bytes]:
         """What the changelog holds, by key."""

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine import stages
 from storekeeper.engine.origins import Origins
-from storekeeper.engine.rows import SCHEMA, encoded_headers, forwarded_rows
+from storekeeper.engine.rows import forwarded_rows
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.task_run import Forwarded, TaskRun
+from storekeeper.engine.work import BatchWork
 from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology import (
     ProcessorContext,
@@ -37,13 +38,15 @@ from storekeeper.topology.records import Moved, Output, Record, RecordFields
 from storekeeper.topology.task import Task
 
 PARTITIONS = {"a": 3, "b": 2, "names": 2}
-SOURCE = {topic: dict.fromkeys(range(count), (0, 1000)) for topic, count in PARTITIONS.items()}
-WORK: Any = SimpleNamespace(app=None, source=SOURCE)
+APP: Any = SimpleNamespace(writer=SimpleNamespace(kafka=None))
+NOTHING = BatchWork(APP, 0, {}, writes_outputs=True)
 EVENTS = st.lists(
     st.tuples(st.sampled_from(sorted(PARTITIONS)), st.integers(0, 2), st.sampled_from("klm"), st.integers(0, 30)),
     max_size=30,
 )
 Event = tuple[str, int, str, int]
+STAGE = 1
+"""Behind the first shuffle."""
 
 
 class Numbering:
@@ -85,6 +88,7 @@ class Played:
     written: dict[str, list[Output]] = field(default_factory=dict)
     tasks: dict[tuple[int, int], Task] = field(default_factory=dict)
     place: int = 0
+    work: BatchWork = NOTHING
 
     def append(self, topic: str, partition: int, output: Output) -> None:
         key, value, timestamp_ms, headers = output
@@ -105,37 +109,51 @@ class Played:
             for topic, found in outputs.items():
                 self.written.setdefault(topic, []).extend(found)
             shuffled = {topic: outputs[topic] for topic in outputs.keys() & self.layout.shuffles.keys()}
-            return Written(), TaskRun(WORK, self.layout, sub, partition, origins)._rows_of(shuffled)
+            return Written(), TaskRun(self.work, self.layout, sub, partition, origins)._rows_of(shuffled)
 
         return process
 
     def batch(self) -> bool:
         """Runs one batch; whether there were any records."""
-        rows: list[pa.RecordBatch] = []
-        waiting = {log: records[self.done.get(log, 0) :] for log, records in self.logs.items()}
-        self.done = {log: len(records) for log, records in self.logs.items()}
-        for records in filter(None, waiting.values()):
-            rows += stages.run_sources(self.cut(source_rows(records)), work=WORK)
+        source: dict[str, dict[int, tuple[int, int]]] = {}
+        for (topic, partition), records in self.logs.items():
+            source.setdefault(topic, {})[partition] = self.done.get((topic, partition), 0), len(records)
+        self.work = BatchWork(APP, 0, source, writes_outputs=True)
+        has_waited = self.done != (ends := {log: len(records) for log, records in self.logs.items()})
+        self.done = ends
+        numbers = list(range(max(1, len(self.work.first_tasks(self.layout)))))
+        self.rng.shuffle(numbers)
+        rows = [row for number in numbers for row in stages.run_sources(one_row(number), work=self.work)]
         for stage in range(1, self.layout.last_stage + 1):
             gathered: list[pa.RecordBatch] = []
             for place in range(len(self.layout.tasks(stage))):
                 own = [batch.filter(pa.compute.equal(batch["task"], place)) for batch in rows]
                 self.rng.shuffle(own)
                 self.place = place
-                gathered += stages.run_gathered(iter(own), work=WORK, stage=stage)
+                gathered += stages.run_gathered(iter(own), work=self.work, stage=stage)
             later = [batch.filter(pa.compute.greater(batch["stage"], stage)) for batch in gathered]
             rows = [batch for batch in later if batch.num_rows]
-        return any(waiting.values())
+        return has_waited
 
-    def cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        size = self.rng.randint(1, 5)
-        return (batch.slice(begin, size) for begin in range(0, batch.num_rows, size))
+    def read(self, _: object, topic: str, partition: int, start: int, end: int) -> Any:
+        """In place of `SourceRecords`."""
+
+        class Read(list[list[Record]]):
+            rows = end - start
+
+        read = Read()
+        read.topic, read.partition = topic, partition  # type: ignore[attr-defined]
+        records = self.logs[topic, partition][start:end]
+        while records:
+            size = self.rng.randint(1, 5)
+            read.append(records[:size])
+            records = records[size:]
+        return read
 
 
-def source_rows(records: list[Record]) -> pa.RecordBatch:
-    fields = [SCHEMA.field(name) for name in Record._fields]
-    rows = [{**record._asdict(), "headers": encoded_headers(record.headers)} for record in records]
-    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(fields))
+def one_row(number: int) -> Iterator[pa.RecordBatch]:
+    """What a partition of Spark's `range` is."""
+    yield pa.record_batch([pa.array([number])], names=["id"])
 
 
 def playing(patch: pytest.MonkeyPatch, seed: int) -> Played:
@@ -144,6 +162,7 @@ def playing(patch: pytest.MonkeyPatch, seed: int) -> Played:
     app = SimpleNamespace(layout=engine.layout, global_tables={})
     patch.setattr(stages, "_app", lambda _: app)
     patch.setattr(stages, "TaskRun", engine.run_task)
+    patch.setattr(stages, "SourceRecords", engine.read)
     context = SimpleNamespace(partitionId=lambda: engine.place)
     patch.setattr(stages, "TaskContext", SimpleNamespace(get=lambda: context))
     return engine
@@ -196,16 +215,16 @@ def gathered(monkeypatch: pytest.MonkeyPatch, rows: Iterator[pa.RecordBatch]) ->
         return Written(), {}
 
     monkeypatch.setattr(stages, "TaskRun", lambda *_: process)
-    [(sub, _), *_] = engine.layout.tasks(2)
+    [(sub, _), *_] = engine.layout.tasks(STAGE)
     assert any(source.topic in engine.layout.shuffles for source in sub.sources)
-    list(stages.run_gathered(rows, work=WORK, stage=2))
+    list(stages.run_gathered(rows, work=NOTHING, stage=STAGE))
     return found
 
 
 def test_rows_of_a_shuffle_come_in_bounded_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[Moved] = [(b"k", b"%03d" % number, number, (), "a", 0, number) for number in range(100)]
     numbers = np.arange(100)
-    rows = list(forwarded_rows(2, [0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
+    rows = list(forwarded_rows(STAGE, [0] * 100, 1, "app-both-repartition", outputs, origins=numbers, most_bytes=100))
     assert len(rows) > 10
     assert max(batch["value"].nbytes for batch in rows) <= 100
     assert [record[2:4] for record in gathered(monkeypatch, iter(rows))] == [(number, number) for number in range(100)]
@@ -223,6 +242,6 @@ def test_one_large_record_is_a_batch_of_its_own() -> None:
 def test_a_task_takes_more_values_than_one_column_of_arrow_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     mib = 64
     output: Moved = (b"k", bytes(mib << 20), 0, (), "a", 0, 0)
-    [batch] = forwarded_rows(2, [0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
+    [batch] = forwarded_rows(STAGE, [0], 1, "app-both-repartition", [output], origins=np.zeros(1, int))
     number = (2 << 30) // (mib << 20) + 2
     assert len(gathered(monkeypatch, (batch for _ in range(number)))) == number

@@ -30,9 +30,11 @@ from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.layout import Layout
+from storekeeper.topology.record_order import Ordered, runs_of
 from tests.engine import topologies
 
 STORE = "digits"
+NOTHING: Any = ()
 
 
 class Abandoned:
@@ -74,8 +76,8 @@ def test_a_store_that_a_read_finds_damaged_is_set_aside(
     monkeypatch.setattr(TaskRun, "_run", lambda _, __, ___, stores: stores.open(STORE).get(b"key"))
     with_a_damaged_row(tmp_path / STORE)
     with pytest.raises(StoreCorruptedError):
-        run([])
-    found: object = run([])
+        run(NOTHING)
+    found: object = run(NOTHING)
     assert found is None  # the restored store has no such row
     assert len(list(tmp_path.glob(f"{STORE}.corrupt-*"))) == 1
 
@@ -85,13 +87,13 @@ def test_rows_without_a_marker_are_not_gone_on_from(
 ) -> None:
     monkeypatch.setattr(Abandoned, "committed", None)
     monkeypatch.setattr(TaskRun, "_run", lambda *_: "done")
-    first: object = run([])
+    first: object = run(NOTHING)
     assert first == "done", "a task's first batch has no rows"
     store = open_sealed(tmp_path / STORE, STORE, RocksDBOptions())
     store.write([(b"key", b"row")])
     store.close()
     with pytest.raises(LostChangelogError, match="no marker of slot in partition 0, and its store digits has"):
-        run([])
+        run(NOTHING)
 
 
 def test_a_task_knows_from_its_marker_how_far_its_changelog_had_come(
@@ -105,7 +107,7 @@ def test_a_task_knows_from_its_marker_how_far_its_changelog_had_come(
     monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 9})
     monkeypatch.setattr(LocalStore, "catch_up", lambda _, __, ___, ____, reached: asked.append(reached))
     monkeypatch.setattr(TaskRun, "_run", lambda _, __, ___, stores: stores.ends({STORE: 2}))
-    ends: object = run([])
+    ends: object = run(NOTHING)
     assert ends == {"changelog": 2}
     assert asked == [7]
 
@@ -118,7 +120,7 @@ def test_other_errors_leave_stores_where_they_are(
 
     monkeypatch.setattr(TaskRun, "_run", fail)
     with pytest.raises(RecordFailedError, match=r"RuntimeError at .*test_task_run.py:\d+ in fail"):
-        run([])
+        run(NOTHING)
     assert [path.name for path in tmp_path.iterdir()] == [STORE]
 
 
@@ -138,7 +140,8 @@ def replayed(
 ) -> tuple[Written, Forwarded]:
     """Runs a task again with numbers in its source."""
     monkeypatch.setattr(task_run, "Transaction", Committed)
-    return run([[(topic, 0, number, 1000, b"k", b"%d" % number, ()) for number in numbers]])
+    records = ((topic, 0, at, 1000, b"k", b"%d" % number, ()) for at, number in enumerate(numbers))
+    return run(Ordered(runs_of(records), run.sub))
 
 
 def test_a_committed_task_may_find_fewer_records(run: TaskRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +199,13 @@ def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(
     monkeypatch.setattr(task_run, "committed_ends", lambda *_: {})
     monkeypatch.setattr(task_run, "Transaction", First)
     records = [("shuffled-numbers", 0, number, 1000 * number, b"k", b"%d" % number, ()) for number in (1, 3, 7, 9)]
-    _, first = own([records])
+    _, first = own(Ordered(runs_of(records), sending))
     marker = Marker.decode(First.marker.encode())
     assert marker.left_out == {"shuffled-numbers": {0: [(7, 8), (9, 10)]}}
     monkeypatch.setattr(Committed, "forwarded", marker.forwarded)
     monkeypatch.setattr(Committed, "left_out", marker.left_out)
     monkeypatch.setattr(task_run, "Transaction", Committed)
-    _, again = own([records])  # the clock has gone on, and takes them now
+    _, again = own(Ordered(runs_of(records), sending))  # the clock has gone on, and takes them now
     assert [batch.num_rows for batch in again[topic]] == [batch.num_rows for batch in first[topic]] == [2]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from itertools import chain, cycle
 from typing import Any
 
 import pytest
@@ -13,8 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storekeeper.topology import Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, tumbling
-from storekeeper.topology.record_order import UPSTREAM, by_upstream, in_order, origin_in, reading_order, with_upstream
-from storekeeper.topology.records import Moved, Record
+from storekeeper.topology.record_order import (
+    UPSTREAM,
+    Ordered,
+    by_upstream,
+    origin_in,
+    reading_order,
+    runs_of,
+    with_upstream,
+)
+from storekeeper.topology.records import Moved, Record, RecordFields
 from storekeeper.topology.sub_topology import SubTopology
 
 MS = timedelta(milliseconds=1)
@@ -25,6 +34,11 @@ CUTS = st.sets(st.integers(1, 39))
 def only(streams: StreamsBuilder) -> SubTopology:
     [sub] = streams.build().sub_topologies
     return sub
+
+
+def in_order(records: Iterable[RecordFields], sub: SubTopology) -> list[RecordFields]:
+    """All records in the order of a task."""
+    return [record for part in Ordered(runs_of(records), sub) for record in part]
 
 
 def test_no_partition_changes_its_order_and_topics_are_merged_by_time() -> None:
@@ -41,6 +55,42 @@ def test_no_partition_changes_its_order_and_topics_are_merged_by_time() -> None:
         ("b", 0, 0), ("a", 0, 1), ("a", 1, 2), ("b", 0, 2), ("a", 1, 4), ("a", 1, 5), ("b", 0, 8), ("a", 0, 9),
         ("a", 0, 3), ("a", 0, 10),
     ]  # fmt: skip
+
+
+RUNS = st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 1)), st.lists(st.integers(0, 9), max_size=12))
+
+
+@given(times=RUNS, cuts=st.lists(st.integers(1, 4), min_size=1), left_out=st.integers(0, 12))
+def test_however_its_runs_are_cut_the_order_is_that_of_all_records_at_once(
+    times: dict[tuple[str, int], list[int]], cuts: list[int], left_out: int
+) -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("b", int).merge(streams.stream("c", int)).to("out")
+    streams.table("a", int, store="rows")
+    sub = SubTopology(0, tuple(node for sub in streams.build().sub_topologies for node in sub.nodes))
+    runs = {name: [Record(*name, at, time, None, None) for at, time in enumerate(row)] for name, row in times.items()}
+    due = [
+        (max(record.timestamp_ms for record in run[: at + 1]), name, at, record)
+        for name, run in runs.items()
+        for at, record in enumerate(run)
+    ]
+    expected = [record for *_, record in sorted(due)]
+
+    def parts(run: list[Record]) -> list[list[Record]]:
+        sizes, found, at = cycle(cuts), [], 0
+        while at < len(run):
+            found.append(run[at : (at := at + next(sizes))])
+        return found
+
+    ordered = Ordered({name: parts(run) for name, run in runs.items()}, sub)
+    assert list(chain.from_iterable(ordered)) == expected
+    places = frozenset(record[:3] for record in expected[left_out : left_out + 1])
+    rest = [record for record in expected if record[:3] not in places]
+    alone = list(chain.from_iterable(ordered.leaving_out(places)))
+    other = ordered.without(places)
+    assert (other is None) == (alone == rest)
+    if other is not None:
+        assert list(chain.from_iterable(other)) == alone
 
 
 def time_of(_: str, value: int) -> int:

@@ -290,7 +290,7 @@ class Watch:
             self._counted_before = heartbeat.dead_letters_total, heartbeat.dropped_total
         dead_letters_before, dropped_before = self._counted_before
         before, now_ms = self._progress, self._run.clock.now_ms()
-        self._progress = advanced(before, self._query.recentProgress)
+        self._progress = advanced(before, self._query.recentProgress, self._metrics.rows)
         position = self._start.merged(self._checkpoint.committed_position())
         idle = not self._query.status["isDataAvailable"]
         restoring = tuple(map(asdict, restores(self._restore_dir)))
@@ -313,10 +313,9 @@ class Watch:
         return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
 
     def _check_dead_letters(self) -> None:
-        progress = self._progress
-        dead_letters = self._metrics.dead_letters_until(progress.batch_id)
+        written = self._metrics.sum
         try:
-            self._breaker.check(self._run.clock.monotonic_s(), progress.input_rows_total, dead_letters)
+            self._breaker.check(self._run.clock.monotonic_s(), written.rows, written.dead_letters)
         except DeadLetterLimitError as tripped:
             self.tripped = tripped
 

@@ -1,4 +1,7 @@
-"""From Spark's progress reports to heartbeat fields: pure functions on the reports' JSON."""
+"""From Spark's progress reports to heartbeat fields: pure functions on the reports' JSON.
+
+Spark does not see the records that tasks read: their numbers come from the tasks.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +52,20 @@ class Progress:
         return replace(self, recent=(*kept, (ended_ms, rows)))
 
 
-def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progress:
+def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]], rows: Mapping[int, int]) -> Progress:
     """`progress` after further reports, oldest first. A report that is already counted is ignored.
 
-    So is a report of an idle trigger, which has the id of the next batch.
+    So is a report of an idle trigger, which has the id of the next batch. `rows` are the records of each batch.
     """
     for report in reports:
         if "addBatch" not in report["durationMs"]:
             continue
         if progress.batch_id is None or report["batchId"] > progress.batch_id:
-            progress = _after(progress, report)
+            progress = _after(progress, report, rows.get(report["batchId"], 0))
     return progress
 
 
-def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
-    input_rows = report.get("numInputRows") or 0
+def _after(progress: Progress, report: Mapping[str, Any], input_rows: int) -> Progress:
     progress = replace(progress, batch_duration_ms=report.get("batchDuration"))
     return replace(
         progress.after_batch(_ended_ms(report), input_rows),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 import msgspec
+
+_LAST_BATCHES = 100
+"""Far more than end between two heartbeats."""
 
 
 class Written(msgspec.Struct, frozen=True):
     """What a task, a batch, or all batches together wrote.
 
     Attributes:
+        rows: how many records of topics were read.
         dead_letters: how many records became dead letters.
         replayed_tasks: how many tasks found their records committed by an earlier attempt.
         dropped: how many records were left out: they came too late, or had no key.
         stream_time_ms: the newest timestamp of all tasks, -1 before the first.
     """
 
+    rows: int = 0
     dead_letters: int = 0
     replayed_tasks: int = 0
     dropped: int = 0
@@ -24,6 +27,7 @@ class Written(msgspec.Struct, frozen=True):
 
     def __add__(self, later: Written) -> Written:
         return Written(
+            self.rows + later.rows,
             self.dead_letters + later.dead_letters,
             self.replayed_tasks + later.replayed_tasks,
             self.dropped + later.dropped,
@@ -32,29 +36,18 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class SinkMetrics:
-    """Adds up what batches wrote. Only Spark's thread adds, any thread may read `sum`.
+    """Adds up what batches wrote. Only Spark's thread adds, any thread may read.
 
     Attributes:
         sum: the sum so far.
+        rows: by batch, how many records the last ones read.
     """
 
     def __init__(self) -> None:
         self.sum = Written()
-        self._unreported: deque[tuple[int, int]] = deque()
-        self._reported_dead_letters = 0
+        self.rows: dict[int, int] = {}
 
     def add(self, batch_id: int, batch: Written) -> None:
         """Counts what one batch wrote."""
         self.sum += batch
-        self._unreported.append((batch_id, self.sum.dead_letters))
-
-    def dead_letters_until(self, batch_id: int | None) -> int:
-        """The dead letters of the batches that Spark has reported. Spark reports a batch's rows after its commit.
-
-        Args:
-            batch_id: the newest reported batch, None before the first. It must not decrease from call to call. One
-                thread calls this.
-        """
-        while batch_id is not None and self._unreported and self._unreported[0][0] <= batch_id:
-            _, self._reported_dead_letters = self._unreported.popleft()
-        return self._reported_dead_letters
+        self.rows = {**{known: self.rows[known] for known in list(self.rows)[-_LAST_BATCHES:]}, batch_id: batch.rows}

@@ -93,7 +93,9 @@ class TableWriter:
                 self._write_rows(parsed.where("_error is null"), batch_id)
         finally:
             parsed.unpersist()
-        self._context.metrics.add(batch_id, Written(letters, sum(row["replayed"] for row in written)))
+        self._context.metrics.add(
+            batch_id, Written(sum(row["rows"] for row in written), letters, sum(row["replayed"] for row in written))
+        )
 
     def _write_rows(self, items: DataFrame, batch_id: int) -> None:
         progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))

@@ -114,26 +114,33 @@ def watching(run: AppRun, context: StreamContext, query: Reporting) -> Watch:
     return Watch(own, cast("Any", query), context, Preflight(NOTHING, Position(), Position()))
 
 
-def test_dead_letters_count_once_spark_reports_the_rows_of_their_batch(
+def test_too_many_dead_letters_among_the_records_stop_the_app(
+    run: AppRun, context: StreamContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics, "end", lambda *_: Position())
+    watch = watching(run, context, Reporting())
+    beat = Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0)
+    context.metrics.add(0, Written(rows=1000))
+    watch(beat)
+    context.metrics.add(1, Written(rows=50_000, dead_letters=2000))
+    assert watch(beat).dead_letters_total == 2000
+    assert watch.tripped is None
+    context.metrics.add(2, Written(rows=60_000, dead_letters=60_000))
+    watch(beat)
+    assert watch.tripped is not None
+
+
+def test_a_heartbeat_has_the_records_that_tasks_have_read(
     run: AppRun, context: StreamContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Topics, "end", lambda *_: Position())
     query = Reporting()
     watch = watching(run, context, query)
-    beat = Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0)
-    context.metrics.add(0, Written())
-    query.recentProgress.append(reported(0, rows=1000))
-    watch(beat)
-    context.metrics.add(1, Written(dead_letters=2000))  # of 50,000 rows, which Spark has not reported yet
-    assert watch(beat).dead_letters_total == 2000
-    assert watch.tripped is None
-    query.recentProgress.append(reported(1, rows=50_000))
-    watch(beat)
-    assert watch.tripped is None
-    context.metrics.add(2, Written(dead_letters=60_000))
-    query.recentProgress.append(reported(2, rows=60_000))
-    watch(beat)
-    assert watch.tripped is not None
+    for batch in range(300):
+        context.metrics.add(batch, Written(rows=batch))
+    query.recentProgress += [reported(298), reported(299)]
+    beat = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
+    assert (beat.input_rows, beat.input_rows_total) == (299, 298 + 299)
 
 
 def test_dead_letters_and_records_left_out_are_counted_on_over_restarts(

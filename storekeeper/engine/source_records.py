@@ -1,0 +1,67 @@
+"""The records of a task's topics, which it reads from Kafka itself, as its batch was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Message
+
+from storekeeper.apps.errors import LostInputError
+from storekeeper.changelog.bounded_reader import first_offset, read_parts
+from storekeeper.changelog.errors import ChangelogMovedError
+from storekeeper.changelog.skipped import headers_of
+from storekeeper.kafka.connection import Kafka
+from storekeeper.stores.record_context import Header
+from storekeeper.topology.records import RecordFields
+
+
+@dataclass
+class SourceRecords:
+    """The records of one partition in one batch, in parts. They are read anew each time.
+
+    Attributes:
+        kafka: the Kafka.
+        topic: the topic.
+        partition: the partition.
+        start: the first offset.
+        end: that behind the last one.
+        rows: how many records there were when they were read last.
+    """
+
+    kafka: Kafka
+    topic: str
+    partition: int
+    start: int
+    end: int
+    rows: int = 0
+
+    def __iter__(self) -> Iterator[Sequence[RecordFields]]:
+        """Reads them.
+
+        Raises:
+            LostInputError: the first ones are no longer there.
+            BrokerUnavailableError: the broker doesn't answer, or doesn't have them all.
+            ConfigurationError: ACLs don't allow it.
+        """
+        topic, partition = self.topic, self.partition
+        self.rows = 0
+        try:
+            for messages in read_parts(self.kafka, topic, partition, self.start, self.end):
+                self.rows += len(messages)
+                yield [
+                    (topic, partition, m.offset(), m.timestamp()[1], m.key(), m.value(), _headers(m)) for m in messages
+                ]
+        except ChangelogMovedError as error:
+            first = first_offset(self.kafka, topic, partition)
+            msg = (
+                f"topic {topic} begins at offset {first} in partition {partition}, and a batch was planned from "
+                f"{self.start} to {self.end}: records are lost that were not read in time. Keep them for longer "
+                "(retention.ms), and start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise LostInputError(msg) from error
+
+
+def _headers(message: Message) -> Sequence[Header]:
+    found = headers_of(message)
+    return [(name, value or b"") for name, value in found] if found else ()
