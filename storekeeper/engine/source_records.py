@@ -55,9 +55,9 @@ class SourceRecords:
         except ChangelogMovedError as error:
             first = first_offset(self.kafka, topic, partition)
             msg = (
-                f"topic {topic} begins at offset {first} in partition {partition}, and a batch was planned from "
-                f"{self.start} to {self.end}: records are lost that were not read in time. Keep them for longer "
-                "(retention.ms), and start a new generation (STOREKEEPER_GENERATION)"
+                f"topic {topic} begins at offset {first} in partition {partition}, and is to be read from {self.start} "
+                f"to {self.end}: what was there is lost. Let an app's input keep records for longer (retention.ms), and "
+                "start a new generation (STOREKEEPER_GENERATION)"
             )
             raise LostInputError(msg) from error
 
