@@ -6,7 +6,6 @@
     │   ├── LostChangelogError        a changelog has lost records
     │   ├── LostInputError            records of an input were gone before they were read
     │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
-    │   ├── UnreadableTimeError       a record has a time that Spark can't read
     │   ├── UnrepeatableBatchError    a committed batch came again with other input
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
@@ -42,10 +41,6 @@ class MorePartitionsError(RetriableError):
 
 class MisplacedKeyError(ConfigurationError):
     """A source topic isn't partitioned as by Kafka's default partitioner, so nodes would not find rows of its keys."""
-
-
-class UnreadableTimeError(ConfigurationError):
-    """Spark can't read a record, as its time doesn't fit into 64 bits of microseconds. The message says where it is."""
 
 
 class LostChangelogError(ConfigurationError):

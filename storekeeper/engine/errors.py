@@ -17,7 +17,6 @@ import storekeeper.changelog.errors
 import storekeeper.errors
 import storekeeper.schemas.errors
 from storekeeper.apps import errors
-from storekeeper.apps.errors import UnreadableTimeError
 from storekeeper.apps.records import PoisonRecordError
 from storekeeper.engine.task_input import TruncatedInputError
 from storekeeper.errors import StateError
@@ -26,10 +25,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _CARRIED = re.compile(r"storekeeper-task-error (\{.*\})")
-_UNREADABLE = re.compile(
-    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value (-?\d+) that overflows"
-)
-"""What Spark's Kafka source says of a time of the year 294247 or later, or of that long ago."""
 _KINDS = {
     name: kind
     for module in (storekeeper.errors, storekeeper.changelog.errors, storekeeper.schemas.errors, errors)
@@ -81,21 +76,7 @@ def _carried_error(text: str, kinds: Mapping[str, type[StateError]]) -> StateErr
     """The `StateError` in the text of Spark's exception; None if there is none."""
     match = _CARRIED.search(text)
     if match is None:
-        return _unreadable(text)
+        return None
     fields = json.loads(match.group(1))
     kind = kinds.get(fields["kind"]) or _KINDS.get(fields["kind"], StateError)
     return kind(*fields["arguments"])
-
-
-def _unreadable(text: str) -> UnreadableTimeError | None:
-    match = _UNREADABLE.search(text)
-    if match is None:
-        return None
-    topic, partition, offset, time = match.groups()
-    msg = (
-        f"{topic}[{partition}]@{offset} has the time {time}, which Spark can't read: let its producer write "
-        "milliseconds, and limit message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic, so "
-        "that the broker refuses such records. The app can't read past this one: copy the topic without it, and let a "
-        "new generation read the copy from its beginning (docs/how-to/handle-dead-letters.md)"
-    )
-    return UnreadableTimeError(msg)

@@ -26,7 +26,7 @@ class SourceRecords:
         partition: the partition.
         start: the first offset.
         end: that behind the last one.
-        rows: how many records there were when they were read last.
+        rows: how many records there are, once they have been read.
     """
 
     kafka: Kafka
@@ -44,19 +44,19 @@ class SourceRecords:
             BrokerUnavailableError: the broker doesn't answer, or doesn't have them all.
             ConfigurationError: ACLs don't allow it.
         """
-        topic, partition = self.topic, self.partition
-        self.rows = 0
+        topic, partition, rows = self.topic, self.partition, 0
         try:
             for messages in read_parts(self.kafka, topic, partition, self.start, self.end):
-                self.rows += len(messages)
+                rows += len(messages)
                 yield [
                     (topic, partition, m.offset(), m.timestamp()[1], m.key(), m.value(), _headers(m)) for m in messages
                 ]
+            self.rows = rows
         except ChangelogMovedError as error:
             first = first_offset(self.kafka, topic, partition)
             msg = (
                 f"topic {topic} begins at offset {first} in partition {partition}, and is to be read from {self.start} "
-                f"to {self.end}: what was there is lost. Let an app's input keep records for longer (retention.ms), and "
+                f"to {self.end}: what was there is lost. Let an input keep records for longer (retention.ms), and "
                 "start a new generation (STOREKEEPER_GENERATION)"
             )
             raise LostInputError(msg) from error

@@ -42,7 +42,8 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
     tasks = work.first_tasks(layout)
     for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
         if number < len(tasks):
-            yield from _run(work, *tasks[number], [], Origins(work.source))
+            sub, partition = tasks[number]
+            yield from _run(work, sub, partition, [], Origins(work.source))
         else:
             yield outcome_row(encode_outcome(Written()))
 
@@ -67,9 +68,9 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
             records += records_of(own)
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
-    task = _app(work.app).layout.tasks(stage)[context.partitionId()]
-    if records or work.ranges(*task):
-        yield from _run(work, *task, records, origins)
+    sub, partition = _app(work.app).layout.tasks(stage)[context.partitionId()]
+    if records or work.ranges(sub, partition):
+        yield from _run(work, sub, partition, records, origins)
 
 
 def _run(

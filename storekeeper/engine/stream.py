@@ -23,7 +23,7 @@ from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.rows import DDL
 from storekeeper.engine.runtime.checkpoint_sources import add_sources
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
+from storekeeper.engine.runtime.stream import Stream, StreamContext, planned_stream
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
 from storekeeper.engine.stages import run_gathered, run_sources
 from storekeeper.engine.transaction import WriterPlan, producer_options
@@ -76,7 +76,7 @@ def _records(context: StreamContext, layout: Layout) -> DataFrame:
     spark, settings, between = context.spark, context.settings, layout.topics_to_create
     inputs = [topic for topic in layout.topics if topic not in between]
     most = settings.max_offsets_per_trigger
-    frames = [read_stream(spark, settings, *topics, most=limit)
+    frames = [planned_stream(spark, settings, *topics, most=limit)
               for topics, limit in ((inputs, most), (sorted(between), None)) if topics]  # fmt: skip
     add_sources(context.checkpoint, len(frames))
     return reduce(type(frames[0]).unionAll, frames)

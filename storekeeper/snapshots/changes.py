@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
-from pyspark.sql.types import StringType
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.headers import BATCH_ID, GENERATION
 from storekeeper.changelog.position import Position
-from storekeeper.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
+from storekeeper.changelog.skipped import skip_reason
 from storekeeper.engine.errors import task_errors
+from storekeeper.engine.kafka_rows import kafka_rows
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.errors import ChangelogError
-from storekeeper.kafka.clients import spark_options
 from storekeeper.locations import entries
+from storekeeper.schemas.arrow_types import arrow_type
 from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.stores.record_context import Header
+from storekeeper.topology.records import RecordFields
 
 _GENERATION = re.compile(r"gen-\d+")
 
@@ -97,6 +97,15 @@ def range_to_fold(topic: str, earlier: SnapshotManifest | None, bounds: TopicBou
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_CHANGES_DDL = (
+    "_partition int, _offset bigint, _timestamp_ms bigint, _key binary, _value binary, generation bigint, "
+    "batch_id bigint, skipped string"
+)
+_CHANGES = pa.schema(
+    [(name, arrow_type(kind)) for name, kind in (column.split() for column in _CHANGES_DDL.split(", "))]
+)
+_LONGEST_NUMBER = 19
+
 _log = structlog.get_logger(__name__)
 
 
@@ -105,27 +114,27 @@ def read_changelog(spark: SparkSession, settings: AppSettings, changelog: Change
 
     A record that is not a row has the reason in `skipped`, and is a tombstone without a batch, as for every reader.
     """
-    return (
-        spark.read.format("kafka")
-        .options(**spark_options(settings.kafka))
-        .option("subscribe", changelog.topic)
-        .option("kafka.isolation.level", "read_committed")
-        .option("startingOffsets", _offsets_json(changelog.topic, changelog.start))
-        .option("endingOffsets", _offsets_json(changelog.topic, changelog.end))
-        .option("includeHeaders", "true")
-        .load()
-        .withColumn("skipped", _skipped())
-        .select(
-            F.col("partition").alias("_partition"),
-            F.col("offset").alias("_offset"),
-            F.unix_millis("timestamp").alias("_timestamp_ms"),
-            F.col("key").alias("_key"),
-            F.when(F.col("skipped").isNull(), F.col("value")).alias("_value"),
-            F.when(F.col("skipped").isNull(), _number(GENERATION)).alias("generation"),
-            F.when(F.col("skipped").isNull(), _number(BATCH_ID)).alias("batch_id"),
-            "skipped",
-        )
-    )
+    ranges = {partition: (start, changelog.end[partition]) for partition, start in changelog.start.items()}
+    return kafka_rows(spark, settings.kafka, changelog.topic, ranges, make=_changes, ddl=_CHANGES_DDL)
+
+
+def _changes(records: Sequence[RecordFields]) -> Iterator[pa.RecordBatch]:
+    columns: list[list[Any]] = [[] for _ in _CHANGES]
+    for _, partition, offset, timestamp_ms, key, value, headers in records:
+        skipped = skip_reason(key, value, timestamp_ms, headers)
+        row = partition, offset, timestamp_ms, key, value, _number(GENERATION, headers), _number(BATCH_ID, headers)
+        if skipped is not None:
+            row = *row[:4], None, None, None
+        for column, cell in zip(columns, (*row, skipped), strict=True):
+            column.append(cell)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _CHANGES, strict=True)]
+    yield pa.record_batch(arrays, schema=_CHANGES)
+
+
+def _number(name: str, headers: Sequence[Header]) -> int | None:
+    """The number in a header; None if there is none, as a tombstone may have any headers."""
+    value = next((value for known, value in headers if known == name), b"")
+    return int(value) if len(value) < _LONGEST_NUMBER and value.isdigit() else None
 
 
 def cut(
@@ -200,47 +209,3 @@ def _typed(
     for batch in batches:
         typed = derived_columns(batch["_value"].to_pylist(), columns, read)
         yield pa.record_batch([*typed, *batch.columns], schema=schema)
-
-
-def _skipped() -> Column:
-    """Why a record of Kafka's source is skipped; null if it isn't.
-
-    Python gets all that the reason depends on as one text. Records of a batch share a text, which is checked once.
-    """
-    timestamp_ms = F.unix_millis("timestamp")
-    is_time = timestamp_ms.between(0, LAST_TIMESTAMP_MS)
-    record = F.struct(
-        F.col("key").isNotNull().alias("key"),
-        F.col("value").isNotNull().alias("value"),
-        F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
-        "headers",
-    )
-    # Made again for each session: the function that Spark makes of it belongs to one JVM.
-    reasons = F.arrow_udf(_reasons, StringType())  # type: ignore[call-overload]  # Spark sees the kind of function for itself
-    return reasons(F.to_json(record, {"ignoreNullFields": "false"}))
-
-
-def _reasons(records: pa.Array) -> pa.Array:
-    distinct = records.dictionary_encode()
-    reasons = [_reason(orjson.loads(text)) for text in distinct.dictionary.to_pylist()]
-    return pa.array(reasons, pa.string()).take(distinct.indices)
-
-
-def _reason(record: dict[str, Any]) -> str | None:
-    # Kafka's C client, which the nodes use, ends a name at a zero byte.
-    headers = [
-        (header["key"].partition("\0")[0], None if header["value"] is None else base64.b64decode(header["value"]))
-        for header in record["headers"] or ()
-    ]
-    return skip_reason(
-        b"" if record["key"] else None, b"" if record["value"] else None, record["timestamp_ms"], headers
-    )
-
-
-def _number(header: str) -> Column:
-    text = F.expr(f"cast(try_element_at(filter(headers, h -> h.key = '{header}'), 1).value as string)")
-    return text.try_cast("bigint")
-
-
-def _offsets_json(topic: str, offsets: dict[int, int] | object) -> str:
-    return orjson.dumps({topic: offsets}, option=orjson.OPT_NON_STR_KEYS).decode()

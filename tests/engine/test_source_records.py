@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -25,9 +27,10 @@ from storekeeper.topology.records import RecordFields
 pytestmark = pytest.mark.broker
 
 NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
+NO_MORE: Mapping[str, str | int] = MappingProxyType({})
 
 
-def producer(broker: Broker, **more: str | int) -> Producer:
+def producer(broker: Broker, more: Mapping[str, str | int] = NO_MORE) -> Producer:
     return Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **more})
 
 
@@ -53,8 +56,13 @@ def offsets(kafka: Kafka, topic: str, start: int, end: int) -> list[int]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The consumers that are made."""
     inner, found = bounded_reader._consumer, list[object]()
+
+    def counted(*of: Any) -> object:
+        found.append(inner(*of))
+        return found[-1]
+
     monkeypatch.setattr(bounded_reader, "_KEPT", {})
-    monkeypatch.setattr(bounded_reader, "_consumer", lambda *of: found.append(made := inner(*of)) or made)
+    monkeypatch.setattr(bounded_reader, "_consumer", counted)
     return found
 
 
@@ -90,7 +98,7 @@ def test_ranges_that_are_read_at_once_have_consumers_of_their_own(broker: Broker
     filled(broker, "read-left", 500)
     filled(broker, "read-right", 500)
     left, right = (SourceRecords(broker.kafka, topic, 0, 3, 500) for topic in ("read-left", "read-right"))
-    mixed = [record[0] for pair in zip(chain(*left), chain(*right), strict=True) for record in pair]
+    mixed = [record[0] for pair in zip(*map(chain.from_iterable, (left, right)), strict=True) for record in pair]
     assert mixed == ["read-left", "read-right"] * 497
     assert len(made) == 2
     assert len(offsets(broker.kafka, "read-left", 0, 500)) == 500
@@ -102,7 +110,7 @@ def transactions(broker: Broker) -> Iterator[str]:
     """Committed 0 to 2, mark 3; aborted 4 to 6, mark 7; committed 8 and 9, mark 10; open 11 and 12."""
     topic = "read-transactions"
     broker.create_topic(topic, 1)
-    writing = producer(broker, **{"transactional.id": topic, "transaction.timeout.ms": 60_000})
+    writing = producer(broker, {"transactional.id": topic, "transaction.timeout.ms": 60_000})
     writing.init_transactions(30)
     for count in (3, -3, 2, 0):
         writing.begin_transaction()
@@ -187,12 +195,14 @@ def test_a_broker_that_restarts_in_the_middle_is_waited_for(tmp_path: Path, made
         broker.stop()
 
 
-@pytest.mark.parametrize("mib", [200, pytest.param(5000, marks=pytest.mark.long("the same with 200 MiB"))])
+@pytest.mark.parametrize(
+    "mib", [200, pytest.param(5000, marks=pytest.mark.long("test_source_records.py with 200 MiB"))]
+)
 def test_large_values_go_through_in_little_memory(broker: Broker, mib: int) -> None:
     topic = f"read-large-{mib}"
     broker.create_topic(topic, 1, {"retention.bytes": "-1"})
-    writing = producer(broker, **{"queue.buffering.max.kbytes": 32 << 10, "compression.type": "lz4"})
-    value = b"x" * 900_000
+    writing = producer(broker, {"queue.buffering.max.kbytes": 32 << 10, "compression.type": "lz4"})
+    value = random.Random(1).randbytes(900_000)  # which Kafka can't compress
     for _ in range(mib):
         while True:
             try:

@@ -28,6 +28,7 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
+from storekeeper.topology import Store, StreamsBuilder
 from storekeeper.topology.failures import OnError
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.record_order import Ordered, runs_of
@@ -167,6 +168,23 @@ def test_a_committed_task_passes_the_same_records_on_again_or_none(
     for others in ([1, 3, 7], [3, 1, 5], [1, 3, 15]):
         with pytest.raises(UnrepeatableBatchError, match="and other ones now"):
             replayed(own, monkeypatch, "shuffled-numbers", others)
+
+
+def test_a_replay_runs_only_the_records_that_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = StreamsBuilder("app")
+    numbers, names = streams.stream("numbers", int), streams.table("names", int)
+    numbers.left_join(names, lambda number, _: number, values=int).to("joined")
+    numbers.select_key(lambda _, number: str(number)).group_by_key().count(store=Store("counts", int))
+    layout = Layout(streams.build().plan({"numbers": 1, "names": 1}))
+    [sub] = layout.sub_topologies(0)
+    assert [source.topic for source in sub.sources] == ["numbers", "names"]
+    monkeypatch.setattr(task_run, "Transaction", Committed)
+    monkeypatch.setattr(Committed, "check_replay", lambda *_: None)
+    app = SimpleNamespace(writer=None, slot=lambda *_: None)
+    work: Any = SimpleNamespace(app=app, batch_id=1, source_of=lambda _: {})
+    records = [(topic, 0, 0, 1000, b"k", b"1", ()) for topic in ("names", "numbers")]
+    _, forwarded = TaskRun(work, layout, sub, 0, Origins({}))(Ordered(runs_of(records), sub))
+    assert [[batch.num_rows for batch in batches] for batches in forwarded.values()] == [[1]]
 
 
 class First(Transaction):

@@ -16,11 +16,10 @@ from storekeeper.topology.slots import Slots
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FETCH_WAIT_MS = 50
-"""How long a task's last fetch waits in vain if only Kafka's commit marker is left to read."""
-
 ProcessBatch = Callable[["DataFrame", int], None]
-"""Writes one batch: its rows and its id. It must be idempotent: after a crash it gets the same rows and id again."""
+"""Writes one batch: a frame that isn't to be run, and its id. It must be idempotent: after a crash it gets the same id
+again, which stands for the same offsets.
+"""
 
 
 class GenerationView(Protocol):
@@ -55,7 +54,7 @@ class StreamContext:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A streaming frame and the function that processes its batches.
+    """A stream that plans batches, and the function that processes them.
 
     `trigger_interval_ms` takes precedence over the setting for all apps.
     """
@@ -65,14 +64,10 @@ class Stream:
     trigger_interval_ms: int | None = None
 
 
-def read_stream(
-    spark: SparkSession, settings: AppSettings, *topics: str, most: int | None, headers: bool = False
-) -> DataFrame:
-    """The records of topics as a stream, at the first start from their beginning.
+def planned_stream(spark: SparkSession, settings: AppSettings, *topics: str, most: int | None) -> DataFrame:
+    """A stream whose batches Spark plans, at the first start from the topics' beginnings. Tasks read what is planned.
 
-    Rows are Spark's Kafka rows: key, value, topic, partition, offset, timestamp and, if wanted, headers. A batch holds
-    at most `most` of them; None is no limit. One task reads one partition, in the order of offsets. Uncommitted records
-    are not read.
+    Its rows are never asked for. A batch has at most `most` records; None is no limit. Uncommitted ones are not in it.
     """
     limit = {} if most is None else {"maxOffsetsPerTrigger": most}
     return (
@@ -81,9 +76,7 @@ def read_stream(
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
-        .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
         .option("failOnDataLoss", "true")
-        .option("includeHeaders", str(headers).lower())
         .options(**limit)
         .load()
     )

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial, reduce
-from operator import or_
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import PLACE, TableSink
-from storekeeper.changelog.position import Position
 from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
+from storekeeper.engine.kafka_rows import kafka_rows
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.runtime.stream import Stream, StreamContext, read_stream
+from storekeeper.engine.runtime.stream import Stream, StreamContext, planned_stream
 from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
 from storekeeper.engine.table_sink.staged import StagedTable
 from storekeeper.errors import ConfigurationError, SerializationError
 from storekeeper.locations import Location
 from storekeeper.schemas.arrow_types import arrow_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from storekeeper.topology.records import RecordFields
 
 TRIGGER_INTERVAL_MS = 5000
 """Each batch is a commit to the table, so there are few."""
@@ -48,10 +43,9 @@ def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
     settings = context.settings
     path = settings.delta_table(sink.table.staged_name)
     check_table_is_there(path, context.checkpoint)
-    records = read_stream(context.spark, settings, sink.topic, most=settings.max_offsets_per_trigger)
-    source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
+    frame = planned_stream(context.spark, settings, sink.topic, most=settings.max_offsets_per_trigger)
     table = StagedTable(context.spark, context.spec.name, sink.table, path)
-    return Stream(source, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
+    return Stream(frame, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
 
 
 def check_table_is_there(table: Location, checkpoint: SparkCheckpoint) -> None:
@@ -80,10 +74,15 @@ class TableWriter:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Writes a batch's dead letters, then its new rows."""
-        parsing = partial(parse_batches, sink=self._sink, settings=self._context.settings)
-        fresh = batch.where(~_is_written(self._progress, self._sink.topic))
+        topic, settings = self._sink.topic, self._context.settings
+        reached = self._progress.offsets.get(topic, {})
+        ranges = {
+            partition: (max(start, reached.get(partition, 0)), end)
+            for partition, (start, end) in self._context.checkpoint.source_ranges(batch_id)[topic].items()
+        }
+        parsing = partial(parsed_rows, sink=self._sink, settings=settings)
         ddl = ", ".join(f"{name} {kind}" for name, kind in _types(self._sink).items())
-        parsed = fresh.mapInArrow(parsing, ddl).persist()
+        parsed = kafka_rows(batch.sparkSession, settings.kafka, topic, ranges, make=parsing, ddl=ddl).persist()
         try:
             with errors_of_tasks():
                 writing = self._letters.batch(batch_id)
@@ -107,33 +106,23 @@ class TableWriter:
         self._progress = progress
 
 
-def _is_written(progress: Position, topic: str) -> Column:
-    """Whether the table already has a record: it is below the table's position."""
-    reached = progress.offsets.get(topic, {})
-    below = [(F.col("partition") == partition) & (F.col("offset") < offset) for partition, offset in reached.items()]
-    return reduce(or_, below, F.lit(False))
-
-
-def parse_batches(
-    batches: Iterable[pa.RecordBatch], *, sink: TableSink, settings: AppSettings
-) -> Iterator[pa.RecordBatch]:
-    """The rows of Arrow batches of (key, value, partition, offset, timestamp_ms), and their dead letters, by batch."""
+def parsed_rows(records: Iterable[RecordFields], *, sink: TableSink, settings: AppSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of records, then their dead letters."""
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in _types(sink).items()])
     place = len(sink.table.columns) - len(PLACE)
-    for batch in batches:
-        rows: list[tuple[object, ...]] = []
-        poison: list[tuple[object, ...]] = []
-        for key, value, partition, offset, time_ms in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            try:
-                row = sink.row(key, value, settings)
-            except SerializationError as error:
-                poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
-            else:
-                rows.append((*row, partition, offset))
-        if rows:
-            yield _batch(rows, schema, first_column=0)
-        if poison:
-            yield _batch(poison, schema, first_column=place)
+    rows: list[tuple[object, ...]] = []
+    poison: list[tuple[object, ...]] = []
+    for _, partition, offset, time_ms, key, value, _ in records:
+        try:
+            row = sink.row(key, value, settings)
+        except SerializationError as error:
+            poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
+        else:
+            rows.append((*row, partition, offset))
+    if rows:
+        yield _batch(rows, schema, first_column=0)
+    if poison:
+        yield _batch(poison, schema, first_column=place)
 
 
 def _types(sink: TableSink) -> dict[str, str]:
