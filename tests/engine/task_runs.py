@@ -40,7 +40,6 @@ class TaskRuns:
         self._layout = layout = planned(described(app, describe, settings), topics)
         for own in own_topics_of(app, layout, settings.generation, slots):
             topics.ensure_internal(own.name, own.partitions, own.config)
-            topics._await(own.name, there=True)
         logs = facts_of(changelog_topics(app, layout.topology, settings.generation), settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         writer = WriterPlan(

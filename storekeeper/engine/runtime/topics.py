@@ -186,6 +186,7 @@ class Topics:
         if self.missing([name]):
             wanted = new_topic(self._kafka, name, partitions, config)
             self._done(self._admin.create_topics([wanted])[name].result, KafkaError.TOPIC_ALREADY_EXISTS)
+            self._await(name, there=True)
         elif len(self.partitions(name)) < partitions:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
