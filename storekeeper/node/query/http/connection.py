@@ -127,6 +127,15 @@ class Connections:
             connection.abort()
 
 
+def has_unread_bytes(sock: Any) -> bool:
+    """Whether bytes have arrived at a socket that nobody has read yet: to close it now would reset a request."""
+    if sock is None or sock.fileno() < 0:
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return any(event & select.POLLIN for _, event in poll.poll(0))
+
+
 class AppProtocol(HttpToolsProtocol):
     """uvicorn's parser, which also tracks its position within a request."""
 
@@ -178,9 +187,9 @@ class Connection(asyncio.Protocol):
         "_app",
         "_head",
         "_head_bytes",
-        "_opened_s",
         "_paused",
         "_pending",
+        "_rests",
         "_server",
         "_since_s",
         "_transport",
@@ -194,7 +203,8 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._head_bytes = 0
         self._paused = False
-        self._opened_s = self._since_s = server.loop.time()
+        self._rests = True
+        self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Adds the connection to its server."""
@@ -224,6 +234,7 @@ class Connection(asyncio.Protocol):
         else:
             response = server.hot(data)
             if response is not None:
+                self._rests = True
                 self._since_s = server.loop.time()
                 self._transport.write(response)
                 return
@@ -268,18 +279,15 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_unread_request(self) -> bool:
-        """Whether the next request may have arrived unread. Who has sent none yet, or a part, is not waited for."""
-        return not self._is_at_head_or_body and self._since_s > self._opened_s and self._has_unread_bytes
+        """Whether the next request may have arrived unread, the first one too.
+
+        Who has last sent blank lines or a part of a request is not waited for.
+        """
+        return self._rests and not self._is_at_head_or_body and self._has_unread_bytes
 
     @property
     def _has_unread_bytes(self) -> bool:
-        """Whether bytes have arrived that the loop has not read yet: to close it now would reset a request."""
-        sock = self._transport.get_extra_info("socket")
-        if sock is None or sock.fileno() < 0:
-            return False
-        poll = select.poll()
-        poll.register(sock.fileno(), select.POLLIN)
-        return any(event & select.POLLIN for _, event in poll.poll(0))
+        return has_unread_bytes(self._transport.get_extra_info("socket"))
 
     @property
     def _is_at_head_or_body(self) -> bool:
@@ -301,6 +309,7 @@ class Connection(asyncio.Protocol):
         """Hands over a request once its head is complete: an endless head is cut off here."""
         if not self._head:
             data = data.lstrip(_LINE_ENDS)  # blank lines in front of a request don't count
+            self._rests = bool(data)
             if not data:
                 return
             self._since_s = self._server.loop.time()

@@ -11,6 +11,8 @@ from storekeeper.node.query.protection.request_counts import Traffic
 
 _SAMPLE = 16
 """Connections that are compared to close one of them: all would hold up the event loop in a flood."""
+_SAMPLES = 8
+"""How many times others are compared if all of a sample have a request on its way, as many newcomers at once have."""
 
 
 class LimitedConnection(Protocol):
@@ -77,15 +79,17 @@ class ConnectionLimiter:
     def _close_idle(self, candidates: Iterable[LimitedConnection], reason: str) -> bool:
         """Closes the one of the next idle connections that has been idle longest. False if none can be closed."""
         self._traffic.refuse(reason)
+        return any(self._close_one_of_the_next(candidates) for _ in range(_SAMPLES))
+
+    def _close_one_of_the_next(self, candidates: Iterable[LimitedConnection]) -> bool:
         idle = ((since_s, one) for one in candidates if (since_s := one.idle_since_s) is not None)
         sample = sorted(islice(idle, _SAMPLE), key=lambda entry: entry[0])
+        self._move_to_end(sample)
         for _, one in sample:
             if not one.has_unread_request:
-                self._move_to_end(sample)
                 self.remove(one)
                 one.abort()
                 return True
-        self._move_to_end(sample)
         return False
 
     def _move_to_end(self, sample: Iterable[tuple[float, LimitedConnection]]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from storekeeper.node.query.http.connection import ConnectionLimits, Connections, HotAnswer
+from storekeeper.node.query.http.connection import ConnectionLimits, Connections, HotAnswer, has_unread_bytes
 from storekeeper.node.query.protection.request_counts import Traffic
 
 log = structlog.get_logger(__name__)
@@ -101,13 +101,17 @@ class Acceptor:
 class _PendingConnection:
     """A connection before its protocol takes it over. `has_transport`: the transport closes the socket."""
 
-    has_unread_request = False
     task: asyncio.Task[None]
 
     def __init__(self, accepted: socket.socket, accepted_s: float) -> None:
         self.socket = accepted
         self.has_transport = False
         self.idle_since_s = accepted_s
+
+    @property
+    def has_unread_request(self) -> bool:
+        """Whether its first request, or what begins its handshake, may have arrived already."""
+        return has_unread_bytes(self.socket)
 
     def abort(self) -> None:
         """Closes it now."""

@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 import uvloop
 
-from storekeeper.node.query.http.connection import ConnectionLimits, Connections, HotAnswer
+from storekeeper.node.query.http.connection import Connection, ConnectionLimits, Connections, HotAnswer
 
 REQUEST = b"GET /k HTTP/1.1\r\nHost: a\r\n\r\n"
 OK = b"HTTP/1.1 200 OK"
 IDLE_S = 5.0
 Loop = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-WAYS = pytest.mark.parametrize("hot", [None, lambda _: OK + b"\r\ncontent-length: 0\r\n\r\n"], ids=["app", "hot"])
+WAYS = pytest.mark.parametrize(
+    "hot",
+    [None, lambda data: OK + b"\r\ncontent-length: 0\r\n\r\n" if data == REQUEST else None],
+    ids=["app", "hot"],
+)
 
 
 async def application(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
@@ -46,8 +50,8 @@ class Peer:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setblocking(False)
 
-    def ask(self) -> None:
-        assert self.socket.send(REQUEST) == len(REQUEST)
+    def ask(self, request: bytes = REQUEST) -> None:
+        assert self.socket.send(request) == len(request)
 
     async def heard(self) -> bytes:
         """The first line of an answer, or nothing from a connection that was closed."""
@@ -111,5 +115,52 @@ def test_a_request_that_has_arrived_is_answered_by_a_server_that_stops(loop: Loo
         peer.ask()
         _, heard = await asyncio.gather(connections.drain(10), peer.heard())
         assert heard == OK
+
+    served(loop, hot, scenario)
+
+
+async def newcomer(connections: Connections, peer: Peer) -> tuple[Peer, Connection]:
+    """One more connection that the server has accepted, and has read nothing from."""
+    before = set(connections.open)
+    new = Peer(peer.socket.getpeername()[1])
+    await turned(peer)
+    (made,) = connections.open - before
+    return new, made
+
+
+async def turned(peer: Peer) -> None:
+    """The loop has taken what had arrived before: it has answered two requests that came later."""
+    for _ in range(2):
+        peer.ask()
+        assert await peer.heard() == OK
+
+
+@LOOPS
+@WAYS
+def test_the_first_request_of_a_newcomer_is_not_cut_off_before_it_is_read(loop: Loop, hot: HotAnswer | None) -> None:
+    async def scenario(connections: Connections, _clock: Later, peer: Peer) -> None:
+        new, made = await newcomer(connections, peer)
+        waited_for = [made.has_unread_request]
+        new.ask()
+        waited_for.append(made.has_unread_request)
+        assert await new.heard() == OK
+        waited_for.append(made.has_unread_request)
+        assert waited_for == [False, True, False]
+        new.socket.close()
+
+    served(loop, hot, scenario)
+
+
+@LOOPS
+@WAYS
+def test_who_sends_blank_lines_or_half_a_request_is_not_waited_for(loop: Loop, hot: HotAnswer | None) -> None:
+    async def scenario(connections: Connections, _clock: Later, peer: Peer) -> None:
+        for said in (b"\r\n\r\n", REQUEST[:-2]):
+            new, made = await newcomer(connections, peer)
+            new.ask(said)
+            await turned(peer)
+            new.ask(said)
+            assert not made.has_unread_request
+            new.socket.close()
 
     served(loop, hot, scenario)

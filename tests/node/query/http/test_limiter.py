@@ -63,6 +63,15 @@ def test_a_connection_whose_request_has_arrived_does_not_give_way() -> None:
     assert closed(asks, idle, last) == [False, True, False]
 
 
+def test_an_idle_connection_behind_many_whose_request_has_arrived_is_found() -> None:
+    limiter = ConnectionLimiter(100, 100, Traffic())
+    asks, idle = [FakeConnection(float(at), has_unread_request=True) for at in range(99)], FakeConnection(200.0)
+    add(limiter, *asks, idle)
+    add(limiter, FakeConnection(300.0))
+    assert idle.closed
+    assert not any(closed(*asks))
+
+
 def test_one_address_takes_no_more_than_its_share() -> None:
     traffic = Traffic()
     limiter = ConnectionLimiter(10, 2, traffic)
