@@ -16,12 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from harness.authority import Authority, authority_pems, issue, new_authority
 from harness.broker import FOR_TESTS, QUICK_START, Broker, format_storage
 from harness.ports import free_ports
 from harness.token_issuer import SECRET, TokenIssuer
 from storekeeper.kafka.connection import Kafka
 from storekeeper.ops.broker import server_properties
-from storekeeper.ops.containers.authority import Authority, authority_pems, issue, new_authority
 
 ADMINISTRATOR = "administrator"
 PASSWORD = "let me in; 'please' #}"  # noqa: S105

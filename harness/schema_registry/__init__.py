@@ -15,10 +15,10 @@ from pathlib import Path
 
 import httpx2
 
+from harness.authority import Authority, authority_pems, issue, new_authority
 from harness.ports import free_ports
 from harness.token_issuer import SECRET, TokenIssuer
 from harness.waiting import eventually
-from storekeeper.ops.containers.authority import Authority, authority_pems, issue, new_authority
 
 JARS = Path(__file__).resolve().parents[2] / ".jars" / "schema-registry"
 _QUICK_START = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -55,7 +55,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "settings": "storekeeper.cli.platform:settings",
         "jars": "storekeeper.cli.platform:jars",
         "archive-classes": "storekeeper.cli.platform:archive_classes",
-        "container": "storekeeper.cli.container:container_commands",
     },
     "Ask stores": {
         "get": "storekeeper.cli.ask:get",

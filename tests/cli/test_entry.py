@@ -260,7 +260,6 @@ def test_what_is_typed_is_completed() -> None:
             ("get", "s", "k", "--node", "nowhere"),
             {"pyspark", "airflow", "storekeeper.apps.registry", "deltalake", "fastapi"},
         ),
-        (("container", "healthy", "port", "localhost", "1"), {"pyspark", "airflow", "confluent_kafka", "deltalake"}),
         (("control", "--listen", "nowhere"), {"pyspark", "airflow", "storekeeper.apps.registry", "great_expectations"}),
         (("--help",), {"pyspark", "airflow", "great_expectations", "deltalake", "duckdb", "uvicorn", "supervisor"}),
     ],

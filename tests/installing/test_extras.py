@@ -131,7 +131,6 @@ def test_the_app_of_the_readme_needs_the_bare_package_alone(install: Install, tm
         ('storekeeper sql "SHOW TABLES"', "sql"),
         ("storekeeper node a", "serve"),
         ("storekeeper export-dags dags", "airflow"),
-        ("storekeeper container prepare here", "platform"),
         ("storekeeper up", "platform"),
     ],
 )

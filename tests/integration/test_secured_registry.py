@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from harness.authority import authority_pems, new_authority
 from harness.schema_registry import RegistryProcess
 from storekeeper.errors import ConfigurationError
-from storekeeper.ops.containers.authority import authority_pems, new_authority
 from storekeeper.schemas.avro import AvroSerde
 from storekeeper.schemas.registry import SchemaRegistry
 from tests.schemas.samples import AVRO

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
+from harness.authority import authority_pems, new_authority
 from harness.secured_broker import USER, SecuredBroker
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.access import check_login, principal, refusal
 from storekeeper.kafka.connection import Kafka
-from storekeeper.ops.containers.authority import authority_pems, new_authority
 
 pytestmark = pytest.mark.broker
 

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import zipfile
@@ -20,15 +21,15 @@ import yaml  # type: ignore[import-untyped]
 from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
-from storekeeper.ops.containers.prepare import NODES, SERVERS, STREAM_APPS, prepare_containers
 from storekeeper.ops.disk import LEAST_MB
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 from tests.ops.containers.compose_file import OURS, PROJECT, compose, our_services, services
+from tests.ops.containers.prepared import NODES, SERVERS, STREAM_APPS, prepared
 from tests.ops.test_documents import wrong_in
 
-FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow"}
+FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow", "bash", "curl", "grep"}
 SETTINGS = (PlatformSettings, AppSettings, NodeSettings, OperationsSettings, QualitySettings)
 KNOWN_SETTINGS = {f"STOREKEEPER_{name.upper()}" for settings in SETTINGS for name in settings.model_fields}
 
@@ -137,10 +138,7 @@ def test_airflow_knows_every_option_that_it_is_given() -> None:
 
 @pytest.mark.parametrize(("name", "service"), our_services().items())
 def test_every_command_is_there(name: str, service: dict[str, Any]) -> None:
-    commands = [service["command"]]
-    check = service.get("healthcheck", {}).get("test", ["CMD"])
-    commands += [check[1].split()] if check[0] == "CMD-SHELL" else [check[1:]] if check[1:] else []
-    for program, *arguments in commands:
+    for program, *arguments in _commands(service):
         if program == "storekeeper":
             assert wrong_in(["storekeeper", *arguments]) is None, name
         else:
@@ -148,6 +146,22 @@ def test_every_command_is_there(name: str, service: dict[str, Any]) -> None:
         for class_name in (argument for argument in arguments if argument.startswith("org.apache.spark.")):
             if "=" not in class_name:
                 assert _jar_has(class_name), class_name
+
+
+def _commands(service: dict[str, Any]) -> list[list[str]]:
+    """A service's command and its health check, those of a shell apart."""
+    check = service.get("healthcheck", {}).get("test", ["CMD"])
+    whole = [service["command"], ["sh", "-c", check[1]] if check[0] == "CMD-SHELL" else check[1:]]
+    return [
+        command
+        for words in whole
+        for command in (_of_shell(words[2]) if words[:2] == ["sh", "-c"] else [words])
+        if command
+    ]
+
+
+def _of_shell(script: str) -> list[list[str]]:
+    return [shlex.split(part) for part in re.split(r" (?:&&|\|) ", script)]
 
 
 def _jar_has(class_name: str) -> bool:
@@ -158,9 +172,9 @@ def _jar_has(class_name: str) -> bool:
 
 
 def test_every_secret_is_one_that_is_generated_and_no_password_is_written_down(tmp_path: Path) -> None:
-    prepare_containers(tmp_path)
+    prepared(tmp_path / "made")
     for secret in compose()["secrets"].values():
-        assert (tmp_path / secret["file"].removeprefix("./.containers/")).stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "made" / secret["file"].removeprefix("./.containers/")).stat().st_mode & 0o777 == 0o600
     for name, service in services().items():
         for key, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|TOKEN|FERNET", key):
@@ -178,13 +192,13 @@ def test_every_mounted_secret_is_listed_where_it_is_read() -> None:
 
 
 def test_every_mounted_file_is_there_or_is_prepared(tmp_path: Path) -> None:
-    prepare_containers(tmp_path)
+    prepared(tmp_path / "made")
     named = set(compose()["volumes"])
     for service in services().values():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             if source.startswith("./.containers/"):
-                assert (tmp_path / source.removeprefix("./.containers/")).is_dir()
+                assert (tmp_path / "made" / source.removeprefix("./.containers/")).is_dir()
             elif source.startswith("./"):
                 assert (PROJECT / source).exists(), source
             else:
@@ -211,10 +225,10 @@ def test_airflow_reaches_the_control_api_by_its_name_with_a_token_and_the_author
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_takes_the_configuration(tmp_path: Path) -> None:
-    prepare_containers(tmp_path)
+    prepared(tmp_path / "made")
     text = (PROJECT / "storekeeper/ops/containers/prometheus.yml").read_text("utf-8")
-    text = text.replace("/run/secrets/ca", str(tmp_path / "secrets/ca.pem"))
-    text = text.replace("/run/secrets/prometheus_token", str(tmp_path / "secrets/prometheus-token"))
+    text = text.replace("/run/secrets/ca", str(tmp_path / "made/secrets/ca.pem"))
+    text = text.replace("/run/secrets/prometheus_token", str(tmp_path / "made/secrets/prometheus-token"))
     text = text.replace("rules/*.yml", str(PROJECT / "storekeeper/ops/observability/prometheus/rules/*.yml"))
     (tmp_path / "prometheus.yml").write_text(text)
     checked = subprocess.run(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import base64
+import json
 import socket
 import ssl
 import threading
@@ -10,84 +11,100 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.errors import ConfigurationError
 from storekeeper.node.security.access import read_tokens, token_digest
-from storekeeper.ops.containers.authority import authority_pems, issue, new_authority
-from storekeeper.ops.containers.prepare import SERVERS, STREAM_APPS, prepare_containers
+from tests.ops.containers.prepared import SERVERS, STREAM_APPS, prepare, prepared
 
 
-def test_what_is_prepared_is_for_its_owner_only_and_stays(tmp_path: Path) -> None:
-    made = prepare_containers(tmp_path)
-    assert len(made) == len(set(made))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert set(made) == set(before)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that tests don't change."""
+    return prepared(tmp_path_factory.mktemp("prepared") / ".containers")
+
+
+def test_what_is_prepared_is_for_its_owner_only_and_stays(folder: Path) -> None:
+    before = contents(folder)
     assert {path.stat().st_mode & 0o777 for path in before} == {0o600}
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}
-    assert prepare_containers(tmp_path) == []
-    assert {path: path.read_bytes() for path in before} == before
+    assert {path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if path.is_dir()} == {0o700}
+    done = prepare(folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert contents(folder) == before
 
 
-def test_a_host_that_joins_later_is_signed_by_the_authority_that_is_there(tmp_path: Path) -> None:
-    prepare_containers(tmp_path)
-    secrets = tmp_path / "secrets"
-    (secrets / f"{STREAM_APPS}.key").unlink()
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    made = {secrets / f"{STREAM_APPS}.pem", secrets / f"{STREAM_APPS}.key"}
-    assert set(prepare_containers(tmp_path)) == made
-    assert {path for path, content in before.items() if path.read_bytes() != content} <= made
-    assert _handshake(secrets / "ca.pem", secrets / f"{STREAM_APPS}.pem", secrets / f"{STREAM_APPS}.key", STREAM_APPS)
+def test_secrets_have_the_form_that_their_readers_want(folder: Path) -> None:
+    secrets = folder / "secrets"
+    assert len(base64.urlsafe_b64decode((secrets / "airflow-fernet-key").read_bytes())) == 32
+    assert len((secrets / "cluster.key").read_bytes()) == 32
+    password = (secrets / "postgres-password").read_text()
+    assert (secrets / "airflow-database").read_text() == f"postgresql+psycopg2://airflow:{password}@postgres/airflow"
+    assert len(json.loads((folder / "run/secrets/airflow-passwords.json").read_text())["admin"]) == 24
 
 
-@pytest.mark.parametrize("lost", ["ca.key", "ca.pem"])
-def test_nothing_is_signed_anew_because_the_authority_is_lost(tmp_path: Path, lost: str) -> None:
-    prepare_containers(tmp_path)
-    secrets = tmp_path / "secrets"
+@pytest.mark.parametrize("lost", ["tokens", "airflow-token", f"{STREAM_APPS}.pem", f"{STREAM_APPS}.key"])
+def test_what_is_lost_is_made_again(tmp_path: Path, lost: str) -> None:
+    secrets = prepared(tmp_path / "one") / "secrets"
     (secrets / lost).unlink()
-    assert prepare_containers(tmp_path) == []
-    (secrets / f"{STREAM_APPS}.pem").unlink()
-    before = {path: path.read_bytes() for path in secrets.iterdir()}
-    with pytest.raises(ConfigurationError, match="put both back, or remove all"):
-        prepare_containers(tmp_path)
-    assert {path: path.read_bytes() for path in secrets.iterdir()} == before
+    if lost == "tokens":
+        for path in secrets.glob("*-token"):
+            path.unlink()
+    assert prepare(tmp_path / "one").returncode == 0
+    assert token_is_known(secrets, "airflow")
+    assert handshake(secrets, STREAM_APPS, STREAM_APPS)
 
 
-def test_two_projects_share_no_secret(tmp_path: Path) -> None:
-    prepare_containers(tmp_path / "one")
-    prepare_containers(tmp_path / "two")
-    for path in (tmp_path / "one" / "secrets").iterdir():
-        assert path.read_bytes() != (tmp_path / "two" / "secrets" / path.name).read_bytes(), path.name
+@pytest.mark.parametrize(("lost", "says"), [("ca.pem", "ca.pem is lost: put it back"), ("ca.key", "no certificate")])
+def test_nothing_is_signed_by_another_authority_because_the_first_is_lost(tmp_path: Path, lost: str, says: str) -> None:
+    secrets = prepared(tmp_path / "one") / "secrets"
+    for name in (lost, f"{STREAM_APPS}.pem"):
+        (secrets / name).unlink()
+    before = contents(secrets)
+    done = prepare(tmp_path / "one")
+    assert done.returncode != 0
+    assert says in done.stderr
+    after = contents(secrets)
+    assert {path: after[path] for path in before} == before
+    assert not (secrets / f"{STREAM_APPS}.pem").exists()
 
 
-def test_the_tokens_are_those_that_nodes_take(tmp_path: Path) -> None:
-    prepare_containers(tmp_path)
-    known = {record.caller.name: record.digest for record in read_tokens(tmp_path / "secrets/tokens")}
+def test_two_projects_share_no_secret(tmp_path: Path, folder: Path) -> None:
+    other = tmp_path / "two"
+    assert prepare(other).returncode == 0
+    for path in (folder / "secrets").iterdir():
+        assert path.read_bytes() != (other / "secrets" / path.name).read_bytes(), path.name
+
+
+def test_the_tokens_are_those_that_nodes_take(folder: Path) -> None:
     for name in ("reader", "prometheus", "airflow"):
-        assert known[name] == token_digest((tmp_path / f"secrets/{name}-token").read_bytes())
+        assert token_is_known(folder / "secrets", name)
 
 
-@pytest.mark.parametrize("node", SERVERS)
-def test_a_node_proves_its_name_to_whoever_trusts_the_authority(tmp_path: Path, node: str) -> None:
-    prepare_containers(tmp_path)
-    secrets = tmp_path / "secrets"
-    assert _handshake(secrets / "ca.pem", secrets / f"{node}.pem", secrets / f"{node}.key", node)
+@pytest.mark.parametrize("host", SERVERS)
+def test_a_host_proves_its_name_to_whoever_trusts_the_authority(folder: Path, host: str) -> None:
+    assert handshake(folder / "secrets", host, host)
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        _handshake(secrets / "ca.pem", secrets / f"{node}.pem", secrets / f"{node}.key", "node-z")
+        handshake(folder / "secrets", host, "node-z")
 
 
-def test_another_authority_is_not_trusted(tmp_path: Path) -> None:
-    now = dt.datetime.now(dt.UTC)
-    one, other = new_authority("one", now), new_authority("other", now)
-    certificate, key = issue(one, "node", ["127.0.0.1"], now)
-    for name, content in (("node.pem", certificate), ("node.key", key), ("ca.pem", authority_pems(other)[0])):
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(ssl.SSLCertVerificationError):
-        _handshake(tmp_path / "ca.pem", tmp_path / "node.pem", tmp_path / "node.key", "127.0.0.1")
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    done = prepare(tmp_path / "link")
+    assert (done.returncode, "is a link" in done.stderr) == (78, True)
+    assert not list((tmp_path / "target").iterdir())
 
 
-def _handshake(ca: Path, certificate: Path, key: Path, host: str) -> bool:
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def token_is_known(secrets: Path, name: str) -> bool:
+    known = {record.caller.name: record.digest for record in read_tokens(secrets / "tokens")}
+    return known[name] == token_digest((secrets / f"{name}-token").read_bytes())
+
+
+def handshake(secrets: Path, server: str, called: str) -> bool:
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    serving.load_cert_chain(certificate, key)
-    asking = ssl.create_default_context(cafile=ca)
+    serving.load_cert_chain(secrets / f"{server}.pem", secrets / f"{server}.key")
+    asking = ssl.create_default_context(cafile=secrets / "ca.pem")
     here, there = socket.socketpair()
 
     def serve() -> None:
@@ -99,7 +116,7 @@ def _handshake(ca: Path, certificate: Path, key: Path, host: str) -> bool:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        with asking.wrap_socket(here, server_hostname=host) as connection:
+        with asking.wrap_socket(here, server_hostname=called) as connection:
             return connection.version() == "TLSv1.3"
     finally:
         here.close()

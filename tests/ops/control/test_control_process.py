@@ -14,7 +14,6 @@ import pytest
 
 from storekeeper.clock import SystemClock
 from storekeeper.errors import ConfigurationError
-from storekeeper.ops.containers.prepare import prepare_containers
 from storekeeper.ops.control import server
 from storekeeper.ops.control.jobs import Jobs, end_job_processes
 from storekeeper.ops.control.server import run_control
@@ -23,6 +22,7 @@ from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
 from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.settings import PlatformSettings
+from tests.ops.containers.prepared import prepared
 from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end
 
 
@@ -125,8 +125,7 @@ def test_beyond_loopback_it_needs_what_a_node_needs(tmp_path: Path) -> None:
 
 
 def test_beyond_loopback_it_tells_its_metrics_by_tls_to_a_monitor(tmp_path: Path) -> None:
-    prepare_containers(tmp_path / "containers")
-    secrets = tmp_path / "containers" / "secrets"
+    secrets = prepared(tmp_path / "containers") / "secrets"
     control = ControlProcess(
         tmp_path / "run",
         host="0.0.0.0",  # noqa: S104 (as in containers)

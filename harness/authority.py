@@ -1,4 +1,4 @@
-"""A certificate authority for the nodes of one compose project, and their certificates."""
+"""A certificate authority in memory, whose certificates may be of any age."""
 
 from __future__ import annotations
 
