@@ -122,6 +122,11 @@ def test_a_partition_of_a_changelog_is_removed_from_the_brokers_disk(shop: Shop)
     assert [shop.status_of(node) for node in shop.nodes] == ["lost", "lost"]
     assert {*shop.answers(FIRST)} == {"right", "503"}, "the other partitions answer"
     shop.down()
+    shutil.rmtree(shop.run_dir / "state" / "a" / "spent")
+    assert f"{SPENT_CHANGELOG} ends at 0 in partition 0" in shop.trouble()
+    assert [shop.status_of(node) for node in shop.nodes] == ["lost", "lost"], "the other node has rows that are missing"
+    assert {*shop.answers(FIRST)} == {"right", "503"}, "a new disk doesn't know that there is no such key"
+    shop.down()
     shop.configure(2)
     shop.up()
     assert shop.equals(FIRST)

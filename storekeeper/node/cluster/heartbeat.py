@@ -46,6 +46,7 @@ class ReplicaReport:
         offset: next changelog offset to apply; None before it was opened.
         offset_lag: how many records are missing at most; None while unknown.
         staleness_ms: it holds at least all that was in the log this long ago; None while unknown.
+        rows_to: the offset that its rows reach, if the log has lost records of them; None if it has all of them.
     """
 
     replica: ReplicaId
@@ -55,12 +56,20 @@ class ReplicaReport:
     offset: int | None
     offset_lag: int | None
     staleness_ms: int | None = None
+    rows_to: int | None = None
 
     @classmethod
-    def of(cls, status: ReplicaStatus, staleness_ms: int | None) -> Self:
+    def of(cls, status: ReplicaStatus, staleness_ms: int | None, rows_to: int | None) -> Self:
         """The report for a replica's status."""
         return cls(
-            status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag, staleness_ms
+            status.replica,
+            status.role,
+            status.state,
+            status.serving,
+            status.offset,
+            status.offset_lag,
+            staleness_ms,
+            rows_to,
         )
 
 
@@ -119,6 +128,7 @@ class Heartbeat:
                         report.offset,
                         report.offset_lag,
                         report.staleness_ms,
+                        report.rows_to,
                     ]
                     for report in self.replicas
                 ],
@@ -156,7 +166,7 @@ class Heartbeat:
 
 
 def _report(entry: Any) -> ReplicaReport:
-    store, partition, role, state, serving, offset, offset_lag, staleness_ms = entry
+    store, partition, role, state, serving, offset, offset_lag, staleness_ms, rows_to = entry
     return ReplicaReport(
         ReplicaId(checked_variant(store), int(partition)),
         ReplicaRole(role),
@@ -165,6 +175,7 @@ def _report(entry: Any) -> ReplicaReport:
         None if offset is None else int(offset),
         None if offset_lag is None else int(offset_lag),
         None if staleness_ms is None else int(staleness_ms),
+        None if rows_to is None else int(rows_to),
     )
 
 

@@ -113,6 +113,18 @@ class AliasSwitch:
         return store if topic == self._configured.get(store) else variant_name(store, topic)
 
 
+def _rows_elsewhere(members: Sequence[Member], node: str) -> Mapping[ReplicaId, int]:
+    """The offset that the rows of other nodes reach, for each partition of which the log has lost records."""
+    found: dict[ReplicaId, int] = {}
+    for member in members:
+        if member.name == node:
+            continue
+        for report in member.replicas:
+            if report.rows_to is not None:
+                found[report.replica] = max(report.rows_to, found.get(report.replica, 0))
+    return found
+
+
 def _is_whole(report: ReplicaReport, tolerance: Tolerance) -> bool:
     return report.serving and (report.offset_lag or 0) <= tolerance.lag
 
@@ -177,8 +189,8 @@ class ReplicaReconciler:
         now_s = self._clock.monotonic_s()
         replicas = self._held.replicas
         return [
-            ReplicaReport.of(replicas[replica].status(), replicas[replica].tracker.staleness_ms(now_s))
-            for replica in sorted(replicas)
+            ReplicaReport.of(held.status(), held.tracker.staleness_ms(now_s), held.rows_to)
+            for _, held in sorted(replicas.items())
         ]
 
     def update(self, members: Sequence[Member]) -> None:
@@ -201,9 +213,11 @@ class ReplicaReconciler:
             log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
         self._switch.turn(table, self._settings.tolerance, now_s)
         self._adjust(table, counted)
+        rows_elsewhere = _rows_elsewhere(members, self._catalog.node)
         for replica, held in self._held.replicas.items():
             if replica.store in counted:
                 held.goes_by(counted[replica.store].topic_id, counted[replica.store].lost)
+                held.compare(rows_elsewhere.get(replica, 0))
         self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S

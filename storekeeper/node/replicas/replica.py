@@ -62,6 +62,8 @@ class Replica(ReplicaRows):
         self.known_topic_id: str | None = None
         self._topic_lost: str | None = None
         self._records_lost: str | None = None
+        self._records_missing: str | None = None
+        self._lost_rows_to = 0
         self.restores = restores or LatencyRecorder()
         self._storage = storage
         self._clock = clock
@@ -100,12 +102,39 @@ class Replica(ReplicaRows):
 
         None if it has.
         """
-        return self._topic_lost or self._records_lost
+        return self._topic_lost or self._records_lost or self._records_missing
+
+    @property
+    def rows_to(self) -> int | None:
+        """The offset that the rows reach, if the log has lost records of them; None if it has all of them."""
+        return None if self._records_lost is None else self._lost_rows_to
 
     def goes_by(self, topic_id: str, lost: str | None) -> None:
         """Notes the topic that the rows are of, and why the broker doesn't have it any more; None if it has."""
         self.known_topic_id = topic_id
         self._note_loss(lost, self._records_lost)
+
+    def compare(self, rows_to: int) -> None:
+        """Compares the rows with those of other nodes, whose log has lost records of them.
+
+        A replica on a new disk takes what is left of the log for all there is. It answers nothing while another node
+        has more.
+
+        Args:
+            rows_to: the offset that the rows of other nodes reach; 0 if the log has not lost any of them.
+        """
+        if rows_to <= max(self.offset or 0, self.rows_to or 0):
+            if self._records_missing is not None:
+                self._records_missing = None
+                self.serving = self.state is ReplicaState.RUNNING
+        elif self._records_missing is None:
+            before = self.lost
+            self._records_missing = (
+                f"changelog {self.topic}-{self.replica_id.partition}: Kafka has lost records, and another node has "
+                f"rows of them up to offset {rows_to}: see docs/how-to/back-up-and-recover.md"
+            )
+            self.serving = False
+            self._forget_answers(before)
 
     def open(self, changelog: LogState) -> RestorePlan:
         """Opens the store, clears rows that don't fit the log, and says from which offset to read.
@@ -260,12 +289,16 @@ class Replica(ReplicaRows):
             f"this node at {checkpoint.offset}: Kafka has lost records. This node keeps its rows: see "
             "docs/how-to/back-up-and-recover.md"
         )
+        self._lost_rows_to = checkpoint.offset
         self._note_loss(self._topic_lost, why)
         raise ChangelogError(why)
 
     def _note_loss(self, of_topic: str | None, of_records: str | None) -> None:
         before = self.lost
         self._topic_lost, self._records_lost = of_topic, of_records
+        self._forget_answers(before)
+
+    def _forget_answers(self, before: str | None) -> None:
         if before is None and self.lost is not None and self.cache is not None:
             self.writes += 1
             self.cache.clear()  # it also keeps that there is no row of a key
@@ -341,7 +374,7 @@ class Replica(ReplicaRows):
         progress = self._progress(plan)
         if plan.completed_at(progress.offset):
             self.state = ReplicaState.RUNNING
-            self.serving = True
+            self.serving = self._records_missing is None
             self._note_restore()
             self._listener(RestoreEvent.ENDED, progress)
         else:

@@ -8,7 +8,7 @@ from storekeeper.node.cluster.heartbeat import Heartbeat, HeartbeatError, Replic
 from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState
 
 SECRET = b"s" * 32
-REPORT = ReplicaReport(ReplicaId("rewards", 3), ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 42, 0, 17)
+REPORT = ReplicaReport(ReplicaId("rewards", 3), ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 42, 0, 17, 45)
 HEARTBEAT = Heartbeat("a", "http://127.0.0.1:18101", "r1", 5, 6, 7, replicas=(REPORT,), topics={"log": "id-1"})
 
 

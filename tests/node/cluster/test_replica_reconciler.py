@@ -10,6 +10,7 @@ import pytest
 from storekeeper.clock import ManualClock
 from storekeeper.node.cluster.aliases import Alias
 from storekeeper.node.cluster.catalog import Catalog
+from storekeeper.node.cluster.heartbeat import ReplicaReport
 from storekeeper.node.cluster.partition_counts import Counted
 from storekeeper.node.cluster.rebalance_policy import HandoverPlan, RebalancePolicy
 from storekeeper.node.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
@@ -18,7 +19,7 @@ from storekeeper.node.query.observing.health import readiness
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_set import ReplicaSet, ReplicaSpec
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
-from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole
+from storekeeper.protocol.replica_states import ReplicaId, ReplicaRole, ReplicaState
 from storekeeper.stores.store_definitions import StoreDefinition
 from tests.node.replicas.recording import RecordingListener
 
@@ -122,3 +123,19 @@ def test_a_replica_that_may_be_the_last_copy_is_not_handed_over(
     for _ in range(3):
         reconciler.update(members)
     assert name not in held.replicas
+
+
+def test_a_replica_is_compared_with_the_rows_of_other_nodes_that_the_log_has_lost(tmp_path: Path) -> None:
+    name, clock = ReplicaId("s", 0), ManualClock(0)
+    storage = RocksDBStorage(tmp_path, clock)
+    replica = Replica(name, "t", storage=storage, clock=clock, listener=RecordingListener())
+    catalog = Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")})
+    counts = lambda: {"s": Counted(1, "id")}  # noqa: E731
+    reconciler = ReplicaReconciler(catalog, OneHeld(replica), counts, ReconcilerSettings(replicas=1), clock)
+    lost = []
+    for node, rows_to in (("a", 7), ("b", None), ("b", 7)):
+        report = ReplicaReport(name, ReplicaRole.STANDBY, ReplicaState.FAILED, False, None, None, rows_to=rows_to)
+        reports = {node: (report,)}
+        reconciler.update([Member(each, f"http://{each}", heard=True, replicas=reports.get(each, ())) for each in "ab"])
+        lost.append(replica.lost is not None)
+    assert lost == [False, False, True]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.waiting import eventually
-from storekeeper.changelog.log_ends import LogEnd
 from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.errors import DiskFullError
 from storekeeper.kafka.connection import Kafka
@@ -24,6 +21,7 @@ from storekeeper.stores.row import ReplicaRow
 from tests.changelog.bad_records import KINDS, ROWS
 from tests.changelog.messages import Record
 from tests.node.replicas.fake_log import FakeLog
+from tests.node.replicas.following import make, rows
 from tests.node.replicas.recording import DAY_MS, RecordingListener
 
 
@@ -60,22 +58,10 @@ def storage(tmp_path: Path, clock: StepClock) -> RocksDBStorage:
     return RocksDBStorage(tmp_path / "state", clock)
 
 
-def make(storage: RocksDBStorage, clock: ManualClock, partitions: int = 1) -> list[Replica]:
-    return [
-        Replica(ReplicaId("rewards", partition), "t", storage=storage, clock=clock, listener=RecordingListener())
-        for partition in range(partitions)
-    ]
-
-
 def run(log: FakeLog, replicas: list[Replica], clock: ManualClock, *steps: Callable[[], None]) -> None:
     script = Script(log, *steps)
     script.follower = Follower(replicas, lambda: log, clock, check_every_s=1)
     script.follower.run()
-
-
-def rows(replica: Replica) -> dict[bytes, bytes]:
-    with replica.scan(None, None) as found:
-        return {key: row.value for key, row in found}
 
 
 def test_all_replicas_are_followed(storage: RocksDBStorage, clock: StepClock) -> None:
@@ -240,85 +226,6 @@ def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(
     assert found[-1] == {b"new": b"2"}
 
 
-def test_the_rows_of_a_lost_topic_stay_until_another_one_is_accepted(storage: RocksDBStorage) -> None:
-    log = FakeLog()
-    log.append(0, b"old", b"1")
-    (replica,) = make(storage, ManualClock(1))
-    replica.known_topic_id = log.topic_id
-    with followed(replica, log):
-        eventually(lambda: replica.serving, 30, "it serves the old topic")
-        log.topic_id, log.records = "id-2", {0: [Record(0, b"new", b"2")], 1: []}
-        replica.heard_end(replica.request(0.0), LogEnd("id-2"))
-        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that its topic is lost")
-        assert rows(replica) == {b"old": b"1"}
-        assert "was deleted and recreated" in (replica.status().error or "")
-        replica.goes_by("id-1", "the whole story")
-        assert replica.status().error == "the whole story"
-        replica.goes_by(log.topic_id, None)
-        eventually(lambda: replica.serving and rows(replica) == {b"new": b"2"}, 30, "it serves the new topic")
-
-
-def test_the_rows_of_a_topic_lost_while_the_node_was_away_are_kept_and_not_served(storage: RocksDBStorage) -> None:
-    log = FakeLog()
-    log.append(0, b"old", b"1")
-    (before,) = make(storage, ManualClock(1))
-    with followed(before, log):
-        eventually(lambda: before.serving, 30, "it serves the old topic")
-    known, log.topic_id, log.records = log.topic_id, "id-2", {0: []}
-    (replica,) = make(storage, ManualClock(1))
-    replica.known_topic_id = known
-    with followed(replica, log):
-        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that its topic is lost")
-        assert not replica.serving
-    store = storage.open(replica.replica_id)
-    try:
-        assert store.get(b"old") is not None
-    finally:
-        store.close()
-
-
-def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_and_served(storage: RocksDBStorage) -> None:
-    log = FakeLog()
-    for key in (b"a", b"b", b"c"):
-        log.append(0, key, b"1")
-    whole = list(log.records[0])
-    (replica,) = make(storage, ManualClock(1))
-    replica.goes_by(log.topic_id, None)
-    with followed(replica, log):
-        eventually(lambda: replica.serving, 30, "it serves all rows")
-        log.records[0], log.moved[0] = whole[:1], "offset out of range"
-        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that records are lost")
-        assert replica.lost == replica.status().error
-        assert "ends at offset 1, and the rows of this node at 3" in (replica.lost or "")
-        assert rows(replica) == {b"a": b"1", b"b": b"1", b"c": b"1"}
-        replica.goes_by(log.topic_id, None)
-        assert replica.lost is not None, "the topic is there, its records aren't"
-        log.records[0] = [*whole, Record(3, b"d", b"1")]
-        eventually(lambda: replica.lost is None and b"d" in rows(replica), 30, "it goes on once they are back")
-
-
-@pytest.mark.parametrize("left", [0, 1])
-def test_the_rows_that_an_older_copy_of_the_log_lacks_are_kept_over_restarts(
-    storage: RocksDBStorage, left: int
-) -> None:
-    log = FakeLog()
-    log.append(0, b"a", b"1")
-    log.append(0, b"b", b"1")
-    (before,) = make(storage, ManualClock(1))
-    with followed(before, log):
-        eventually(lambda: before.serving, 30, "it serves all rows")
-    whole, log.records[0] = log.records[0], log.records[0][:left]
-    (replica,) = make(storage, ManualClock(1))
-    replica.goes_by(log.topic_id, None)
-    with followed(replica, log):
-        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it says that records are lost")
-        assert (replica.serving, replica.lost is None) == (False, False)
-        log.records[0] = whole
-        eventually(lambda: replica.serving, 30, "it serves once the newer copy is back")
-        assert rows(replica) == {b"a": b"1", b"b": b"1"}
-    assert log.added[-1] == (0, 2), "no row was dropped"
-
-
 @pytest.mark.parametrize("what", ["files", "folder", "folder of the store", "folder of the node"])
 def test_a_replica_whose_files_were_removed_is_restored(storage: RocksDBStorage, clock: StepClock, what: str) -> None:
     log = FakeLog()
@@ -344,18 +251,6 @@ def test_a_replica_whose_files_were_removed_is_restored(storage: RocksDBStorage,
     assert seen
     assert seen[-1] == {b"a": b"1"}
     assert log.added[-1] == (0, 0), "from the beginning of its changelog"
-
-
-@contextmanager
-def followed(replica: Replica, log: FakeLog) -> Iterator[None]:
-    follower = Follower([replica], lambda: log, SystemClock())
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        follower.stop()
-        thread.join()
 
 
 def test_a_partition_that_cannot_be_read_on_is_planned_anew(storage: RocksDBStorage, clock: StepClock) -> None:

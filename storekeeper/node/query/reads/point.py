@@ -276,12 +276,12 @@ class PointQueries:
         headers = self._origin.headers(replica, observed)
         if row is not None:
             return Answer(200, [JSON, *headers], row)
-        if not replica.serving:
-            msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
-            raise StoreRestoringError(msg)
         if replica.lost is not None:
             msg = f"the key is not among the rows that {replica.replica_id} still has: {replica.lost}"
             raise StoreUnavailableError(msg)
+        if not replica.serving:
+            msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
+            raise StoreRestoringError(msg)
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
     def _row(self, replica: Replica, query: _Query) -> bytes | None:
