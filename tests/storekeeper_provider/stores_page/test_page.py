@@ -70,7 +70,7 @@ def opened(look_allowed: bool) -> object:
 
 @pytest.fixture
 def views(tmp_path: Path) -> Views:
-    return Views(PlatformSettings(run_dir=tmp_path))
+    return Views(PlatformSettings.load(run_dir=tmp_path))
 
 
 @pytest.fixture(autouse=True)
