@@ -42,7 +42,7 @@ $(JARS)/broker/.ready: | $(JARS)/spark/.ready
 
 $(JARS)/spark-classes.jsa: $(VENV)/.ready $(JARS)/spark/.ready
 	@echo "setup: archiving Spark's classes, so that sessions start in half the time (once; a minute)"
-	@$(BIN)/storekeeper archive-classes >$(JARS)/spark-classes.log 2>&1 || { tail -3 $(JARS)/spark-classes.log; \
+	@$(BIN)/python -m storekeeper.engine.runtime.class_archive >$(JARS)/spark-classes.log 2>&1 || { tail -3 $(JARS)/spark-classes.log; \
 	  : >$@; echo "setup: there is no archive of classes: everything works, and sessions start slower"; }
 
 demo: setup ## the whole platform on real purchases, checked, then stopped

@@ -37,7 +37,7 @@ with DAG(
     )
     publish = StorekeeperJobOperator(
         task_id="publish_export",
-        arguments=["check", "table", "hadoop_export"],
+        arguments=["check", "hadoop_export"],
         finding="quarantined, not published",
         outlets=[delta_table("hadoop_export")],
     )

@@ -44,7 +44,7 @@ class AppProcesses:
 
     def start_next(self, app: str, **settings: str) -> AppProcess:
         """Starts the process of the generation that is not live."""
-        return self._started(f"{app}-next", ["storekeeper.cli.entry", "generation", "run", app], settings)
+        return self._started(f"{app}-next", ["storekeeper.cli.entry", "run", "--next", app], settings)
 
     def run_dying(self, place: str, *arguments: str) -> int:
         """Runs a command that is killed at a place (see `dying_step`), or ends before it; its exit code."""

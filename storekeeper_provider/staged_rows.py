@@ -23,7 +23,7 @@ _FIRED = "storekeeper_fired"
 def staged_table(table: str, *, ask_every: timedelta = ASK_EVERY, storekeeper_conn_id: str = CONNECTION) -> Asset:
     """The table that an app stages rows in, for the quality gate to publish them to `table`.
 
-    Airflow updates the asset when rows wait to be checked. Schedule a DAG on it that runs `check table TABLE`. Use this
+    Airflow updates the asset when rows wait to be checked. Schedule a DAG on it that runs `check TABLE`. Use this
     function wherever a DAG names the asset: Airflow forgets the watcher when it finds the asset without one.
 
     Args:

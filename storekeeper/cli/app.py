@@ -27,19 +27,10 @@ _Name = Annotated[str, typer.Argument(help="The app's name, or shared_driver for
 
 
 @app_commands.command()
-def ensure(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Start an app that has ended, restart a stuck one.
-
-    A running app is left alone.
-
-    Example: storekeeper app ensure pos
-    """
-    _acted(name, "ensure", output)
-
-
-@app_commands.command()
 def start(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Start an app unless it runs, and wait until it does.
+
+    One that is stuck is restarted, and one that runs is left alone.
 
     Example: storekeeper app start pos
     """
@@ -84,14 +75,25 @@ def scale(
 
 
 @app_commands.command()
-def upgrade(name: _Name, output: AnswerOption = AnswerOutput.TABLE) -> None:
+def upgrade(
+    name: _Name,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check whether the installed code can run it.")
+    ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
     """Check the installed code, drain the app, start it.
 
     The check runs while the app does. It succeeds when the app reads on from where it was drained.
 
     Example: storekeeper app upgrade pos
     """
-    _acted(name, "upgrade", output)
+    if dry_run:
+        begin_job()
+        write_answer({"app": name, "stores": check_code(name)}, output)
+    else:
+        _acted(name, "upgrade", output)
 
 
 @app_commands.command()
@@ -147,8 +149,11 @@ def _acted(name: str, action: str, output: AnswerOutput, **sizes: int | None) ->
     write_answer(change_app(name, action, sizes, check=lambda: check_code(name)), output)
 
 
-def check_code(name: str) -> None:
+def check_code(name: str) -> dict[str, str]:
     """Checks that the installed code can take over, and says whether it is another one than at the last start.
+
+    Returns:
+        What becomes of each store.
 
     Raises:
         StateError: it can't take over, with the reason.
@@ -156,8 +161,10 @@ def check_code(name: str) -> None:
     from storekeeper.generations.changed_code import change_notice, changed_code  # noqa: PLC0415
     from storekeeper.generations.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
 
+    verdicts: dict[str, str] = {}
     for app in apps_of(name):
         spec = app_named(app)
-        check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
+        verdicts |= check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
         for changed in changed_code([spec], AppSettings.of_platform()):
             say(change_notice(changed))
+    return verdicts

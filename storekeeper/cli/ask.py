@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
@@ -13,8 +13,6 @@ import typer
 
 from storekeeper.cli.asking import Limit, Store, asks, not_found
 from storekeeper.cli.output import (
-    AnswerOption,
-    AnswerOutput,
     ListOption,
     ListOutput,
     origin,
@@ -28,8 +26,8 @@ from storekeeper.clock import SystemClock
 
 if TYPE_CHECKING:
     from storekeeper.client.client import StateClient
-    from storekeeper.client.readings import Row
-    from storekeeper.client.stores import RemoteKeyValueStore
+    from storekeeper.client.readings import Rank, Reading, Row, SessionRow
+    from storekeeper.client.stores import RemoteKeyValueStore, RemoteSessionStore
 
 _MOST_ROWS_OF_A_PAGE = 1000
 _TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
@@ -38,49 +36,13 @@ _LAST_TEXT = "\U0010ffff" * 4
 
 
 @asks
-def get(
+def get(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
-    key: Annotated[str, typer.Argument(help="The key.")],
+    key: Annotated[str | None, typer.Argument(help="The key; without it, rows in the order of their keys.")] = None,
     as_of: Annotated[
         str | None, typer.Option("--as-of", help=f"The value at this time, in a versioned store: {_TIMES}.")
     ] = None,
-    output: AnswerOption = AnswerOutput.TABLE,
-) -> None:
-    """Show the value of one key.
-
-    Standard error says where the value comes from. Exit code 3: there is no such key.
-
-    Example: storekeeper get rewards 0000000042
-    """
-    if as_of is not None:
-        _get_as_of(client, store, key, time_option(as_of, "--as-of", ""), output)
-        return
-    reading = client.key_value(store).get(key)
-    if reading.value is None:
-        not_found(f"store {store} has no key {key!r}")
-    if output is AnswerOutput.JSON:
-        write_json({"key": key, "value": reading.value, **origin(reading)})
-        return
-    write_value(reading.value)
-    say(origin_sentence(reading))
-
-
-def _get_as_of(client: StateClient, store: str, key: str, as_of_ms: int, output: AnswerOutput) -> None:
-    reading = client.versioned(store).get(key, as_of_ms)
-    if reading.value is None:
-        not_found(f"store {store} had no value of key {key!r} then, or its history does not go back so far")
-    if output is AnswerOutput.JSON:
-        write_json({**asdict(reading.value), **origin(reading)})
-        return
-    write_value(reading.value.value)
-    say(origin_sentence(reading))
-
-
-@asks
-def scan(  # noqa: PLR0917 - each is an option of its own
-    client: StateClient,
-    store: Store,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys with this prefix.")] = None,
@@ -88,17 +50,52 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show rows in the order of their keys.
+    """Show the value of a key, or rows in the order of their keys.
 
-    Exit code 3: there is no row.
+    Standard error says where a value comes from. Exit code 3: there is no such key, or no row.
 
-    Example: storekeeper scan rewards --prefix 00000000 --limit 20
+    Example: storekeeper get rewards --prefix 00000000 --limit 20
     """
+    bounds = [lower, upper, prefix, *(["--reverse"] if reverse else [])]
+    if key is not None and any(bound is not None for bound in bounds):
+        raise typer.BadParameter("goes with none of --from, --to, --prefix and --reverse", param_hint="KEY")
+    if as_of is not None and key is None:
+        raise typer.BadParameter("needs a key", param_hint="--as-of")
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
-    rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
-    lines = ({"key": key, "value": value} for key, value in rows)
-    _write_first(limit, lines, output, missing=f"store {store} has no row there")
+    if key is None:
+        rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
+        lines = ({"key": each, "value": value} for each, value in rows)
+        _write_first(limit, lines, output, missing=f"store {store} has no row there")
+    elif as_of is None:
+        reading = client.key_value(store).get(key)
+        missing = f"store {store} has no key {key!r}"
+        _write_one(reading, lambda value: {"key": key, "value": value}, write_value, output, missing)
+    else:
+        version = client.versioned(store).get(key, time_option(as_of, "--as-of", ""))
+        missing = f"store {store} had no value of key {key!r} then, or its history does not go back so far"
+        _write_one(version, asdict, lambda row: write_value(row.value), output, missing)
+
+
+def _write_one(
+    reading: Reading[Any],
+    fields: Callable[[Any], dict[str, Any]],
+    show: Callable[[Any], None],
+    output: ListOutput,
+    missing: str,
+) -> None:
+    """Writes what there is of a key, for people by `show`. Ends the program with exit code 3 if there is nothing."""
+    value = reading.value
+    if value is None:
+        not_found(missing)
+    if output is ListOutput.JSON:
+        write_json({**fields(value), **origin(reading)})
+        return
+    if output is ListOutput.CSV:
+        write_rows([fields(value)], output)
+    else:
+        show(value)
+    say(origin_sentence(reading))
 
 
 def _write_first(limit: int, lines: Iterable[dict[str, Any]], output: ListOutput, *, missing: str) -> None:
@@ -129,47 +126,32 @@ def _rows(
 
 
 @asks
-def top(
-    client: StateClient,
-    store: Store,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many rows.")] = 10,
-    output: ListOption = ListOutput.TABLE,
-) -> None:
-    """Show the rows with the highest scores.
-
-    Example: storekeeper top players -n 10
-    """
-    reading = client.ranked(store).top(count)
-    write_rows((asdict(row) for row in reading.value), output)
-    if output is ListOutput.TABLE:
-        say(origin_sentence(reading))
-
-
-@asks
 def rank(
     client: StateClient,
     store: Store,
-    key: Annotated[str, typer.Argument(help="The key.")],
-    output: AnswerOption = AnswerOutput.TABLE,
+    key: Annotated[str | None, typer.Argument(help="The key; without it, the rows with the highest scores.")] = None,
+    limit: Limit = 10,
+    output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the place of a key.
+    """Show the ranking of a store, or the place of a key.
 
     Exit code 3: there is no such key.
 
-    Example: storekeeper rank players 4711
+    Example: storekeeper rank players --limit 10
     """
-    reading = client.ranked(store).rank(key)
-    if reading.value is None:
-        not_found(f"store {store} has no key {key!r}")
-    if output is AnswerOutput.JSON:
-        write_json({**asdict(reading.value), **origin(reading)})
+    ranked = client.ranked(store)
+    if key is None:
+        best = ranked.top(limit)
+        write_rows((asdict(row) for row in best.value), output)
+        if output is ListOutput.TABLE:
+            say(origin_sentence(best))
         return
-    typer.echo(f"{reading.value.rank} of {reading.value.of}, score {reading.value.score}")
-    say(origin_sentence(reading))
+    missing = f"store {store} has no key {key!r}"
+    _write_one(ranked.rank(key), asdict, _show_place, output, missing)
 
 
-From = Annotated[str | None, typer.Option("--from", help=f"From this time on: {_TIMES}.")]
-To = Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {_TIMES}.")]
+def _show_place(place: Rank) -> None:
+    typer.echo(f"{place.rank} of {place.of}, score {place.score}")
 
 
 @asks
@@ -177,54 +159,43 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
-    lower: From = None,
-    upper: To = None,
-    limit: Limit = 100,
-    output: ListOption = ListOutput.TABLE,
-) -> None:
-    """Show the windows of a key.
-
-    By default the windows that start in the last day. Exit code 3: there are none.
-
-    Example: storekeeper fetch sales STR1534 --from -1h --to now
-    """
-    from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
-    windows = client.window(store)
-    windowed = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
-    _write_first(limit, map(asdict, windowed), output, missing=f"store {store} has no window there")
-
-
-@asks
-def sessions(  # noqa: PLR0917 - each is an option of its own
-    client: StateClient,
-    store: Store,
-    key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
+    lower: Annotated[str | None, typer.Option("--from", help=f"From this time on: {_TIMES}.")] = None,
+    upper: Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {_TIMES}.")] = None,
     active: Annotated[
         bool, typer.Option("--active", help="Only sessions that a record would still extend now.")
     ] = False,
-    lower: From = None,
-    upper: To = None,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the sessions of a key or of a time.
+    """Show the windows or the sessions of a key, or of a time.
 
-    Without a key: those that ended in the last day. Exit code 3: there are none.
+    By default windows that start in the last day, all sessions of a key, and of all keys those that ended in the last
+    day. Exit code 3: there are none.
 
-    Example: storekeeper sessions user-sessions --active
+    Example: storekeeper fetch sales STR1534 --from -1h --to now
     """
-    store_of = client.session(store)
-    if active:
-        if key is not None or lower is not None or upper is not None:
-            raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
-        rows = store_of.active()
-    elif key is not None:
-        from_ms = None if lower is None else time_option(lower, "--from", "")
-        to_ms = None if upper is None else time_option(upper, "--to", "")
-        rows = store_of.find_sessions(key, from_ms, to_ms)
+    if active and (key is not None or lower is not None or upper is not None):
+        raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
+    if active or {one["store"]: one["kind"] for one in client.stores()}.get(store) == "session":
+        rows: Iterable[Any] = _sessions(client.session(store), key, lower, upper, active=active)
+        missing = f"store {store} has no session there"
     else:
-        rows = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
-    _write_first(limit, map(asdict, rows), output, missing=f"store {store} has no session there")
+        windows, times = client.window(store), (time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
+        rows = windows.fetch_all(*times) if key is None else windows.fetch(key, *times)
+        missing = f"store {store} has no window there"
+    _write_first(limit, map(asdict, rows), output, missing=missing)
+
+
+def _sessions(
+    store: RemoteSessionStore[StateClient], key: str | None, lower: str | None, upper: str | None, *, active: bool
+) -> Iterable[SessionRow]:
+    if active:
+        return store.active()
+    if key is None:
+        return store.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
+    from_ms = None if lower is None else time_option(lower, "--from", "")
+    to_ms = None if upper is None else time_option(upper, "--to", "")
+    return store.find_sessions(key, from_ms, to_ms)
 
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

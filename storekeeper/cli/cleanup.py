@@ -63,6 +63,9 @@ def run(
     cleanup_id: CleanupId,
     *,
     only_canary: Annotated[bool, typer.Option("--only-canary", help="Delete the first share and stop there.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Delete nothing; show from the changelog what became of the rows.")
+    ] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
     """Archive the previewed rows, then delete them.
@@ -72,6 +75,9 @@ def run(
     Example: storekeeper cleanup run prices 20260131T180000000Z
     """
     begin_job()
+    if dry_run:
+        _show_report(_cleanup(store).report(_folder(store).plan(cleanup_id)), output)
+        return
     _check(store)
     cleanup, plan = _cleanup(store), _folder(store).plan(cleanup_id)
     with job_held(store, "cleanup", AppSettings.of_platform()):
@@ -97,18 +103,6 @@ def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutpu
     with job_held(store, "cleanup", AppSettings.of_platform()):
         report = _cleanup(store).undo(_folder(store).plan(cleanup_id))
     _show_report(report, output)
-
-
-@commands.command()
-def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Show the result of a clean-up.
-
-    It is computed from the changelog.
-
-    Example: storekeeper cleanup report prices 20260131T180000000Z
-    """
-    begin_job()
-    _show_report(_cleanup(store).report(_folder(store).plan(cleanup_id)), output)
 
 
 @commands.command()

@@ -1,9 +1,9 @@
-"""`stores`, `lag` and `cluster`: the stores, replicas and nodes, their state and their progress."""
+"""`stores` and `cluster`: the stores, replicas and nodes, their state and their progress."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,30 +16,33 @@ if TYPE_CHECKING:
     from storekeeper.client.readings import NodeLag
 
 _STORES = ("store", "kind", "backend", "partitions")
-_LAG = ("node", "store", "partition", "role", "state", "offset_lag", "notes")
+_REPLICAS = ("node", "store", "partition", "role", "state", "offset_lag", "notes")
 _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 
 
 @asks
-def stores(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """List the stores with their partitions.
+def stores(
+    client: StateClient,
+    each: Annotated[
+        bool, typer.Option("--replicas", help="Show each replica, and how far it is behind its changelog.")
+    ] = False,
+    output: ListOption = ListOutput.TABLE,
+) -> None:
+    """List the stores with their partitions, or their replicas.
 
-    Example: storekeeper stores
+    With --replicas, exit code 4: a node does not answer, or a replica does not serve.
+
+    Example: storekeeper stores --replicas
     """
-    write_rows(client.stores(), output, _STORES)
+    if each:
+        _write_replicas(client.lag(), output)
+    else:
+        write_rows(client.stores(), output, _STORES)
 
 
-@asks
-def lag(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """Show how far each replica is behind its changelog.
-
-    Exit code 4: a node does not answer, or a replica does not serve.
-
-    Example: storekeeper lag --node http://127.0.0.1:18101
-    """
-    nodes = client.lag()
+def _write_replicas(nodes: Sequence[NodeLag], output: ListOutput) -> None:
     held = replicas(nodes)
-    write_rows(map(_with_notes, held) if output is ListOutput.TABLE else held, output, _LAG)
+    write_rows(map(_with_notes, held) if output is ListOutput.TABLE else held, output, _REPLICAS)
     silent = [node for node in nodes if node.error is not None]
     for node in silent:
         say(f"node {node.address} does not answer: {node.error}")

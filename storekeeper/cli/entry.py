@@ -54,27 +54,22 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "status": "storekeeper.cli.platform:status",
         "settings": "storekeeper.cli.platform:settings",
         "jars": "storekeeper.cli.platform:jars",
-        "archive-classes": "storekeeper.cli.platform:archive_classes",
     },
     "Ask stores": {
         "get": "storekeeper.cli.ask:get",
-        "scan": "storekeeper.cli.ask:scan",
         "fetch": "storekeeper.cli.ask:fetch",
-        "sessions": "storekeeper.cli.ask:sessions",
-        "top": "storekeeper.cli.ask:top",
         "rank": "storekeeper.cli.ask:rank",
         "sql": "storekeeper.cli.platform:sql",
     },
     "Look after stores": {
         "stores": "storekeeper.cli.cluster:stores",
-        "lag": "storekeeper.cli.cluster:lag",
         "cluster": "storekeeper.cli.cluster:cluster",
         "size": "storekeeper.cli.size:size",
         "token": "storekeeper.cli.token:token_commands",
         "snapshot": "storekeeper.cli.stream_apps:snapshot_commands",
         "register": "storekeeper.cli.stream_apps:register",
         "verify": "storekeeper.cli.stream_apps:verify",
-        "check": f"{__name__}:check_commands",
+        "check": "storekeeper.cli.quality:check",
         "quarantine": "storekeeper.cli.quality:quarantine_commands",
         "accept-topic": "storekeeper.cli.changelog:accept_topic",
         "skipped": "storekeeper.cli.changelog:skipped",
@@ -94,16 +89,10 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "run": "storekeeper.cli.stream_apps:run",
         "node": "storekeeper.cli.node:node",
         "control": "storekeeper.cli.platform:control",
-        "airflow": "storekeeper.cli.platform:airflow_commands",
         "supervise": "storekeeper.cli.platform:supervise",
     },
 }
-_CHECKS = {
-    "table": "storekeeper.cli.quality:check_table",
-    "upgrade": "storekeeper.cli.stream_apps:check_upgrade",
-}
-
-_PROCESSES = frozenset({"run", "node", "control", "airflow", "generation"})
+_PROCESSES = frozenset({"run", "node", "control"})
 """Commands with their own way of taking signals and of logging, which their children inherit."""
 _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""
@@ -126,10 +115,10 @@ _DISTRIBUTIONS = {
 _OF_EXTRA = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*extra == ['\"](?P<extra>[a-z]+)['\"]")
 
 
-class LazyGroup(TyperGroup):
-    """A group whose commands are loaded when they are called, or when the group shows its help."""
+class Program(TyperGroup):
+    """The program: its commands are loaded when they are called, help in sections, and one sentence for an error."""
 
-    places: Mapping[str, str] = _CHECKS
+    places: Mapping[str, str] = {name: place for section in _SECTIONS.values() for name, place in section.items()}
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names, in the order of the help."""
@@ -141,12 +130,6 @@ class LazyGroup(TyperGroup):
         del ctx
         place = self.places.get(cmd_name)
         return None if place is None else _loaded(cmd_name, place)
-
-
-class Program(LazyGroup):
-    """The program: help in sections, and one sentence for an error."""
-
-    places: Mapping[str, str] = {name: place for section in _SECTIONS.values() for name, place in section.items()}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the commands below a heading for each section."""
@@ -184,12 +167,6 @@ def _loaded(name: str, place: str) -> Any:
 
 
 app = typer.Typer(cls=Program, help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-check_commands = typer.Typer(
-    cls=LazyGroup,
-    help="Check data and code. Exit code 4: a check found something.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -205,11 +182,6 @@ def _root(
     ] = False,
 ) -> None:
     del version  # its callback has done the work
-
-
-@check_commands.callback()
-def _check() -> None:
-    pass
 
 
 def main() -> NoReturn:

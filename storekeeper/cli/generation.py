@@ -11,13 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from storekeeper.apps.priority import begin_job, begin_stream
-from storekeeper.apps.registry import app_named
+from storekeeper.apps.priority import begin_job
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
-from storekeeper.cli.stream_apps import run_settings, stop_on_signals
-from storekeeper.clock import SystemClock
-from storekeeper.engine.driver.watchdog import ended_if_stalled
-from storekeeper.engine.runtime.scale import scaled
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import (
     check_fitting,
@@ -26,7 +21,6 @@ from storekeeper.generations.catalog import (
 from storekeeper.generations.changed_code import check_known
 from storekeeper.generations.changes.plan import Verdict, explain_plan
 from storekeeper.generations.deletion import delete_generation
-from storekeeper.generations.desired_state import Role
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.handover import GenerationController, controller_of
 from storekeeper.generations.journal import GenerationState, Journal
@@ -75,25 +69,6 @@ def plan(
         write_markdown(explain_plan(change))
     if change.verdict is not Verdict.MIGRATE:
         raise typer.Exit(ExitCode.REFUSED)
-
-
-@generation_commands.command()
-def run(app: _App) -> None:
-    """Run the generation that is not live, until TERM.
-
-    That is the one under way or on standby. If there is none, the process ends.
-
-    Example: storekeeper generation run pos
-    """
-    begin_stream()
-    spec = app_named(app)
-    settings = scaled(spec.settings(run_settings()), spec.name)
-    from storekeeper.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
-
-    program = Role.NEXT.program(spec.name)
-    beats = {program: settings.heartbeat_file(program)}
-    with ended_if_stalled(beats, settings, SystemClock()):
-        GenerationRun(spec, settings, SystemClock(), stop_on_signals(), Role.NEXT)()
 
 
 @generation_commands.command()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -221,6 +219,8 @@ def _last_good_version(table: str) -> int | None:
 def jars() -> None:
     """Fetch the jars of Spark and the broker with Maven.
 
+    Where Spark is installed it also archives Spark's classes: sessions then start in half the time.
+
     Example: storekeeper jars
     """
     from storekeeper.ops.environment import inherited_environment  # noqa: PLC0415
@@ -238,7 +238,21 @@ def jars() -> None:
         except subprocess.CalledProcessError as error:
             msg = f"Maven could not fetch the {pom} jars: see its message above, and run `storekeeper jars` again."
             raise NotSetUpError(msg) from error
+    if find_spec("pyspark") is not None:
+        _archive_classes()
     typer.echo(folder)
+
+
+def _archive_classes() -> None:
+    """Archives Spark's classes. Without an archive everything works, and sessions start slower."""
+    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
+    from storekeeper.engine.runtime.class_archive import make_archive  # noqa: PLC0415 (loads Spark)
+
+    say("archiving Spark's classes, so that sessions start in half the time (a minute)")
+    try:
+        make_archive(AppSettings())
+    except Exception as error:  # whatever Spark raises
+        say(f"there is no archive of classes, so sessions start slower: {error}")
 
 
 def settings(
@@ -390,21 +404,6 @@ def create_topics(
         typer.echo(topic)
 
 
-def archive_classes() -> None:
-    """Archive Spark's classes for faster starts.
-
-    Sessions then start in half the time.
-
-    Example: storekeeper archive-classes
-    """
-    from storekeeper.apps.settings import AppSettings  # noqa: PLC0415
-    from storekeeper.engine.runtime.class_archive import make_archive  # noqa: PLC0415
-
-    archive = make_archive(AppSettings())
-    typer.echo(archive)
-    say(f"{archive.stat().st_size >> 20} MiB")
-
-
 def control(
     listen: Annotated[
         str | None, typer.Option(help="HOST:PORT to listen on. Default: the settings control_host and control_port.")
@@ -424,25 +423,3 @@ def control(
     platform.make_run_dir()
     host, port = listen_address(listen) if listen else (platform.control_host, platform.control_port)
     run_control(platform, host, port, SystemClock())
-
-
-airflow_commands = typer.Typer(rich_markup_mode=None)
-
-
-@airflow_commands.command(context_settings={"ignore_unknown_options": True})
-def airflow(
-    arguments: Annotated[list[str], typer.Argument(help="The component and its options, as of Airflow's own command.")],
-) -> None:
-    """Run a component of Airflow whose children end with it.
-
-    Example: storekeeper airflow scheduler
-    """
-    from storekeeper.ops.ends_with_parent import have_forks_end_with_parent  # noqa: PLC0415
-    from storekeeper.ops.environment import airflow_environment  # noqa: PLC0415
-
-    os.environ |= airflow_environment(PlatformSettings.load())  # noqa: TID251 (written for Airflow, not read)
-    have_forks_end_with_parent()
-    from airflow.__main__ import main  # noqa: PLC0415 (it reads its configuration when it is imported)
-
-    sys.argv = ["airflow", *arguments]
-    main()

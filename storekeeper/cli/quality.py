@@ -50,13 +50,13 @@ By = Annotated[str, typer.Option("--by", help="Who decides; it is recorded.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 
 
-def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
+def check(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Check the staged rows of a table, and publish them.
 
     For a store its newest snapshot is checked. If nothing is new, the last verdict is repeated. Exit code 4: the batch
     is quarantined, and nobody has released or discarded it.
 
-    Example: storekeeper check table hadoop_export
+    Example: storekeeper check hadoop_export
     """
     begin_job()
     settings = QualitySettings.of_platform()
@@ -79,34 +79,33 @@ def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> 
         raise typer.Exit(ExitCode.FINDING)
 
 
-@quarantine_commands.command("list")
-def list_batches(output: ListOption = ListOutput.TABLE) -> None:
-    """List all quarantined batches and the decisions on them.
-
-    Example: storekeeper quarantine list
-    """
-    settings = QualitySettings.of_platform()
-    checked = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
-    batches = [each for name in checked for each in _quarantine_of(name, settings).batches()]
-    rows = (_summary(verdict, resolution) for verdict, resolution in batches)
-    write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
-
-
 @quarantine_commands.command("show")
-def show_batch(
-    table: TableName,
-    batch: BatchName,
+def show_batches(
+    table: Annotated[str | None, typer.Argument(help="The table's name, or a store's; all without it.")] = None,
+    batch: Annotated[str | None, typer.Argument(help="A batch's name, such as 12-14; all without it.")] = None,
     check_again: Annotated[
-        bool, typer.Option("--check-again", help="Also check it by the current rules and settings.")
+        bool, typer.Option("--check-again", help="Also check the batch by the current rules and settings.")
     ] = False,
-    output: AnswerOption = AnswerOutput.TABLE,
+    output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show why a batch was quarantined.
+    """Show quarantined batches: why, and what was decided.
 
     Example: storekeeper quarantine show hadoop_export 12-14 --check-again
     """
-    begin_job()
     settings = QualitySettings.of_platform()
+    if table is not None and batch is not None:
+        begin_job()
+        _show_batch(table, batch, settings, output, check_again=check_again)
+        return
+    if check_again:
+        raise typer.BadParameter("needs a table and a batch", param_hint="--check-again")
+    checked = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
+    named = checked if table is None else [_known(table)]
+    rows = [_summary(*each) for name in named for each in _quarantine_of(name, settings).batches()]
+    write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
+
+
+def _show_batch(table: str, batch: str, settings: QualitySettings, output: ListOutput, *, check_again: bool) -> None:
     summary = _summary(*_quarantine_of(table, settings).find(batch))
     if check_again:
         with _gating(table, settings) as (_, quarantine):
@@ -116,7 +115,10 @@ def show_batch(
             for outcome in outcomes
             if not outcome.passed
         ]
-    write_answer(summary, output)
+    if output is ListOutput.CSV:
+        write_rows([_in_words(summary)], output)
+    else:
+        write_answer(summary, AnswerOutput(output))
 
 
 @quarantine_commands.command("release")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from storekeeper.engine.driver.health_server import health_served
 from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.aliases import aliases_kept
+from storekeeper.generations.desired_state import Role
 from storekeeper.generations.live import live_store, live_stores, store_in
 from storekeeper.program import ExitCode
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
@@ -46,6 +48,10 @@ def run(
     health_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of 127.0.0.1 for /livez and /readyz; by default none.")
     ] = None,
+    *,
+    beside: Annotated[
+        bool, typer.Option("--next", help="Run the generation beside the live one; if there is none, end.")
+    ] = False,
 ) -> None:
     """Run an app in the foreground until TERM.
 
@@ -56,32 +62,20 @@ def run(
     """
     begin_stream()
     specs = [app_named(app) for app in apps]
-    settings, stop = run_settings(), stop_on_signals()
-    beats = {spec.name: settings.heartbeat_file(spec.name) for spec in specs}
+    if beside and len(specs) > 1:
+        raise typer.BadParameter("goes with one app", param_hint="--next")
+    role = Role.NEXT if beside else Role.LIVE
+    settings, stop = _run_settings(), _stop_on_signals()
+    beats = {(name := role.program(spec.name)): settings.heartbeat_file(name) for spec in specs}
     with (
         health_served(health_port, [*beats.values()], SystemClock()),
         ended_if_stalled(beats, settings, SystemClock()),
-        aliases_kept([spec for spec in specs if spec.has_generations], settings),
+        aliases_kept([spec for spec in specs if spec.has_generations and role is Role.LIVE], settings),
     ):
         from storekeeper.engine.driver.process import run_apps  # noqa: PLC0415 (loads Spark)
         from storekeeper.generations.run import run_of  # noqa: PLC0415 (loads Spark)
 
-        run_apps(specs, settings, SystemClock(), stop, run_of)
-
-
-def check_upgrade(
-    app: Annotated[str, typer.Argument(help="The app's name.")], output: AnswerOption = AnswerOutput.TABLE
-) -> None:
-    """Check whether the installed code can take over.
-
-    Example: storekeeper check upgrade pos
-    """
-    begin_job()
-    spec = app_named(app)
-    from storekeeper.generations.planning import upgrade_check  # noqa: PLC0415 (imports what the app runs, and so Spark)
-
-    stores = upgrade_check.check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
-    write_answer({"app": spec.name, "stores": stores}, output)
+        run_apps(specs, settings, SystemClock(), stop, partial(run_of, role=role))
 
 
 _SHOWN_OF_SNAPSHOT = ("store", "generation", "delta_version", "committed", "row_count", "changed_keys", "duration_ms")
@@ -212,14 +206,14 @@ def _checked(
         raise typer.Exit(ExitCode.FINDING)
 
 
-def run_settings() -> AppSettings:
+def _run_settings() -> AppSettings:
     """The settings of a stream, whose run directory is made."""
     settings = AppSettings()
     settings.make_run_dir()
     return settings
 
 
-def stop_on_signals() -> threading.Event:
+def _stop_on_signals() -> threading.Event:
     """An event that TERM and INT set."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

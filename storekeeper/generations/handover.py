@@ -319,7 +319,7 @@ class GenerationController:
     def _pending(self, generation: Generation, why: str) -> GenerationPendingError:
         msg = (
             f"generation {generation.number} of {self.spec.name} is not there yet ({why}): see that it runs "
-            f"(`generation run {self.spec.name}`), then take this step again"
+            f"(`storekeeper run --next {self.spec.name}`), then take this step again"
         )
         return GenerationPendingError(msg)
 

@@ -228,10 +228,15 @@ class GenerationRun:
         )
 
 
-def run_of(
-    app: AppSpec, settings: AppSettings, clock: Clock, stop: threading.Event, shared: SparkSession | None = None
+def run_of(  # noqa: PLR0917 (`RunOf`, and the role)
+    app: AppSpec,
+    settings: AppSettings,
+    clock: Clock,
+    stop: threading.Event,
+    shared: SparkSession | None = None,
+    role: Role = Role.LIVE,
 ) -> GenerationRun | AppRun:
-    """An app's run: of the live generation, as the journal says; or of the one that a setting fixes."""
-    if app.has_generations and not settings.fixes_generation:
-        return GenerationRun(app, settings, clock, stop, Role.LIVE, shared=shared)
+    """An app's run: of the generation of a role, as the journal says; or of the live one that a setting fixes."""
+    if role is Role.NEXT or (app.has_generations and not settings.fixes_generation):
+        return GenerationRun(app, settings, clock, stop, role, shared=shared)
     return AppRun(numbered(app, settings.generation), settings, clock, stop, shared=shared)

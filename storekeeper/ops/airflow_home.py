@@ -26,9 +26,9 @@ from storekeeper.apps.settings import ProjectSettings
 from storekeeper.ops.disk import check_not_full
 from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.program_names import AIRFLOW_COMMAND
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.private_files import read_secret
-from storekeeper.program import storekeeper_command
 from storekeeper.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
@@ -161,7 +161,7 @@ def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
         return
     try:
         done = subprocess.run(
-            storekeeper_command("airflow", "db", "migrate"),
+            (*AIRFLOW_COMMAND, "db", "migrate"),
             env=dict(environment),
             cwd=layout.root,
             capture_output=True,
@@ -207,7 +207,7 @@ async def remove_old_runs(layout: RunLayout, environment: Mapping[str, str], now
         TimeoutError: it took too long. The next call goes on.
     """
     process = await asyncio.create_subprocess_exec(
-        *storekeeper_command("airflow", "db", "clean", "--tables", _GROWING_TABLES, "--skip-archive", "--yes"),
+        *(*AIRFLOW_COMMAND, "db", "clean", "--tables", _GROWING_TABLES, "--skip-archive", "--yes"),
         *("--clean-before-timestamp", datetime.fromtimestamp(_oldest_s(now_ms), UTC).isoformat()),
         *("--batch-size", str(_CLEANED_AT_ONCE), "--error-on-cleanup-failure"),
         env=dict(environment),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+AIRFLOW_COMMAND = (sys.executable, "-m", "storekeeper.ops.airflow_process")
+"""Runs Airflow's own command with the arguments behind it."""
 CONTROL = "control"
 """The process of the control API, which also exports the metrics of apps, snapshots and the quality gate."""
 

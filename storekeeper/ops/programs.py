@@ -12,7 +12,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.broker import platform_broker
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.program_names import AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
+from storekeeper.ops.program_names import AIRFLOW_COMMAND, AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.steps import Kind
 from storekeeper.program import storekeeper_command
@@ -97,11 +97,7 @@ def _app_programs(layout: RunLayout) -> tuple[Program, ...]:
     """The processes of the stream apps."""
     commands: list[tuple[str, tuple[str, ...]]] = [
         *((name, ("run", *apps)) for name, apps in DRIVERS.items()),
-        *(
-            (Role.NEXT.program(app.name), ("generation", "run", app.name))
-            for app in APPS.values()
-            if app.has_generations
-        ),
+        *((Role.NEXT.program(app.name), ("run", "--next", app.name)) for app in APPS.values() if app.has_generations),
     ]
     return tuple(_paced_program(name, layout, storekeeper_command(*command)) for name, command in commands)
 
@@ -114,7 +110,7 @@ def _airflow_program(name: str, layout: RunLayout, settings: PlatformSettings) -
         "scheduler": ("--skip-serve-logs",),
         "triggerer": ("--skip-serve-logs",),
     }.get(component, ())
-    program = _paced_program(name, layout, storekeeper_command("airflow", component, *options), restart_always=True)
+    program = _paced_program(name, layout, (*AIRFLOW_COMMAND, component, *options), restart_always=True)
     # If TERM ends the whole group, the scheduler waits for its executor workers for ever; it ends them itself.
     return replace(program, stop_s=20, group_stop=component != "scheduler")
 

@@ -35,7 +35,7 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
         "read by `storekeeper verify` and `snapshot optimize`",
         SnapshotSettings,
     ),
-    ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),
+    ("The quality gate", "read by `storekeeper check` and `quarantine`", QualitySettings),
 )
 Value = str | int | float | bool | list[str] | dict[str, str] | None
 """A setting's value as a configuration file has it."""

@@ -95,7 +95,7 @@ def last_good_version(run_dir: Path, name: str) -> int | None:
     verdicts, resolutions = VerdictArchive(folder / "verdicts" / name), ResolutionArchive(folder / "resolutions" / name)
     newest = next(good_versions(verdicts, resolutions), None)
     if newest is None:
-        msg = f"no version of table {name} is good yet: `storekeeper check table {name}` checks the newest"
+        msg = f"no version of table {name} is good yet: `storekeeper check {name}` checks the newest"
         raise InvalidArgumentError(msg)
     return newest
 

@@ -210,7 +210,7 @@ UPDATED_TABLES = AssetAlias("delta_published", group="delta")
 
 ALL_APPS = "all"
 SCALE = "scale"
-ACTIONS = ("ensure", "start", "stop", "restart", SCALE, "upgrade")
+ACTIONS = ("start", "stop", "restart", SCALE, "upgrade")
 """The subcommands of `storekeeper app` that change one process."""
 
 

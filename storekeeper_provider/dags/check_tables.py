@@ -64,4 +64,4 @@ with DAG(
         outlets=[UPDATED_TABLES],
         execution_timeout=TASK_TIMEOUT,
         pool=POOL,
-    ).expand(arguments=ChooseTablesOperator(names=_NAMES.tables, command=["check", "table"]).output)
+    ).expand(arguments=ChooseTablesOperator(names=_NAMES.tables, command=["check"]).output)

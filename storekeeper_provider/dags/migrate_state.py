@@ -160,7 +160,7 @@ with DAG(
     start = GenerationOperator(
         task_id="start",
         task_display_name="Start it beside the old one",
-        arguments=["app ensure {{ params.app }}-next"],
+        arguments=["app start {{ params.app }}-next"],
         pool="default_pool",
         execution_timeout=timedelta(minutes=15),
     )

@@ -6,7 +6,7 @@ says who approved and why; a discard decides that they are never published. A st
 release makes it a good version. Either is final, and recorded in `quality/resolutions/<table>/` of the run directory.
 
 **When to run it.** On demand, when `check_tables` has failed with *quarantined, not published*, or `check_stores` with
-*breaks its expectations*. `storekeeper quarantine list` names the batch.
+*breaks its expectations*. `storekeeper quarantine show` names the batch.
 
 | param | values | meaning |
 |---|---|---|
@@ -52,7 +52,7 @@ with DAG(
             type="string",
             pattern=r"^[0-9]+-[0-9]+" + TEXT_END,
             title="Batch",
-            description="The batch's name, such as 12-14: `storekeeper quarantine list` has them.",
+            description="The batch's name, such as 12-14: `storekeeper quarantine show` has them.",
         ),
         "action": choice_param(
             "Action", "`release` publishes the batch, `discard` never does.", ["release", "discard"]

@@ -3,13 +3,12 @@
 **What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG asks the platform's control API for
 the wanted state and succeeds when the app's heartbeat confirms it. It never hosts a stream.
 
-**When to run it.** On demand. The default, `ensure` for `all`, is always safe: apps that run are left alone.
+**When to run it.** On demand. The default, `start` for `all`, is always safe: apps that run are left alone.
 
 | param | values | meaning |
 |---|---|---|
 | `app` | `all` or one app | which apps; `shared_driver` for those that share a driver |
-| `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
-| | `start` | start it unless it runs |
+| `action` | `start` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `stop` | finish the current batch, then end; it stays stopped until somebody starts it |
 | | `restart` | stop, then start |
 | | `scale` | set the size of one app, and restart it if that changes anything |
@@ -63,9 +62,7 @@ with DAG(
     **operating(retries=1, done=timedelta(minutes=15), ended=timedelta(minutes=30), retry_delay=timedelta(seconds=15)),
     params={
         "app": choice_param("App", "One process, or `all` processes of this platform.", [ALL_APPS, *_PROGRAMS]),
-        "action": choice_param(
-            "Action", "What to do. `ensure` leaves running apps alone, and is always safe.", ACTIONS
-        ),
+        "action": choice_param("Action", "What to do. `start` leaves running apps alone, and is always safe.", ACTIONS),
         "cores": _scale_param("Cores", "cores of Spark", maximum=1024),
         "memory_mb": _scale_param("Memory, MB", "heap of the driver", maximum=1_048_576),
         "max_offsets_per_trigger": _scale_param(

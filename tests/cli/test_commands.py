@@ -61,7 +61,7 @@ def test_what_is_not_there_is_3_and_an_error_tells_what_helps(run: Command) -> N
         ("get", "rewards", "nobody"),
         ("rank", "players", "nobody"),
         ("fetch", "sales", "nobody", "--from", "1970-01-01"),
-        ("sessions", "visits", "nobody"),
+        ("fetch", "visits", "nobody"),
     ):
         outcome = run(*arguments)
         assert (outcome.exit_code, outcome.stdout) == (3, "")
@@ -70,20 +70,25 @@ def test_what_is_not_there_is_3_and_an_error_tells_what_helps(run: Command) -> N
     assert (unknown.exit_code, unknown.stdout) == (78, "")
     assert "nowhere" in unknown.stderr
     assert "Traceback" not in unknown.stderr
-    assert run("top", "rewards").exit_code == 2
+    assert run("rank", "rewards").exit_code == 2
 
 
 def test_scan(run: Command) -> None:
-    rows = lines(run("scan", "rewards", "--from", "card-05", "--to", "card-07", "--output", "json"))
+    rows = lines(run("get", "rewards", "--from", "card-05", "--to", "card-07", "--output", "json"))
     assert rows == [{"key": key, "value": REWARDS[key]} for key in ("card-05", "card-06", "card-07")]
-    assert len(lines(run("scan", "rewards", "--limit", "7", "--output", "json"))) == 7
-    back = lines(run("scan", "rewards", "--reverse", "--from", "card-38", "--to", "card-39", "--output", "json"))
+    assert len(lines(run("get", "rewards", "--limit", "7", "--output", "json"))) == 7
+    back = lines(run("get", "rewards", "--reverse", "--from", "card-38", "--to", "card-39", "--output", "json"))
     assert [row["key"] for row in back] == ["card-39", "card-38"]
-    assert len(lines(run("scan", "rewards", "--prefix", "card-1", "--output", "json"))) == 10
-    table = run("scan", "rewards", "--prefix", "card-1", "--limit", "3")
+    assert len(lines(run("get", "rewards", "--prefix", "card-1", "--output", "json"))) == 10
+    table = run("get", "rewards", "--prefix", "card-1", "--limit", "3")
     assert table.stdout.split()[:3] == ["key", "CustomerCardNo", "Points"]
     assert "--limit shows more" in table.stderr
-    assert run("scan", "rewards", "--prefix", "c", "--from", "c").exit_code == 2
+    assert run("get", "rewards", "--prefix", "c", "--from", "c").exit_code == 2
+
+
+@pytest.mark.parametrize("more", [("card-07", "--from", "c"), ("card-07", "--reverse"), ("--as-of", "now")])
+def test_a_key_goes_with_no_range_and_a_time_with_a_key(run: Command, more: tuple[str, ...]) -> None:
+    assert run("get", "rewards", *more).exit_code == 2
 
 
 @pytest.mark.parametrize("bounds", [("--from", "card-07", "--to", "card-05"), ("--from", "x"), ("--prefix", "nobody")])
@@ -91,7 +96,7 @@ def test_scan(run: Command) -> None:
 def test_a_scan_without_rows_ends_as_a_fetch_without_windows(
     run: Command, bounds: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
-    found = run("scan", "rewards", *bounds, *form)
+    found = run("get", "rewards", *bounds, *form)
     assert (found.exit_code, found.stdout) == (3, "")
     assert "store rewards has no row there" in found.stderr
 
@@ -99,9 +104,9 @@ def test_a_scan_without_rows_ends_as_a_fetch_without_windows(
 @pytest.mark.parametrize(
     ("command", "there"),
     [
-        (("scan", "rewards", "--prefix", "card-1"), 10),
+        (("get", "rewards", "--prefix", "card-1"), 10),
         (("fetch", "sales", "--from", str(BEGAN_MS)), 9),
-        (("sessions", "visits", "--from", str(BEGAN_MS)), 3),
+        (("fetch", "visits", "--from", str(BEGAN_MS)), 3),
     ],
     ids=lambda given: given[0] if isinstance(given, tuple) else "",
 )
@@ -123,30 +128,31 @@ def test_windows(run: Command) -> None:
 
 
 def test_sessions(run: Command) -> None:
-    (one,) = lines(run("sessions", "visits", "u1", "--output", "json"))
+    (one,) = lines(run("fetch", "visits", "u1", "--output", "json"))
     assert one == {"key": "u1", "start_ms": BEGAN_MS, "end_ms": BEGAN_MS + 60_000, "value": {"Clicks": 3}}
-    assert len(lines(run("sessions", "visits", "--from", str(BEGAN_MS), "--to", "now", "--output", "json"))) == 3
-    assert run("sessions", "visits", "u1", "--active").exit_code == 2
+    assert len(lines(run("fetch", "visits", "--from", str(BEGAN_MS), "--to", "now", "--output", "json"))) == 3
+    assert run("fetch", "visits", "u1", "--active").exit_code == 2
 
 
 def test_ranks(run: Command) -> None:
-    rows = lines(run("top", "players", "-n", "2", "--output", "json"))
+    rows = lines(run("rank", "players", "-n", "2", "--output", "json"))
     assert [(row["rank"], row["key"]) for row in rows] == [(1, "anna"), (2, "ben")]
-    assert "anna" in run("top", "players").stdout
+    assert "anna" in run("rank", "players").stdout
     assert run("rank", "players", "dan").stdout == "4 of 4, score 100\n"
     (row,) = lines(run("rank", "players", "dan", "--output", "json"))
     assert (row["rank"], row["of"]) == (4, 4)
+    assert run("rank", "players", "dan", "--output", "csv").stdout.splitlines() == ["rank,key,score,of", "4,dan,100,4"]
 
 
 def test_the_state_of_things(run: Command) -> None:
-    assert len(lines(run("lag", "--output", "json"))) == 5 * 12 * 2
+    assert len(lines(run("stores", "--replicas", "--output", "json"))) == 5 * 12 * 2
     assert "visits" in run("stores").stdout
     assert run("cluster", "--output", "json").exit_code == 0
 
 
-def test_a_node_that_is_silent_makes_lag_fail(nodes: ServedCluster) -> None:
+def test_a_node_that_is_silent_makes_the_list_of_replicas_fail(nodes: ServedCluster) -> None:
     gone = ["--node", nodes.addresses[0], "--node", "http://127.0.0.1:1", "--timeout", "0.3"]
-    outcome = CliRunner().invoke(app, ["lag", *gone])
+    outcome = CliRunner().invoke(app, ["stores", "--replicas", *gone])
     assert outcome.exit_code == 4
     assert "http://127.0.0.1:1 does not answer" in outcome.stderr
     assert "rewards" in outcome.stdout, "what is known is shown all the same"

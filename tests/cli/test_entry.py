@@ -55,7 +55,7 @@ def test_help_begins_with_examples() -> None:
     done = _run("--help")
     assert done.returncode == 0
     assert done.stdout.index("storekeeper new-project") < done.stdout.index("Options:")
-    for command in ("up", "down", "status", "sql", "get", "scan"):
+    for command in ("up", "down", "status", "sql", "get", "fetch"):
         assert f"\n  {command} " in done.stdout
 
 

@@ -71,14 +71,14 @@ def own_app(run_dir: Path, unique: str) -> None:
 
 @pytest.mark.usefixtures("called_here")
 def test_a_table_without_checks_is_refused_with_those_that_have_some(run_dir: Path) -> None:
-    done = called(run_dir, "check", "table", "bills")
+    done = called(run_dir, "check", "bills")
     assert done.exit_code == ExitCode.USAGE
     assert "there are no checks of a table 'bills': choose one of hadoop_export, rewards" in done.stderr
 
 
 def test_a_mistake_in_an_own_app_is_refused_by_name(run_dir: Path) -> None:
     own_app(run_dir, "number")
-    done = storekeeper(run_dir, "check", "table", "web_orders")
+    done = storekeeper(run_dir, "check", "web_orders")
     assert (done.returncode, done.stdout) == (ExitCode.CONFIGURATION, "")
     assert "the declaration of table web_orders is wrong: unique names column number" in done.stderr
     assert "Traceback" not in done.stderr
@@ -89,15 +89,15 @@ def test_a_store_is_checked_and_sql_stays_at_its_last_good_version(run_dir: Path
     def count() -> Result:
         return called(run_dir, "sql", "SELECT count(*) FROM prices", "--at", "prices=good", "--output", "csv")
 
-    assert answer(called(run_dir, "check", "table", "prices", "-o", "json"))["status"] == "nothing_to_check"
+    assert answer(called(run_dir, "check", "prices", "-o", "json"))["status"] == "nothing_to_check"
     fields = store_named("prices").value_fields
     rows = rows_of({b"ACME": b'{"Symbol":"ACME","Price":1.5}', b"EMCA": b'{"Symbol":"EMCA","Price":2}'})
     write_snapshot(run_dir / "delta" / "prices", rows, fields, store="prices", app="ticks")
     assert "no version of table prices is good yet" in count().stderr
-    assert called(run_dir, "check", "table", "prices").exit_code == 0
+    assert called(run_dir, "check", "prices").exit_code == 0
     bad = [*rows[:1], rows[1]._replace(value=b'{"Symbol":"EMCA"}')]
     write_snapshot(run_dir / "delta" / "prices", bad[1:], fields, store="prices", app="ticks", delta_version=1)
-    red = called(run_dir, "check", "table", "prices", "--output", "json")
+    red = called(run_dir, "check", "prices", "--output", "json")
     assert (red.exit_code, answer(red)["reasons"]) == (ExitCode.FINDING, ["Price is always there. Failing rows: 1."])
     assert count().stdout.splitlines()[1:] == ["2"]
     decision = ("--by", "meera", "--reason", "no trade yet", "--accept", "presence")
@@ -115,12 +115,12 @@ def test_a_table_of_an_own_app_is_quarantined(run_dir: Path) -> None:
         pa.table({"id": ["a", "b"], "amount": pa.array([1, 0], pa.int64())}),
         configuration={"delta.enableChangeDataFeed": "true"},
     )
-    done = storekeeper(run_dir, "check", "table", "web_orders", "--output", "json")
+    done = storekeeper(run_dir, "check", "web_orders", "--output", "json")
     assert done.returncode == ExitCode.FINDING, done.stderr
     assert answer(done)["reasons"] == ["amount is at least 1. Failing rows: 1."]
     assert answer(done)["published"] is False
-    held = answer(storekeeper(run_dir, "quarantine", "list", "--output", "json"))
+    held = answer(storekeeper(run_dir, "quarantine", "show", "--output", "json"))
     assert (held["table"], held["batch"]) == ("web_orders", "0-0")
     decision = ("--by", "meera", "--reason", "a mistake")
     assert storekeeper(run_dir, "quarantine", "discard", "web_orders", "0-0", *decision).returncode == 0
-    assert storekeeper(run_dir, "check", "table", "web_orders").returncode == 0, "somebody has decided"
+    assert storekeeper(run_dir, "check", "web_orders").returncode == 0, "somebody has decided"

@@ -191,8 +191,8 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
     assert snapshot["choose"]["command"] == ["snapshot", "create"]
     check = parsed["dags"]["check_tables"]["tasks"]
     assert check.keys() == {"choose", "check"}
-    assert check["choose"]["command"] == ["check", "table"]
-    assert parsed["dags"]["check_stores"]["tasks"]["choose"]["command"] == ["check", "table"]
+    assert check["choose"]["command"] == ["check"]
+    assert parsed["dags"]["check_stores"]["tasks"]["choose"]["command"] == ["check"]
 
 
 WRONG: dict[str, list[dict[str, Any]]] = {

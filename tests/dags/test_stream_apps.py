@@ -38,7 +38,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     assert all(before.values())
     assert run.results["pos"] == {
         "app": "pos",
-        "action": "ensure",
+        "action": "start",
         "changed": True,
         "pid": before["pos"],
         "state": "RUNNING",

@@ -80,7 +80,7 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
     """What came of each kill. After each, nothing may be left without an owner."""
     outcomes = []
     for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
-        action = "restart" if number % 5 == 4 else "ensure"
+        action = "restart" if number % 5 == 4 else "start"
         app = "pos" if action == "restart" else rng.choice(list(TILL_APPS))
         asked = ask_for(run_dir, app, action)
         if victim == "a task":

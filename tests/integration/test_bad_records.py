@@ -129,7 +129,7 @@ def test_no_kind_of_record_stops_a_partition_or_makes_copies_differ(changelog: B
                 compared[key] = value
         assert compared == BEFORE | AFTER | ROWS
 
-        (lag, other) = run("lag", "--node", node.address)
+        (lag, other) = run("stores", "--replicas", "--node", node.address)
         assert lag["skipped_records"] + other["skipped_records"] == len(SKIPPED)
     listed = run(
         "skipped", "prices", STOREKEEPER_KAFKA_BOOTSTRAP=changelog.bootstrap, STOREKEEPER_RUN_DIR=str(tmp_path)

@@ -103,7 +103,7 @@ def run_through(apps: AppProcesses) -> None:
 
 
 def check_export(apps: AppProcesses) -> dict[str, object]:
-    done = apps.run("check", "table", "hadoop_export", "--output", "json")
+    done = apps.run("check", "hadoop_export", "--output", "json")
     assert done.stdout, done.stderr
     (apps.run_dir / "quality.log").write_text(done.stdout + done.stderr)
     verdict: dict[str, object] = orjson.loads(done.stdout.splitlines()[-1])

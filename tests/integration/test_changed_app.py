@@ -154,7 +154,7 @@ def _put_right(shop: Shop) -> None:
 
 def begin_beside(shop: Shop) -> None:
     """Has the supervisor run the new generation, and waits until it has read what there is."""
-    shop.output("app", "ensure", f"{APP}-next")
+    shop.output("app", "start", f"{APP}-next")
 
 
 def levels(shop: Shop) -> set[bool]:

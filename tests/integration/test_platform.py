@@ -131,7 +131,7 @@ def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> Non
     with watch.watching():
         for program in ("node-a", "kafka"):
             kill_program(run_dir, program)
-        assert ask_for(run_dir, "hadoop_export", "ensure")
+        assert ask_for(run_dir, "hadoop_export", "start")
         assert kill_task(run_dir), "no task ran"
         for program in ("airflow-scheduler", "airflow-triggerer"):
             kill_program(run_dir, program)

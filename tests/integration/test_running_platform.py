@@ -203,10 +203,10 @@ def test_a_run_is_started_by_its_form_and_the_stores_are_seen(running: RunningPl
         airflow_browser(running.addresses()["airflow-api-server"], running.login, pictures) as browser,
         running.airflow() as airflow,
     ):
-        browser.trigger_by_form("stream_apps", {"app": "pos", "action": "ensure"})
+        browser.trigger_by_form("stream_apps", {"app": "pos", "action": "start"})
         browser.see_stores("rewards", "pos", "prices")
         newest = airflow.newest_run("stream_apps")
-        assert newest["conf"] | {"app": "pos", "action": "ensure"} == newest["conf"]
+        assert newest["conf"] | {"app": "pos", "action": "start"} == newest["conf"]
         airflow.wait_for_run("stream_apps", newest["dag_run_id"], RUN_S)
         states = airflow.task_states("stream_apps", newest["dag_run_id"])
     assert {task for task, state in states.items() if state != "skipped"} == {"choose", "pos"}

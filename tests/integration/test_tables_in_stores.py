@@ -62,7 +62,7 @@ def test_a_job_whose_store_is_away_says_so_and_may_be_repeated(lake: Lake) -> No
         commands = (
             ("snapshot", "create", "rewards"),
             ("sql", "SELECT count(*) FROM rewards"),
-            ("check", "table", "hadoop_export"),
+            ("check", "hadoop_export"),
             ("generation", "seed", "pos"),
         )
         for command in commands:
@@ -92,12 +92,12 @@ def test_a_snapshot_is_written_verified_damaged_and_restored(lake: Lake) -> None
 
 
 def test_the_quality_gate_publishes_and_sql_counts_what_it_published(lake: Lake) -> None:
-    assert lake.succeed("check", "table", "hadoop_export")["status"] == "published"
+    assert lake.succeed("check", "hadoop_export")["status"] == "published"
     done = lake.apps.run("sql", "SELECT count(*) AS rows FROM hadoop_export", "--output", "json")
     assert orjson.loads(done.stdout)["rows"] == [{"rows": lake.expected().masked.total()}], done.stderr
 
 
-JOBS = (("snapshot", "create", "rewards"), ("check", "table", "hadoop_export"))
+JOBS = (("snapshot", "create", "rewards"), ("check", "hadoop_export"))
 
 
 def test_a_store_that_freezes_holds_up_the_export_and_jobs_and_loses_nothing(lake: Lake) -> None:

@@ -8,7 +8,6 @@ import importlib
 import os
 import sqlite3
 import stat
-import sys
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -170,7 +169,7 @@ def test_a_removal_ends_with_whoever_waits_for_it(layout: RunLayout, monkeypatch
     begun, program = layout.root / "pid", layout.root / "slow"
     program.write_text(f"#!/bin/sh\necho $$ > '{begun}.new'\nmv '{begun}.new' '{begun}'\nexec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("storekeeper.ops.airflow_home.AIRFLOW_COMMAND", (str(program),))
 
     async def cancelled() -> None:
         task = asyncio.create_task(remove_old_runs(layout, inherited_environment(), 0))

@@ -99,6 +99,10 @@ def test_every_command_is_in_the_reference() -> None:
     assert {leaf for leaf in leaves if not re.search(rf"`(storekeeper )?{leaf}`", page)} == set()
 
 
+def test_there_are_few_commands() -> None:
+    assert len([path for path, command in all_commands() if not commands_of(command)]) <= 55
+
+
 def all_options(command: Any) -> set[str]:
     own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return own.union(*map(all_options, commands_of(command).values()))

@@ -96,7 +96,7 @@ def test_an_upgrade_says_that_the_code_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    monkeypatch.setattr("storekeeper.generations.planning.upgrade_check.check_upgrade", lambda *_: None)
+    monkeypatch.setattr("storekeeper.generations.planning.upgrade_check.check_upgrade", lambda *_: {})
     for code, said in ((code_digest(POS), False), ("another", True)):
         _started_with(tmp_path, code)
         check_code("pos")

@@ -95,7 +95,7 @@ def test_all_dags_parse_without_the_product(both: Both) -> None:
 @pytest.mark.parametrize(
     ("dag_id", "conf"),
     [
-        ("stream_apps", {"app": "pos", "action": "ensure"}),
+        ("stream_apps", {"app": "pos", "action": "start"}),
         ("verify_stores", {"store": "rewards"}),
         ("check_tables", {}),
         ("snapshot_stores", {"store": "rewards"}),

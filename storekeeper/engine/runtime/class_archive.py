@@ -1,6 +1,6 @@
 """An archive of Spark's loaded classes (class data sharing): with it a session starts in half the time.
 
-`storekeeper archive-classes` makes it, as `make setup` does. The JVM uses it only with the same class
+`storekeeper jars` makes it; `make setup` runs this module. The JVM uses it only with the same class
 path, files and JVM that it was made with; otherwise, or without it, sessions start as usual, without a message.
 It is for masters that run their tasks in the driver (see `start_session`).
 """
@@ -78,3 +78,7 @@ def _process(batch: DataFrame, _: int) -> None:
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
+
+
+if __name__ == "__main__":
+    make_archive(AppSettings())

@@ -8,17 +8,17 @@ from itertools import pairwise
 from storekeeper.errors import InvalidArgumentError
 
 ALLOWED: Mapping[str, frozenset[str]] = {
-    "app": frozenset({"ensure", "start", "stop", "restart", "scale", "upgrade"}),
-    "check": frozenset({"table", "upgrade"}),
+    "app": frozenset({"start", "stop", "restart", "scale", "upgrade"}),
+    "check": frozenset(),
     "cleanup": frozenset({"preview", "run", "undo", "forget"}),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
-    "quarantine": frozenset({"list", "show", "release", "discard"}),
+    "quarantine": frozenset({"show", "release", "discard"}),
     "snapshot": frozenset({"create", "restore", "optimize"}),
     "upgrade-nodes": frozenset(),
     "verify": frozenset(),
 }
 """The commands, and the subcommands of each; none for a command that has none."""
-_NAME_APPS = frozenset({"app", "check", "generation"})
+_NAME_APPS = frozenset({"app", "generation"})
 """Commands that take an app's name. Beyond jobs that may be `module:variable`, which imports a module."""
 _OUTPUT = ("-o", "--output")
 _MOST = 200

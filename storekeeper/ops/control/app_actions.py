@@ -9,9 +9,11 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
-from storekeeper.apps.settings import AppSettings
+import orjson
+
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.scale import AppScale
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
@@ -20,12 +22,11 @@ from storekeeper.ops.control.app_control import app_control
 from storekeeper.ops.control.jobs import ERROR_PREFIX, JobCancelledError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
-from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.program import storekeeper_command
 
 _PAUSE_S = 0.2
-ACTIONS = ("ensure", "start", "stop", "restart", "scale", "upgrade")
+ACTIONS = ("start", "stop", "restart", "scale", "upgrade")
 
 
 def supervisor_of(settings: OperationsSettings) -> SupervisorRpc:
@@ -71,7 +72,7 @@ def change_app(
     control = app_control(name, settings, supervisor, pause)
     changes = AppChanges(name, control, settings.scale_file(name), check)
     actions: Mapping[str, Callable[[], bool]] = {
-        **{each: getattr(control, each) for each in ("ensure", "start", "stop", "restart")},
+        **{each: getattr(control, each) for each in ("start", "stop", "restart")},
         "scale": partial(changes.scale, sizes),
         "upgrade": changes.upgrade,
     }
@@ -88,7 +89,7 @@ def change_app(
 
 
 def change_app_by_words(words: Sequence[str], cancelled: threading.Event, log: Path) -> dict[str, Any]:
-    """The same for the words of a command line, `app ACTION NAME [SIZES]`, in a thread of the control process.
+    """The same for the words of a command line, `app ACTION NAME [OPTIONS]`, in a thread of the control process.
 
     Args:
         words: the words.
@@ -108,6 +109,10 @@ def change_app_by_words(words: Sequence[str], cancelled: threading.Event, log: P
             msg = f"{parsed.action} of {parsed.name} was cancelled: what was begun goes on, see `storekeeper status`"
             raise JobCancelledError(msg)
 
+    if parsed.dry_run:
+        if parsed.action != "upgrade":
+            raise InvalidArgumentError("--dry-run goes with `upgrade` alone")
+        return _check(parsed.name, log, pause)
     return change_app(parsed.name, parsed.action, sizes, check=lambda: _check(parsed.name, log, pause), pause=pause)
 
 
@@ -123,24 +128,27 @@ def _parser() -> ArgumentParser:
     parser.add_argument("name")
     for name in AppScale.model_fields:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=None)
+    parser.add_argument("--dry-run", action="store_true")
     return parser
 
 
-def _check(name: str, log: Path, pause: Callable[[float], object]) -> None:
+def _check(name: str, log: Path, pause: Callable[[float], object]) -> dict[str, Any]:
     """Checks the installed code in a process of its own: this one may have loaded earlier code, and loads no Spark."""
-    for app in PlatformApps.of(AppSettings().run_dir).apps_of(name):
-        command = storekeeper_command("check", "upgrade", app, "--output", "json")
-        with log.open("ab") as errors:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-            )
+    command = storekeeper_command("app", "upgrade", name, "--dry-run", "--output", "json")
+    with log.open("ab") as errors, TemporaryFile() as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
+        )
         try:
             while process.poll() is None:
                 pause(_PAUSE_S)
         finally:
             process.kill()
             process.wait()
-        if process.returncode != 0:
-            lines = log.read_text("utf-8", errors="replace").splitlines()
-            said = [line.removeprefix(ERROR_PREFIX) for line in lines if line.startswith(ERROR_PREFIX)]
-            raise ConfigurationError(" ".join(said) or f"the check of {app} ended with exit code {process.returncode}")
+        if process.returncode == 0:
+            output.seek(0)
+            checked: dict[str, Any] = orjson.loads(output.read())
+            return checked
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    said = [line.removeprefix(ERROR_PREFIX) for line in lines if line.startswith(ERROR_PREFIX)]
+    raise ConfigurationError(" ".join(said) or f"the check of {name} ended with exit code {process.returncode}")

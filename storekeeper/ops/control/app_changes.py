@@ -46,7 +46,7 @@ class AppChanges:
         before = read_scale(self.scale_file)
         after = scale_after(before, wanted)
         if after == before:
-            return self.control.ensure()
+            return self.control.start()
         try:
             self.control.drain()
             try:

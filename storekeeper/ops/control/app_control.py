@@ -110,22 +110,10 @@ class AppControl:
             process = self._supervisor.process(self._name)
         return process.state in ENDED_STATES
 
-    def ensure(self) -> bool:
-        """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it did anything.
-
-        Raises what `start` and `restart` raise.
-        """
-        if self.runs():
-            return False
-        process = self._supervisor.process(self._name)
-        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
-        is_stuck = process.state == "RUNNING" and age_s > self._patience.start_s
-        return self.restart() if is_stuck else self.start()
-
     def restart(self) -> bool:
         """Drains the app if it runs, then starts it. Returns True; raises what `drain` and `start` raise."""
         self.drain()
-        self.start()
+        self._start()
         return True
 
     def upgrade(self) -> bool:
@@ -145,12 +133,20 @@ class AppControl:
         return True
 
     def start(self) -> bool:
-        """Starts the app unless it runs, and waits until it does. Returns whether it had to be started.
+        """Starts an ended app, restarts a stuck one, and waits until it runs. Returns whether it did anything.
 
         Raises:
             AppFailedError: as `has_started` does.
             AppTimeoutError: it didn't run in time.
         """
+        if self.runs():
+            return False
+        process = self._supervisor.process(self._name)
+        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
+        is_stuck = process.state == "RUNNING" and age_s > self._patience.start_s
+        return self.restart() if is_stuck else self._start()
+
+    def _start(self) -> bool:
         if self._supervisor.process(self._name).state == "STOPPING":
             self._await_end()
         started = self._begin()

@@ -222,7 +222,7 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
     assert seed["seed_rows"] == place.expected().row_count
 
     # Nothing is written meanwhile: it runs, and has only the seed.
-    beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "generation", "run", APP)
+    beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "run", "--next", APP)
     beside.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.generation == 2, "runs")
     place.events.begin()
     beside.await_beat(running(2, 2), "runs more batches")
@@ -247,7 +247,7 @@ def test_a_generation_that_began_with_a_seed_seeds_another_with_other_partitions
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
     for number, change in ((2, MIGRATIONS), (3, ("--partitions", "7"))):
         place.step("seed", APP, *change)
-        beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "generation", "run", APP)
+        beside = place.apps.start_module("counted-next", "storekeeper.cli.entry", "run", "--next", APP)
         beside.await_beat(lambda beat: beat.state is AppState.RUNNING, "runs")
         place.events.some(300)
         assert place.step("handover", APP)["comparison"]["same"] > 0

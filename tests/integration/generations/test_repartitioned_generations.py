@@ -83,7 +83,7 @@ def test_a_generation_takes_over_and_back_with_nothing_on_its_way(place: Generat
     assert (code, "seed --from beginning" in answer["error"]) == (5, True), answer
     place.step("retire", APP, "--delete")
     place.step("seed", APP, "--from", "beginning")
-    beside = place.apps.start_module("grouped-next", "storekeeper.cli.entry", "generation", "run", APP)
+    beside = place.apps.start_module("grouped-next", "storekeeper.cli.entry", "run", "--next", APP)
     beside.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.generation == 3, "runs")
     assert len(own_topics(place)) == 2
 

@@ -68,7 +68,7 @@ def test_an_app_that_somebody_started_before_the_size_was_there_is_restarted(
 
     monkeypatch.setattr("storekeeper.ops.control.app_changes.write_scale", late)
     assert app.changes.scale({"cores": 4}) is True
-    assert app.bench.supervisor.asked == ["stop", "start", "start", "stop", "start"]
+    assert app.bench.supervisor.asked == ["stop", "start", "stop", "start"]
 
 
 def test_an_app_whose_size_can_not_be_written_runs_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

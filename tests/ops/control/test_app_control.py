@@ -99,7 +99,7 @@ def test_only_a_stop_is_kept_and_any_start_ends_it(tmp_path: Path) -> None:
         bench.beat(AppState.RUNNING, last_progress_ms=1, offsets={"pos": {"0": 1}})
 
     supervisor.on_start = start
-    for begin in (bench.control.start, bench.control.ensure, bench.control.restart, bench.control.upgrade):
+    for begin in (bench.control.start, bench.control.restart, bench.control.upgrade):
         bench.control.stop()
         assert stopped.exists()
         begin()
@@ -175,7 +175,7 @@ def test_a_stop_is_over_when_the_process_is_gone(tmp_path: Path) -> None:
 def test_ensure_leaves_a_running_app_alone(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
     bench.beat(AppState.RUNNING)
-    assert bench.control.ensure() is False
+    assert bench.control.start() is False
     assert bench.supervisor.asked == []
 
 
@@ -190,14 +190,14 @@ def test_ensure_restarts_an_app_that_fell_silent_long_after_its_start(tmp_path: 
         bench.beat(AppState.RUNNING)
 
     bench.supervisor.on_start = start
-    assert bench.control.ensure() is True
+    assert bench.control.start() is True
     assert bench.supervisor.asked == ["stop", "start"]
 
 
 def test_ensure_waits_for_an_app_that_is_starting_anyway(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
     bench.during_waits = lambda: bench.beat(AppState.RUNNING)
-    assert bench.control.ensure() is False
+    assert bench.control.start() is False
     assert bench.supervisor.asked == ["start"]
 
 

@@ -16,17 +16,17 @@ pytestmark = pytest.mark.airflow
 
 @pytest.mark.parametrize("selected", ["all", "hadoop_export"])
 def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
-    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check", "table"], selected=selected)
-    assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
+    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check"], selected=selected)
+    assert choose.execute(cast("Context", {})) == [["check", "hadoop_export"]]
     assert staged_table("hadoop_export").uri == delta_table("hadoop_export_staged").uri
 
 
 @pytest.mark.parametrize(
     ("asset", "chosen"),
-    [(staged_table("hadoop_export"), [["check", "table", "hadoop_export"]]), (delta_table("other"), [])],
+    [(staged_table("hadoop_export"), [["check", "hadoop_export"]]), (delta_table("other"), [])],
 )
 def test_a_run_that_assets_started_is_for_their_tables(asset: Asset, chosen: list[list[str]]) -> None:
-    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check", "table"], selected="all")
+    choose = ChooseTablesOperator(names=["hadoop_export"], command=["check"], selected="all")
     assert choose.execute(cast("Context", {"triggering_asset_events": {asset: []}})) == chosen
 
 
@@ -55,8 +55,6 @@ def test_the_asset_is_updated_if_the_table_was(
 ) -> None:
     monkeypatch.setattr(StorekeeperJobOperator, "on_over", lambda *_: answer)
     events: defaultdict[Any, Events] = defaultdict(Events)
-    operator = TableOperator(
-        task_id="check", arguments=["check", "table", "orders"], table=table, outlets=[UPDATED_TABLES]
-    )
+    operator = TableOperator(task_id="check", arguments=["check", "orders"], table=table, outlets=[UPDATED_TABLES])
     assert operator.on_over(cast("Context", {"outlet_events": events}), {"job": "one"}) == answer
     assert [asset.name for asset in events[UPDATED_TABLES].added] == updated
