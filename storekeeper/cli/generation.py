@@ -12,11 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from storekeeper.apps.priority import begin_job
+from storekeeper.apps.registry import app_named
+from storekeeper.apps.settings import AppSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
+from storekeeper.clock import SystemClock
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import (
     check_fitting,
     check_since,
+    facts_of,
 )
 from storekeeper.generations.changed_code import check_known
 from storekeeper.generations.changes.plan import Verdict, explain_plan
@@ -101,7 +105,8 @@ def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper generation status pos
     """
     begin_job()
-    shown = generation_status(app)
+    spec, settings = app_named(app), AppSettings.of_platform()
+    shown = generation_status(facts_of(spec, settings), settings, SystemClock())
     write_answer(shown, output, _brief(shown))
 
 
@@ -227,7 +232,8 @@ def _answered(
     controller = controller_of(app, timeout_s, max_behind, accepts_differences=accepts_differences)
     made = step(controller)
     journal, more = made if isinstance(made, tuple) else (made, {})
-    shown = status_of(controller, journal)
+    facts = facts_of(controller.spec, controller.settings)
+    shown = status_of(facts, journal, controller.settings, controller.clock)
     write_answer({**shown, **more}, output, {**_brief(shown), **more})
 
 

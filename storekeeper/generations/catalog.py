@@ -22,6 +22,7 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import BEGINNING, FIRST_GENERATION, Generation, Journal
 from storekeeper.generations.migration import Chain, StoreMigration, function_named
+from storekeeper.generations.status import AppFacts, check_changeable
 from storekeeper.stores.store_definitions import WINDOWED, ServedKind
 from storekeeper.topology.operators.repartition import RepartitionSource
 from storekeeper.topology.operators.source import Source
@@ -91,29 +92,12 @@ def chain_of(names: Sequence[str]) -> Chain:
     return Chain(steps)
 
 
-def check_changeable(spec: AppSpec) -> None:
-    """Refuses an app that can't have generations.
-
-    Raises:
-        GenerationRefusedError: it can't.
-    """
-    if spec.why_no_generations is not None:
-        msg = f"{spec.name} can't have generations: {spec.why_no_generations}"
-        raise GenerationRefusedError(msg)
-
-
-def check_not_fixed(settings: AppSettings) -> None:
-    """Refuses to change generations where a setting says which one runs: the journal doesn't know that one.
-
-    Raises:
-        GenerationRefusedError: `generation` is set.
-    """
-    if "generation" in settings.model_fields_set:
-        msg = (
-            f"the setting generation fixes generation {settings.generation} for all apps, and the journal doesn't know "
-            "it: an app can only be migrated where the setting isn't used"
-        )
-        raise GenerationRefusedError(msg)
+def facts_of(spec: AppSpec, settings: AppSettings) -> AppFacts:
+    """What the status of an app's generations needs to know of its code."""
+    why = spec.why_no_generations
+    changelogs = {} if why is not None else changelog_topics(spec.name, topology_of(spec, ()))
+    stores = tuple(store.name for store in spec.stores)
+    return AppFacts(spec.name, stores, changelogs, tuple(spec.sources(settings)), why)
 
 
 def check_since(since: str | None) -> None:

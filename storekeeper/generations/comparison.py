@@ -20,7 +20,6 @@ from typing import BinaryIO
 
 import xxhash
 
-from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
 from storekeeper.errors import SerializationError
 from storekeeper.generations.catalog import chain_of
@@ -255,8 +254,3 @@ def read_changelog(kafka: Kafka, topic: str) -> Iterator[Change]:
     for partition in changelog.partitions:
         for record in changelog.scan(partition, *changelog.committed(partition)):
             yield record.key or b"", record.value
-
-
-def behind(ahead: Position, other: Position) -> int:
-    """How many input records `other` is behind `ahead`."""
-    return sum(max(0, offset - (other.offset(topic, partition) or 0)) for topic, partition, offset in ahead)

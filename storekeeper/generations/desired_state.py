@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.generations.boundary import is_settled
+from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState, Journal, TransferPhase
 
 _RUNNABLE = frozenset({GenerationState.STARTED, GenerationState.VERIFIED, GenerationState.STANDBY})
@@ -95,3 +97,17 @@ def desired_state_of(journal: Journal, role: Role) -> DesiredState | None:
 def generation_lease(app: str, number: int) -> str:
     """The name of the lease that is held while that generation of an app runs, or its checkpoint is changed."""
     return job_lease(app, f"gen-{number}")
+
+
+def check_not_fixed(settings: AppSettings) -> None:
+    """Refuses to change generations where a setting says which one runs: the journal doesn't know that one.
+
+    Raises:
+        GenerationRefusedError: `generation` is set.
+    """
+    if "generation" in settings.model_fields_set:
+        msg = (
+            f"the setting generation fixes generation {settings.generation} for all apps, and the journal doesn't know "
+            "it: an app can only be migrated where the setting isn't used"
+        )
+        raise GenerationRefusedError(msg)

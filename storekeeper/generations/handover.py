@@ -28,11 +28,12 @@ from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.aliases import aliases_of
 from storekeeper.generations.boundary import is_settled, plan_batch
-from storekeeper.generations.catalog import check_changeable, check_not_fixed, first_journal, settings_of
-from storekeeper.generations.comparison import ComparisonVerdict, behind, compare_generations
-from storekeeper.generations.desired_state import Role, generation_lease
+from storekeeper.generations.catalog import first_journal, settings_of
+from storekeeper.generations.comparison import ComparisonVerdict, compare_generations
+from storekeeper.generations.desired_state import Role, check_not_fixed, generation_lease
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from storekeeper.generations.journal import Generation, Journal, JournalFile, Transfer, TransferPhase
+from storekeeper.generations.status import behind, check_changeable
 from storekeeper.node.cluster.aliases import Alias, publish_alias
 from storekeeper.node.security.cluster_secret import load_cluster_secret
 from storekeeper.program import NO_RESTART

@@ -23,7 +23,6 @@ from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import ImpossibleChangeError
 from storekeeper.ops.hanging import continue_frozen, end_hanging
-from storekeeper.ops.known_stores import remember_stores
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.platform_state import planned
@@ -113,7 +112,6 @@ class _Applying:
         layout, settings = self.instance.layout, self.instance.settings
         write_conf(layout, settings, self.instance.programs)
         write_started_with(layout, effective(settings))
-        remember_stores(layout)
 
     def _clear(self, todo: Iterable[Step]) -> None:
         """Stops what is to go, and what is to start anew: `bring_up` starts it. Apps finish their batches."""

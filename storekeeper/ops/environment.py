@@ -89,11 +89,11 @@ def derived_settings(settings: PlatformSettings) -> dict[str, str]:
     if "stores" not in load_node_settings().model_fields_set:
         from storekeeper.apps.registry import APPS, store_definitions  # noqa: PLC0415 (it loads all apps)
         from storekeeper.generations.catalog import numbered  # noqa: PLC0415
-        from storekeeper.ops.known_stores import removed_stores  # noqa: PLC0415
+        from storekeeper.ops.platform_apps import removed_stores  # noqa: PLC0415
 
         app_settings, apps = AppSettings(), APPS.values()
         fixed = [numbered(app, app_settings.generation) for app in apps] if app_settings.fixes_generation else apps
-        removed = [store.definition for store in removed_stores(RunLayout(settings.run_dir)).values()]
+        removed = [store.definition for store in removed_stores(settings.run_dir).values()]
         # In one order, whichever apps are configured: a node serves the same stores when an app is removed.
         derived["stores"] = ",".join(sorted(filter(None, [*store_definitions(fixed).split(","), *removed])))
     return derived

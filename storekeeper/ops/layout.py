@@ -14,7 +14,6 @@ leases/        one lock per app
 jobs/          a folder for each job of the control API
 quality/       verdicts and data docs
 secrets/       generated passwords
-stores.json    the stores of all apps that have ever run here, and are not retired
 settings.toml  the settings that the platform was started with
 
 `RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
@@ -103,11 +102,6 @@ class RunLayout:
     def jobs(self) -> Path:
         """The jobs of the control API."""
         return self.root / "jobs"
-
-    @property
-    def known_stores(self) -> Path:
-        """JSON with the stores that nodes of this run directory have served, each with its app."""
-        return self.root / "stores.json"
 
     @property
     def control_token(self) -> Path:

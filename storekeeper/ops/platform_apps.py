@@ -1,14 +1,22 @@
-"""The apps of a platform by their names, in a file: the control process and `status` load no code of an app."""
+"""The apps of a platform, in a file: the control process and `status` load no code of an app.
+
+It also has the stores of apps that have ever run here and that the configuration doesn't name any more, until they are
+retired: nodes serve them, and nobody can know them from code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+import msgspec
 import orjson
 
+from storekeeper.apps.settings import AppSettings
+from storekeeper.errors import StorageError
+from storekeeper.generations.status import AppFacts
 from storekeeper.whole_files import write_whole
 
 FILE = "apps.json"
@@ -16,47 +24,76 @@ FILE = "apps.json"
 
 
 @dataclass(frozen=True, slots=True)
+class KnownStore:
+    """A store: its app, and its definition as the setting `stores` has it."""
+
+    app: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformApps:
-    """Names of what the configured apps have.
+    """What the apps of a platform have.
 
     Attributes:
         drivers: the processes of apps, each with the names of the apps that it runs.
-        stores: the stores that there are snapshots of, each with its app.
+        apps: each app by name.
+        stores: their stores, which there are snapshots of.
         tables: the tables that the quality gate publishes.
         topologies: the apps that are topologies.
+        removed: the stores of apps that the configuration doesn't name any more.
     """
 
     drivers: Mapping[str, tuple[str, ...]]
-    stores: Mapping[str, str]
+    apps: Mapping[str, AppFacts]
+    stores: Mapping[str, KnownStore]
     tables: tuple[str, ...]
     topologies: tuple[str, ...]
+    removed: Mapping[str, KnownStore] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run_dir: Path) -> Self:
-        """Those that the supervisor of a run directory was configured with; if it never was, the configured ones."""
+        """Those that the supervisor of a run directory was configured with; if it never was, the configured ones.
+
+        Raises:
+            StorageError: the file is damaged.
+        """
+        return cls.remembered(run_dir) or cls.configured()
+
+    @classmethod
+    def remembered(cls, run_dir: Path) -> Self | None:
+        """Those that the supervisor of a run directory was configured with; None if it never was. Raises as `of`."""
         try:
-            found = orjson.loads((run_dir / FILE).read_bytes())
+            return msgspec.json.decode((run_dir / FILE).read_bytes(), type=cls)
         except FileNotFoundError:
-            return cls.configured()
-        drivers = {driver: tuple(apps) for driver, apps in found["drivers"].items()}
-        return cls(drivers, found["stores"], tuple(found["tables"]), tuple(found["topologies"]))
+            return None
+        except msgspec.MsgspecError as error:
+            msg = f"{run_dir / FILE} is damaged ({error}): remove it, and stores of apps that are gone are not served"
+            raise StorageError(msg) from error
 
     @classmethod
     def configured(cls) -> Self:
         """Those of the configuration. It loads their code."""
-        from storekeeper.apps.registry import APPS, DRIVERS, gated_tables, stores  # noqa: PLC0415 (it loads all apps)
+        from storekeeper.apps.registry import APPS, DRIVERS, gated_tables  # noqa: PLC0415 (it loads all apps)
+        from storekeeper.generations.catalog import facts_of  # noqa: PLC0415
 
+        settings = AppSettings()
         return cls(
             drivers=dict(DRIVERS),
-            stores={name: store.app for name, store in stores().items()},
+            apps={name: facts_of(app, settings) for name, app in APPS.items()},
+            stores={
+                store.name: KnownStore(name, str(store.definition))
+                for name, app in APPS.items()
+                for store in app.stores
+            },
             tables=tuple(gated_tables()),
-            topologies=tuple(app.name for app in APPS.values() if app.describe is not None),
+            topologies=tuple(name for name, app in APPS.items() if app.describe is not None),
         )
 
     @property
-    def apps(self) -> tuple[str, ...]:
-        """All apps."""
-        return tuple(app for apps in self.drivers.values() for app in apps)
+    def app_of_store(self) -> Mapping[str, str]:
+        """The app of each store that there are snapshots of."""
+        return {name: store.app for name, store in self.stores.items()}
 
     def apps_of(self, program: str) -> tuple[str, ...]:
         """The apps that a process runs: those of the shared driver, or the app of the same name."""
@@ -65,3 +102,34 @@ class PlatformApps:
     def write(self, run_dir: Path) -> None:
         """Writes the file."""
         write_whole(run_dir / FILE, orjson.dumps(self, option=orjson.OPT_INDENT_2))
+
+
+def known_stores(run_dir: Path) -> Mapping[str, KnownStore]:
+    """The stores of all apps that have ever run in a run directory and are not retired. Raises as `PlatformApps.of`."""
+    apps = PlatformApps.remembered(run_dir)
+    return {} if apps is None else {**apps.removed, **apps.stores}
+
+
+def removed_stores(run_dir: Path) -> Mapping[str, KnownStore]:
+    """The stores of apps that the configuration doesn't name, and that are not retired. Raises as `PlatformApps.of`."""
+    return _not_in(PlatformApps.configured(), known_stores(run_dir))
+
+
+def remember_apps(run_dir: Path) -> None:
+    """Writes the apps that the configuration names, and keeps the stores of others. Raises as `PlatformApps.of`."""
+    configured = PlatformApps.configured()
+    replace(configured, removed=_not_in(configured, known_stores(run_dir))).write(run_dir)
+
+
+def forget_stores(run_dir: Path, app: str) -> None:
+    """Forgets the stores of an app that the configuration doesn't name any more. Raises as `PlatformApps.of`."""
+    apps = PlatformApps.remembered(run_dir)
+    if apps is not None:
+        left = {name: store for name, store in apps.removed.items() if store.app != app}
+        replace(apps, removed=left).write(run_dir)
+
+
+def _not_in(configured: PlatformApps, stores: Mapping[str, KnownStore]) -> dict[str, KnownStore]:
+    """Those of other apps."""
+    others = {name: store for name, store in stores.items() if store.app not in configured.apps}
+    return {name: store for name, store in others.items() if name not in configured.stores}

@@ -16,8 +16,8 @@ from storekeeper.generations.planning.upgrade_check import changes_of, what_brea
 from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.effective import Effective, effective
 from storekeeper.ops.environment import Instance, app_settings
-from storekeeper.ops.known_stores import read_known_stores
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.platform_apps import known_stores
 from storekeeper.ops.programs import kind_of
 from storekeeper.ops.settings_reference import Value
 from storekeeper.ops.steps import Code, Kind, Platform, Process, Step, steps
@@ -50,7 +50,7 @@ def actual_platform(layout: RunLayout, infos: Iterable[ProcessInfo], known: Mapp
     """
     started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
     apps: dict[str, tuple[str, ...]] = {}
-    for name, store in read_known_stores(layout).items():
+    for name, store in known_stores(layout.root).items():
         apps[store.app] = (*apps.get(store.app, ()), name)
     return Platform(
         {info.name: _actual_process(layout, info, known) for info in infos}, _whole(started_with, known), apps

@@ -16,8 +16,8 @@ from storekeeper.generations.journal import JournalFile
 from storekeeper.locations import delete_tree, entries
 from storekeeper.names import checked_name
 from storekeeper.ops.environment import app_settings
-from storekeeper.ops.known_stores import forget_stores, read_known_stores
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.platform_apps import forget_stores, known_stores
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import running_supervisor
 from storekeeper.stores.store_definitions import parse_definitions
@@ -47,7 +47,7 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
     if client is not None and {name, Role.NEXT.program(name)} & {*client.names()}:
         msg = f"{name} still has a process here: run `storekeeper apply` first, which removes it"
         raise RefusedError(msg)
-    stores = {store: known.definition for store, known in read_known_stores(layout).items() if known.app == name}
+    stores = {store: known.definition for store, known in known_stores(layout.root).items() if known.app == name}
     settings = app_settings(platform)
     if not stores and not entries(settings.checkpoints / name):
         msg = f"no app {name} has ever run here: `storekeeper plan` names those that were removed"
@@ -57,7 +57,7 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
         deleted = sorted(_own_topics(name, stores, settings))
         Topics(settings.kafka).delete(deleted)
         _delete_files(name, settings)
-    forget_stores(layout, name)
+    forget_stores(layout.root, name)
     for role in Role:
         layout.heartbeat(role.program(name)).unlink(missing_ok=True)
         (layout.stopped / role.program(name)).unlink(missing_ok=True)

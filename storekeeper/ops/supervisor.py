@@ -21,7 +21,7 @@ from storekeeper.ops.errors import StartError, SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.platform_apps import remember_apps
 from storekeeper.ops.program_names import CONTROL
 from storekeeper.ops.programs import STOP_TIMEOUT_S, Program
 from storekeeper.ops.settings import PlatformSettings
@@ -87,7 +87,7 @@ def write_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
-    PlatformApps.configured().write(layout.root)
+    remember_apps(layout.root)
 
 
 def wait_in_foreground(layout: RunLayout, client: SupervisorRpc) -> NoReturn:

@@ -17,7 +17,6 @@ from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import AlreadyRunningError
 from storekeeper.ops.kafka.check import check_clock, check_kafka
-from storekeeper.ops.known_stores import remember_stores
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import check_not_empty
 from storekeeper.ops.modes import mend_modes
@@ -105,7 +104,6 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, fore
         write_started_with(layout, effective(settings))
         if settings.starts_broker:
             prepare_broker(layout, settings, instance.environment)
-        remember_stores(layout)
         password = prepare_airflow(layout, settings) if settings.embeds_airflow else None
         client = start_supervisor(layout, settings, instance.environment, instance.programs, foreground=foreground)
         troubles = bring_up(instance, client, report, accept_loss=accept_loss)

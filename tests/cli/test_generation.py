@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from harness.broker import Broker
 from harness.waiting import eventually
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
-from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.engine.runtime.app_health import HEARTBEAT_STALE_MS
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
@@ -23,7 +21,6 @@ from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations import steps
 from storekeeper.generations.comparison import ComparisonVerdict
 from storekeeper.generations.deletion import delete_generation, remove_folder
-from storekeeper.generations.desired_state import Role
 from storekeeper.generations.handover import GenerationController
 from storekeeper.generations.journal import Generation
 from storekeeper.generations.status import process_status
@@ -115,17 +112,11 @@ def _not_compared(source: Generation, target: Generation) -> ComparisonVerdict:
 
 
 def test_the_status_says_what_is_wrong_with_a_process(tmp_path: Path) -> None:
-    settings, clock = AppSettings(run_dir=tmp_path), ManualClock(HEARTBEAT_STALE_MS)
-    taken = GenerationController(
-        app_named("pos"), settings, clock, lambda _: None, lambda _: None, _not_compared, lambda _: Position()
-    )
-    assert process_status(taken, Role.LIVE) is None
+    settings = AppSettings(run_dir=tmp_path)
+    assert process_status("pos", settings, ManualClock(HEARTBEAT_STALE_MS)) is None
     beat = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=0)
     write_heartbeat(settings.heartbeat_file("pos"), beat)
-    assert _problem(taken) is None
-    assert _problem(replace(taken, clock=ManualClock(HEARTBEAT_STALE_MS + 1))) == "no heartbeat for 30 s"
-
-
-def _problem(taken: GenerationController) -> object:
-    status = process_status(taken, Role.LIVE)
-    return "no heartbeat" if status is None else status["problem"]
+    for age_ms, problem in ((HEARTBEAT_STALE_MS, None), (HEARTBEAT_STALE_MS + 1, "no heartbeat for 30 s")):
+        status = process_status("pos", settings, ManualClock(age_ms))
+        assert status is not None
+        assert status["problem"] == problem

@@ -16,7 +16,6 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations import catalog
 from storekeeper.generations.catalog import (
-    check_changeable,
     check_fitting,
     check_since,
     first_journal,
@@ -28,6 +27,7 @@ from storekeeper.generations.catalog import (
 )
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState
+from storekeeper.generations.status import check_changeable
 from storekeeper.stores.store_definitions import ServedKind
 from tests.integration.counted_app import COUNTED
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.changelog.position import Position
-from storekeeper.generations.comparison import behind, chain_between
+from storekeeper.generations.comparison import chain_between
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation, GenerationState
+from storekeeper.generations.status import behind
 
 
 def generation(number: int, *migrations: str) -> Generation:

@@ -24,9 +24,9 @@ from storekeeper.ops.bring_up import Trouble
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
 from storekeeper.ops.errors import DiskSpaceError, ImpossibleChangeError, PortTakenError
-from storekeeper.ops.known_stores import KnownStore, read_known_stores, remember_stores
 from storekeeper.ops.lost_topics import Losses
 from storekeeper.ops.paced_exec import next_pause_s
+from storekeeper.ops.platform_apps import KnownStore, known_stores
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor import write_conf
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
@@ -145,7 +145,6 @@ class Bench:
         instance.layout.make()
         write_conf(instance.layout, instance.settings, instance.programs)
         write_started_with(instance.layout, effective(instance.settings))
-        remember_stores(instance.layout)
         for program in instance.programs:
             self.supervisor.update(program.name)
         bring_up(instance, self.supervisor, lambda _: None)
@@ -190,7 +189,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
         for place in ("storekeeper.ops.programs", "storekeeper.ops.platform_state", "storekeeper.ops.bring_up"):
             monkeypatch.setattr(f"{place}.DRIVERS", {name: (name,)})
         kept = {name: registry.APPS[name]}
-        for place in ("apply", "programs", "platform_state", "known_stores"):
+        for place in ("apply", "programs", "platform_state"):
             monkeypatch.setattr(f"storekeeper.ops.{place}.APPS", kept)
         monkeypatch.setattr("storekeeper.apps.registry.APPS", kept)
         monkeypatch.setattr("storekeeper.apps.registry.DRIVERS", {name: (name,)})
@@ -281,13 +280,13 @@ def test_a_node_that_nobody_can_stand_in_for_stays_and_is_told(bench: Bench, mon
 
 def test_a_removed_app_keeps_its_stores_which_nodes_go_on_serving(bench: Bench) -> None:
     bench.begin()
-    before = read_known_stores(bench.instance().layout)
+    before = known_stores(bench.run_dir)
     assert before["rewards"] == KnownStore("pos", "rewards=pos-rewards-changelog")
     bench.configured("hadoop_export")
     assert bench.apply() == ()
     assert "pos" not in bench.supervisor.states
     assert "hadoop_export" in bench.supervisor.running
-    assert read_known_stores(bench.instance().layout)["rewards"] == before["rewards"]
+    assert known_stores(bench.run_dir)["rewards"] == before["rewards"]
     assert "rewards=pos-rewards-changelog" in (bench.run_dir / "settings.toml").read_text()
     assert not any("stop node-" in word for word in bench.supervisor.did), "they serve the same stores"
 

@@ -15,7 +15,7 @@ from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.topic_rules import TopicRule
 from storekeeper.errors import ConfigurationError, InvalidArgumentError, StorageError
-from storekeeper.generations.catalog import check_changeable, check_since
+from storekeeper.generations.catalog import check_since
 from storekeeper.generations.changes.contract import DeclaredStore, Description, RunningStore
 from storekeeper.generations.changes.plan import (
     NOTHING_CHANGES,
@@ -31,6 +31,7 @@ from storekeeper.generations.journal import BEGINNING
 from storekeeper.generations.planning.declared import declared_stores, with_topologies
 from storekeeper.generations.planning.describe import describe
 from storekeeper.generations.planning.upgrade_check import with_schemas
+from storekeeper.generations.status import check_changeable
 
 _HOUR_MS = 3_600_000
 

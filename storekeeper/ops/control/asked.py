@@ -25,7 +25,7 @@ def asked(question: str, name: str) -> Any:
     """The answer of such a process.
 
     Args:
-        question: `generations`, `topology` or `waiting`.
+        question: `topology` or `waiting`.
         name: of the app or the table, which is known.
 
     Raises:
@@ -57,12 +57,6 @@ def _topology(app: str) -> dict[str, str]:
     return {"svg": topology.svg(), "text": topology_text(spec, topology), "mermaid": topology.mermaid()}
 
 
-def _generations(app: str) -> dict[str, Any]:
-    from storekeeper.generations.status import generation_status  # noqa: PLC0415 (loads all apps)
-
-    return generation_status(app)
-
-
 def _waiting(table: str) -> Mapping[str, Any] | None:
     from storekeeper.quality.settings import QualitySettings  # noqa: PLC0415 (loads all apps)
     from storekeeper.quality.table_gate import waiting_of  # noqa: PLC0415
@@ -72,7 +66,7 @@ def _waiting(table: str) -> Mapping[str, Any] | None:
 
 
 _ANSWERS: Mapping[str, Callable[[str], Any]] = {
-    "topology": _topology, "generations": _generations, "waiting": _waiting,
+    "topology": _topology, "waiting": _waiting,
 }  # fmt: skip
 
 

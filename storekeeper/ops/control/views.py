@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from storekeeper.clock import SystemClock
+from storekeeper.generations.status import AppFacts, generation_status
 from storekeeper.locations import entries
 from storekeeper.ops.control.app_actions import supervisor_of
 from storekeeper.ops.control.asked import asked
@@ -45,17 +47,16 @@ class PlatformViews:
     def stores(self) -> list[dict[str, Any]]:
         """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
         begun = {folder.name for folder in entries(OperationsSettings.load().checkpoints)}
-        return [{"store": name, "app": app, "has_run": app in begun} for name, app in self._apps().stores.items()]
+        return [{"store": name, "app": app, "has_run": app in begun} for name, app in self._apps().app_of_store.items()]
 
     def generations(self, app: str) -> dict[str, Any]:
         """What `storekeeper generation status APP` prints.
 
         Raises:
             UnknownAppError: there is no such app.
+            GenerationRefusedError: it can't have generations.
         """
-        self._check_app(app)
-        found: dict[str, Any] = asked("generations", app)
-        return found
+        return generation_status(self._app(app), OperationsSettings.load(), SystemClock())
 
     def overview(self) -> dict[str, Any]:
         """What the page *Stores* of Airflow shows: the overview as JSON's own types, and as words."""
@@ -69,7 +70,7 @@ class PlatformViews:
             UnknownAppError: there is no such app.
             AskedError: it is not a topology.
         """
-        self._check_app(app)
+        self._app(app)
         found: dict[str, str] = asked("topology", app)
         return found
 
@@ -106,8 +107,9 @@ class PlatformViews:
     def _apps(self) -> PlatformApps:
         return PlatformApps.of(self._platform.run_dir)
 
-    def _check_app(self, app: str) -> None:
+    def _app(self, app: str) -> AppFacts:
         known = self._apps().apps
         if app not in known:
             msg = f"there is no app {app[:140]!r}: choose one of {', '.join(known)}"
             raise UnknownAppError(msg)
+        return known[app]

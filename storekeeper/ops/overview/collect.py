@@ -62,7 +62,7 @@ def collect(
     view = Overview(
         now_ms,
         apps=apps,
-        snapshots=run_files.snapshots(_locations(layout, settings).tables, known.stores),
+        snapshots=run_files.snapshots(_locations(layout, settings).tables, known.app_of_store),
         verdicts=run_files.last_verdicts(layout),
         checks=run_files.checks(layout),
         topologies=known.topologies,
