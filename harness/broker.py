@@ -135,8 +135,18 @@ class Broker:
         both = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
         topic = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[both])
         admin.incremental_alter_configs([topic])[topic].result(timeout=30)
-        [done] = admin.delete_records([TopicPartition(name, partition, below)]).values()
-        done.result(timeout=30)
+
+        def deleted() -> bool:
+            [done] = admin.delete_records([TopicPartition(name, partition, below)]).values()
+            try:
+                done.result(timeout=30)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.POLICY_VIOLATION:
+                    raise
+                return False  # the partition has not heard of its topic's new policy yet
+            return True
+
+        eventually(deleted, 30, f"the first records of {name}-{partition} are deleted")
 
     def _await_leaders(self, name: str, partitions: int) -> None:
         ends = {(name, partition): END for partition in range(partitions)}
