@@ -48,6 +48,10 @@ NO_RESTART = frozenset({ExitCode.REFUSED, ExitCode.CONFIGURATION})
 """A process that ended so would end so again: the supervisor doesn't restart it before something is changed."""
 
 
+ERROR_PREFIX = "storekeeper: "
+"""How the lines on standard error begin that say why a command failed."""
+
+
 def exit_code_of(error: StateError) -> ExitCode:
     """The exit code of a process that ends with `error`."""
     if isinstance(error, RefusedError):

@@ -25,7 +25,7 @@ from storekeeper.apps.app_log import configure_logging
 from storekeeper.configuration import PREFIX, configuration_file, explained, own_file, platform_file
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.ops.disk import full_disk, is_full
-from storekeeper.program import ExitCode, exit_code_of
+from storekeeper.program import ERROR_PREFIX, ExitCode, exit_code_of
 
 _HELP = """\
 Queryable state stores for PySpark streams.
@@ -278,7 +278,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _say(message: str) -> None:
-    sys.stderr.write("".join(f"storekeeper: {line}\n" for line in message.splitlines()))
+    sys.stderr.write("".join(f"{ERROR_PREFIX}{line}\n" for line in message.splitlines()))
 
 
 if __name__ == "__main__":

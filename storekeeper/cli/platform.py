@@ -273,8 +273,8 @@ def settings(
 def topology(
     name: Annotated[str, typer.Argument(help="The app's name, or <module>:<variable> of its spec.")],
     output: Annotated[
-        Literal["text", "svg", "mermaid"],
-        typer.Option("--output", "-o", help="Text, an SVG picture, or a Mermaid flow chart."),
+        Literal["text", "svg", "mermaid", "json"],
+        typer.Option("--output", "-o", help="Text, an SVG picture, a Mermaid flow chart, or all three as JSON."),
     ] = "text",
 ) -> None:
     """Show an app's sub-topologies, topics and stores.
@@ -287,8 +287,11 @@ def topology(
 
     spec = app_named(name)
     described = live_topology(spec, AppSettings())
-    show = {"text": lambda: topology_text(spec, described), "svg": described.svg, "mermaid": described.mermaid}[output]
-    typer.echo(show())
+    shown = {"text": topology_text(spec, described), "svg": described.svg(), "mermaid": described.mermaid()}
+    if output == "json":
+        write_json(shown)
+    else:
+        typer.echo(shown[output])
 
 
 def plan(

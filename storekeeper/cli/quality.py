@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +51,11 @@ By = Annotated[str, typer.Option("--by", help="Who decides; it is recorded.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 
 
-def check(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
+def check(
+    table: TableName,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which staged rows it would check.")] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
     """Check the staged rows of a table, and publish them.
 
     For a store its newest snapshot is checked. If nothing is new, the last verdict is repeated. Exit code 4: the batch
@@ -60,6 +65,9 @@ def check(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """
     begin_job()
     settings = QualitySettings.of_platform()
+    if dry_run:
+        write_answer({"table": table, "waiting": _waiting(table, settings)}, output)
+        return
     with _gating(table, settings) as (gate, quarantine):
         batch = gate.pending()
         verdict = gate.last_verdict() if batch is None else gate.decide(batch)
@@ -77,6 +85,16 @@ def check(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
     write_answer({**_report(verdict, resolution), **more}, output, brief)
     if not verdict.passed and resolution is None:
         raise typer.Exit(ExitCode.FINDING)
+
+
+def _waiting(table: str, settings: QualitySettings) -> dict[str, Any] | None:
+    if table not in gated_tables():
+        msg = f"no app stages rows for {table[:140]!r}: choose one of {', '.join(gated_tables()) or 'none'}"
+        raise InvalidArgumentError(msg)
+    from storekeeper.quality.table_gate import waiting_of  # noqa: PLC0415 (loads Delta)
+
+    staged = waiting_of(table, settings, SystemClock())
+    return None if staged is None else asdict(staged)
 
 
 @quarantine_commands.command("show")

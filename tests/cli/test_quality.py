@@ -76,6 +76,20 @@ def test_a_table_without_checks_is_refused_with_those_that_have_some(run_dir: Pa
     assert "there are no checks of a table 'bills': choose one of hadoop_export, rewards" in done.stderr
 
 
+@pytest.mark.usefixtures("called_here")
+def test_a_dry_run_shows_what_waits_and_decides_nothing(run_dir: Path) -> None:
+    dry = ("check", "hadoop_export", "--dry-run", "--output", "json")
+    assert answer(called(run_dir, *dry)) == {"table": "hadoop_export", "waiting": None}
+    staged = run_dir / "delta" / "hadoop_export_staged"
+    write_deltalake(staged, pa.table({"id": ["a"]}), configuration={"delta.enableChangeDataFeed": "true"})
+    for _ in range(2):
+        found = answer(called(run_dir, *dry))["waiting"]
+        assert (found["first_version"], found["last_version"], found["rows"]) == (0, 0, 1)
+    of_store = called(run_dir, "check", "prices", "--dry-run")
+    assert of_store.exit_code == ExitCode.USAGE
+    assert "no app stages rows for 'prices': choose one of hadoop_export" in of_store.stderr
+
+
 def test_a_mistake_in_an_own_app_is_refused_by_name(run_dir: Path) -> None:
     own_app(run_dir, "number")
     done = storekeeper(run_dir, "check", "web_orders")

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, NoReturn
-
-import orjson
 
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.scale import AppScale
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.ops.control.app_changes import AppChanges
 from storekeeper.ops.control.app_control import app_control
-from storekeeper.ops.control.jobs import ERROR_PREFIX, JobCancelledError
+from storekeeper.ops.control.asked import asked
+from storekeeper.ops.control.jobs import JobCancelledError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
-from storekeeper.program import storekeeper_command
 
-_PAUSE_S = 0.2
 ACTIONS = ("start", "stop", "restart", "scale", "upgrade")
 
 
@@ -109,11 +104,14 @@ def change_app_by_words(words: Sequence[str], cancelled: threading.Event, log: P
             msg = f"{parsed.action} of {parsed.name} was cancelled: what was begun goes on, see `storekeeper status`"
             raise JobCancelledError(msg)
 
+    def check() -> dict[str, Any]:
+        return asked("app", "upgrade", parsed.name, "--dry-run", log=log, pause=pause)
+
     if parsed.dry_run:
         if parsed.action != "upgrade":
             raise InvalidArgumentError("--dry-run goes with `upgrade` alone")
-        return _check(parsed.name, log, pause)
-    return change_app(parsed.name, parsed.action, sizes, check=lambda: _check(parsed.name, log, pause), pause=pause)
+        return check()
+    return change_app(parsed.name, parsed.action, sizes, check=check, pause=pause)
 
 
 class _Parser(ArgumentParser):
@@ -130,25 +128,3 @@ def _parser() -> ArgumentParser:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=None)
     parser.add_argument("--dry-run", action="store_true")
     return parser
-
-
-def _check(name: str, log: Path, pause: Callable[[float], object]) -> dict[str, Any]:
-    """Checks the installed code in a process of its own: this one may have loaded earlier code, and loads no Spark."""
-    command = storekeeper_command("app", "upgrade", name, "--dry-run", "--output", "json")
-    with log.open("ab") as errors, TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
-        )
-        try:
-            while process.poll() is None:
-                pause(_PAUSE_S)
-        finally:
-            process.kill()
-            process.wait()
-        if process.returncode == 0:
-            output.seek(0)
-            checked: dict[str, Any] = orjson.loads(output.read())
-            return checked
-    lines = log.read_text("utf-8", errors="replace").splitlines()
-    said = [line.removeprefix(ERROR_PREFIX) for line in lines if line.startswith(ERROR_PREFIX)]
-    raise ConfigurationError(" ".join(said) or f"the check of {name} ended with exit code {process.returncode}")

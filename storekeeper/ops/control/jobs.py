@@ -31,7 +31,7 @@ from storekeeper.names import checked_name
 from storekeeper.ops import ends_with_parent
 from storekeeper.ops.marked_processes import end_processes, mark_of
 from storekeeper.private_files import private_folder
-from storekeeper.program import ExitCode, exit_code_of, storekeeper_command
+from storekeeper.program import ERROR_PREFIX, ExitCode, exit_code_of, storekeeper_command
 
 JOB_MARKER = "STOREKEEPER_JOB"
 """Set to the job's folder for every process of the job."""
@@ -39,8 +39,6 @@ KEPT = 1000
 """How many ended jobs are kept for those that ask for their results."""
 GRACE_S = 20.0
 """How long a cancelled command may take to end after TERM, before it is killed."""
-ERROR_PREFIX = "storekeeper: "
-"""How the lines of a log begin that say why a command failed."""
 _LOG_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22
 _THREADS = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storekeeper.errors import ConfigurationError, InvalidArgumentError, StateError
+from storekeeper.errors import ConfigurationError, InvalidArgumentError, RetriableError, StateError
 from storekeeper.node.query.answers.answer import Problem, problem_of
 from storekeeper.ops.control.jobs import JobConflictError, UnknownJobError
 from storekeeper.quality.errors import StagedTableError
@@ -20,12 +20,12 @@ class UnknownTableError(StateError):
     """There is no table of that name that the quality gate publishes."""
 
 
-class AskedError(StateError):
-    """A process that was asked answers with a problem."""
+class CommandFailedError(StateError):
+    """A command that was asked fails. The message is its own."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
+
+class NotNowError(RetriableError):
+    """A command that was asked says that it may succeed later. The message is its own."""
 
 
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
@@ -40,8 +40,6 @@ _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
 
 def control_problem(error: Exception) -> Problem:
     """The problem for an error."""
-    if isinstance(error, AskedError):
-        return error.problem
     for kind, name, status in _KINDS:
         if isinstance(error, kind):
             return Problem(name, status, str(error))

@@ -10,7 +10,7 @@ from storekeeper.generations.status import AppFacts, generation_status
 from storekeeper.locations import entries
 from storekeeper.ops.control.app_actions import supervisor_of
 from storekeeper.ops.control.asked import asked
-from storekeeper.ops.control.problems import NothingToShowError, UnknownAppError, UnknownTableError
+from storekeeper.ops.control.problems import CommandFailedError, NothingToShowError, UnknownAppError, UnknownTableError
 from storekeeper.ops.desired_programs import desired_programs
 from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status, platform_overview
@@ -18,6 +18,7 @@ from storekeeper.ops.overview.status import status_json
 from storekeeper.ops.overview.tables import summary, tables
 from storekeeper.ops.platform_apps import PlatformApps
 from storekeeper.ops.settings import PlatformSettings
+from storekeeper.quality.errors import StagedTableError
 from storekeeper.quality.settings import QualitySettings
 
 _SUFFIXES = frozenset({".html", ".css"})
@@ -68,11 +69,13 @@ class PlatformViews:
 
         Raises:
             UnknownAppError: there is no such app.
-            AskedError: it is not a topology.
+            NothingToShowError: it is not a topology.
         """
         self._app(app)
-        found: dict[str, str] = asked("topology", app)
-        return found
+        try:
+            return asked("topology", app)
+        except CommandFailedError as error:
+            raise NothingToShowError(str(error)) from error
 
     def data_docs(self, table: str, file: str) -> bytes:
         """A page or style sheet of the Data Docs of a table.
@@ -95,14 +98,17 @@ class PlatformViews:
 
         Raises:
             UnknownTableError: the quality gate publishes no such table.
-            AskedError: the staged table can't be checked as it is.
+            StagedTableError: the staged table can't be checked as it is.
         """
         known = self._apps().tables
         if table not in known:
             msg = f"the quality gate publishes no table {table[:140]!r}: choose one of {', '.join(known)}"
             raise UnknownTableError(msg)
-        found: dict[str, Any] | None = asked("waiting", table)
-        return found
+        try:
+            waiting: dict[str, Any] | None = asked("check", table, "--dry-run")["waiting"]
+        except CommandFailedError as error:
+            raise StagedTableError(str(error)) from error
+        return waiting
 
     def _apps(self) -> PlatformApps:
         return PlatformApps.of(self._platform.run_dir)
