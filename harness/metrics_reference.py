@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from storekeeper.metrics.names import Metric, all_metrics
-from storekeeper.ops.metrics.names import platform_metrics
+from storekeeper.metrics.node_metrics import Metric, all_metrics
+from storekeeper.ops.platform_metrics import platform_metrics
 
 _INTRODUCTION = """\
 # Metrics

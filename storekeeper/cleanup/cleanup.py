@@ -27,7 +27,7 @@ from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import Clock
 from storekeeper.errors import ChangelogError, InvalidArgumentError, RefusedError
 from storekeeper.kafka.connection import Kafka
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 
 
 class RowOutcome(Enum):

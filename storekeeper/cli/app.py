@@ -158,8 +158,8 @@ def check_code(name: str) -> dict[str, str]:
     Raises:
         StateError: it can't take over, with the reason.
     """
-    from storekeeper.generations.changed_code import change_notice, changed_code  # noqa: PLC0415
     from storekeeper.generations.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs: Spark)
+    from storekeeper.generations.running_code import change_notice, changed_code  # noqa: PLC0415
 
     verdicts: dict[str, str] = {}
     for app in apps_of(name):

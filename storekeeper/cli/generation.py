@@ -22,12 +22,12 @@ from storekeeper.generations.catalog import (
     check_since,
     facts_of,
 )
-from storekeeper.generations.changed_code import check_known
 from storekeeper.generations.changes.plan import Verdict, explain_plan
 from storekeeper.generations.deletion import delete_generation
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.handover import GenerationController, controller_of
 from storekeeper.generations.journal import GenerationState, Journal
+from storekeeper.generations.running_code import check_known
 from storekeeper.generations.status import generation_status, status_of
 from storekeeper.program import ExitCode
 

@@ -311,9 +311,9 @@ def plan(
 
     Example: storekeeper plan
     """
-    from storekeeper.generations.changed_code import change_notice  # noqa: PLC0415
     from storekeeper.generations.changes.plan import explain_plan  # noqa: PLC0415
     from storekeeper.generations.planning.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from storekeeper.generations.running_code import change_notice  # noqa: PLC0415
     from storekeeper.ops.environment import app_settings  # noqa: PLC0415
     from storekeeper.ops.steps import Action  # noqa: PLC0415
 
@@ -355,7 +355,7 @@ def _steps(settings: PlatformSettings, description: Description) -> Sequence[Ste
 
 def _changed_code(settings: PlatformSettings) -> list[str]:
     from storekeeper.apps.registry import APPS  # noqa: PLC0415
-    from storekeeper.generations.changed_code import changed_code  # noqa: PLC0415
+    from storekeeper.generations.running_code import changed_code  # noqa: PLC0415
     from storekeeper.ops.environment import app_settings  # noqa: PLC0415
 
     return changed_code(APPS.values(), app_settings(settings))

@@ -21,7 +21,7 @@ from storekeeper.changelog.reader import TopicFacts
 from storekeeper.changelog.restore import LogState, RestoreAction, plan_restore
 from storekeeper.changelog.skipped import headers_of, skip_reason
 from storekeeper.clock import Clock
-from storekeeper.engine.restores import Restoring
+from storekeeper.engine.restore_progress import Restoring
 from storekeeper.engine.store_backends import TaskBackend
 from storekeeper.errors import StoreCorruptedError
 from storekeeper.kafka.connection import Kafka

@@ -23,7 +23,7 @@ from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
 from storekeeper.engine.origins import Origins
 from storekeeper.engine.partitioning import partitions_of
-from storekeeper.engine.restores import Restoring, reporting, restore_dir
+from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
 from storekeeper.engine.rows import forwarded_rows, passed
 from storekeeper.engine.runtime.sink_metrics import Written
 from storekeeper.engine.store_backends import TaskBackend, task_backend

@@ -27,7 +27,7 @@ from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.journal import Generation
 from storekeeper.generations.migration import Chain, StoreRecord
 from storekeeper.kafka.connection import Kafka
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 
 Row = tuple[bytes, bytes]
 Change = tuple[bytes, bytes | None]

@@ -9,10 +9,10 @@ from typing import Any
 
 from storekeeper.apps.registry import APPS, DRIVERS, driver_of
 from storekeeper.configuration import parse_pairs, read_file
-from storekeeper.generations.changed_code import changed_code
 from storekeeper.generations.changes.contract import Description
 from storekeeper.generations.changes.plan import Verdict
 from storekeeper.generations.planning.upgrade_check import changes_of, what_breaks
+from storekeeper.generations.running_code import changed_code
 from storekeeper.ops.desired_programs import desired_programs, stopped_programs
 from storekeeper.ops.effective import Effective, effective
 from storekeeper.ops.environment import Instance, app_settings

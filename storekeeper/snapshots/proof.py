@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from storekeeper.locations import Location, reaching
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 from storekeeper.snapshots.columns import (
     PLACE_COLUMNS,
     ReadFields,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.scan import Changelog
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 from storekeeper.stores.row_digest import bucket_of, entry_hash, moved
 
 MAX_DIFFERENCES = 20

@@ -3,7 +3,7 @@ from __future__ import annotations
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.cleanup.expiry import added, content_of, no_ages
 from storekeeper.clock import DAY_MS
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 
 NOW = 1000 * DAY_MS
 

@@ -11,7 +11,7 @@ from storekeeper.changelog.reader import TopicFacts
 from storekeeper.clock import ManualClock
 from storekeeper.engine import local_store
 from storekeeper.engine.local_store import LocalStore
-from storekeeper.engine.restores import Restoring
+from storekeeper.engine.restore_progress import Restoring
 from storekeeper.engine.store_backends import RocksDBBackend
 from storekeeper.kafka.connection import Kafka
 from storekeeper.serdes.serde import Utf8Serde

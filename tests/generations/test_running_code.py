@@ -10,8 +10,8 @@ from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from storekeeper.generations.catalog import known_migrations
-from storekeeper.generations.changed_code import check_known
 from storekeeper.generations.errors import GenerationRefusedError
+from storekeeper.generations.running_code import check_known
 
 BEAT = Heartbeat("pos", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from harness.metrics_reference import reference
 from harness.project import ROOT
-from storekeeper.metrics.names import all_metrics
-from storekeeper.ops.metrics.names import platform_metrics
+from storekeeper.metrics.node_metrics import all_metrics
+from storekeeper.ops.platform_metrics import platform_metrics
 
 
 def test_every_metric_is_documented() -> None:

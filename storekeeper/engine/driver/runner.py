@@ -28,7 +28,7 @@ from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
 from storekeeper.engine.driver.drain_barrier import DrainBarrier
 from storekeeper.engine.driver.preflight import Preflight, preflight
-from storekeeper.engine.restores import restore_dir, restores
+from storekeeper.engine.restore_progress import restore_dir, restores
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat

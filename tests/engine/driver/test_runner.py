@@ -18,7 +18,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
 from storekeeper.engine.driver.preflight import Preflight
 from storekeeper.engine.driver.runner import AppRun, Watch, first_heartbeat
-from storekeeper.engine.restores import Restoring, reporting, restore_dir
+from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat

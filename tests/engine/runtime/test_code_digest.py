@@ -16,7 +16,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.code_digest import _PARSING, code_digest
-from storekeeper.generations.changed_code import change_notice, changed_code
+from storekeeper.generations.running_code import change_notice, changed_code
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storekeeper.generations.comparison import Change, ComparisonVerdict, Row, compare
-from storekeeper.masking import masked_key
+from storekeeper.masked_keys import masked_key
 
 
 def _doubled(key: bytes, value: bytes) -> list[Row]:

@@ -16,8 +16,8 @@ from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_hear
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.journal import Generation, GenerationState, JournalFile
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.metrics.names import platform_metrics
 from storekeeper.ops.overview.prometheus import PlatformCollector
+from storekeeper.ops.platform_metrics import platform_metrics
 from storekeeper.quality.resolution import Action, Resolution, ResolutionArchive
 from storekeeper.quality.verdict import Status, Verdict, VerdictArchive
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict

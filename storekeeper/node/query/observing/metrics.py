@@ -11,9 +11,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from storekeeper.clock import Clock
-from storekeeper.metrics import names
+from storekeeper.metrics import node_metrics
 from storekeeper.metrics.latency import LatencyRecorder
-from storekeeper.metrics.names import Kind, Metric
+from storekeeper.metrics.node_metrics import Kind, Metric
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.cluster.membership import HeartbeatCounts
 from storekeeper.node.query.answers.answer import REFUSALS
@@ -55,17 +55,19 @@ class NodeCollector(Collector):
         yield from self._reads()
         yield from self._rocksdb()
         reads = (((store, "get"), recorder) for store, recorder in self._point.latency.items())
-        yield _latency(names.STORE_OPERATION, reads)
-        yield _latency(names.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items()))
+        yield _latency(node_metrics.STORE_OPERATION, reads)
+        yield _latency(
+            node_metrics.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items())
+        )
         # A counter that began at its first refusal would hide it: Prometheus counts increases from a known value.
         refused = dict.fromkeys((*REFUSALS, *CONNECTION_REFUSALS), 0) | self._traffic.refused
-        yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
-        yield _family(names.CONNECTIONS, {(): self._traffic.connections})
-        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
-        yield _family(names.HEDGED_REQUESTS, {(): self._router.hedged_total})
-        yield _family(names.MAP_CORRECTIONS, {(): self._router.corrected_total})
+        yield _family(node_metrics.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
+        yield _family(node_metrics.CONNECTIONS, {(): self._traffic.connections})
+        yield _family(node_metrics.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
+        yield _family(node_metrics.HEDGED_REQUESTS, {(): self._router.hedged_total})
+        yield _family(node_metrics.MAP_CORRECTIONS, {(): self._router.corrected_total})
         yield from self._cluster()
-        yield _family(names.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
+        yield _family(node_metrics.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
 
     def _cluster(self) -> Iterator[Family]:
         members: dict[tuple[str, ...], float] = {("alive",): 0, ("suspect",): 0, ("unheard",): 0}
@@ -73,10 +75,10 @@ class NodeCollector(Collector):
         for member in () if table is None else table.members:
             status = "suspect" if member.suspect else "alive" if member.heard else "unheard"
             _add(members, (status,), 1)
-        yield _family(names.MEMBERS, members)
+        yield _family(node_metrics.MEMBERS, members)
         counts = self._heartbeats
         results = {"sent": counts.sent, "heard": counts.heard, "refused": counts.refused, "repeated": counts.repeated}
-        yield _family(names.HEARTBEATS, {(result,): count for result, count in results.items()})
+        yield _family(node_metrics.HEARTBEATS, {(result,): count for result, count in results.items()})
 
     def _replicas(self) -> Iterator[Family]:
         lag: dict[tuple[str, ...], float] = {}
@@ -99,13 +101,13 @@ class NodeCollector(Collector):
             if status.unranked_rows is not None:
                 unranked[labels] = status.unranked_rows
             _add(tasks, (status.role.value, status.state.value.lower()), 1)
-        yield _family(names.STANDBY_LAG, lag)
-        yield _family(names.RESTORE_RECORDS, restored)
-        yield _family(names.RESTORE_REMAINING, remaining)
-        yield _family(names.SKIPPED_RECORDS, skipped)
-        yield _family(names.LAST_SKIPPED_OFFSET, last_skipped)
-        yield _family(names.UNRANKED_ROWS, unranked)
-        yield _family(names.TASKS, tasks)
+        yield _family(node_metrics.STANDBY_LAG, lag)
+        yield _family(node_metrics.RESTORE_RECORDS, restored)
+        yield _family(node_metrics.RESTORE_REMAINING, remaining)
+        yield _family(node_metrics.SKIPPED_RECORDS, skipped)
+        yield _family(node_metrics.LAST_SKIPPED_OFFSET, last_skipped)
+        yield _family(node_metrics.UNRANKED_ROWS, unranked)
+        yield _family(node_metrics.TASKS, tasks)
 
     def _reads(self) -> Iterator[Family]:
         iterators: dict[tuple[str, ...], float] = {}
@@ -116,17 +118,17 @@ class NodeCollector(Collector):
             restores[replica_id.store] = replica.restores
             if replica.cache is not None:
                 caches[replica_id.store] = replica.cache
-        yield _family(names.OPEN_ITERATORS, iterators)
-        yield _latency(names.RESTORE_SECONDS, (((store,), recorder) for store, recorder in restores.items()))
+        yield _family(node_metrics.OPEN_ITERATORS, iterators)
+        yield _latency(node_metrics.RESTORE_SECONDS, (((store,), recorder) for store, recorder in restores.items()))
         lookups: dict[tuple[str, ...], float] = {}
         for store, cache in caches.items():
             lookups |= {(store, "hit"): cache.hits, (store, "miss"): cache.misses}
-        yield _family(names.CACHE_LOOKUPS, lookups)
+        yield _family(node_metrics.CACHE_LOOKUPS, lookups)
 
     def _rocksdb(self) -> Iterator[Family]:
         """Each property as the sum over the partitions that this node holds of a store, and the process's memory."""
         held = False
-        for native, metric in names.ROCKSDB_PROPERTIES.items():
+        for native, metric in node_metrics.ROCKSDB_PROPERTIES.items():
             sums: dict[tuple[str, ...], float] = {}
             for replica_id, replica in self._catalog.replicas.items():
                 value = replica.property_int(native)
@@ -137,9 +139,9 @@ class NodeCollector(Collector):
         if not held:
             return
         memory = process_memory()
-        yield _family(names.ROCKSDB_CACHE_USAGE, {(): memory.usage_bytes()})
-        yield _family(names.ROCKSDB_CACHE_PINNED, {(): memory.pinned_bytes()})
-        yield _family(names.ROCKSDB_CACHE_BOUND, {(): memory.bound_bytes})
+        yield _family(node_metrics.ROCKSDB_CACHE_USAGE, {(): memory.usage_bytes()})
+        yield _family(node_metrics.ROCKSDB_CACHE_PINNED, {(): memory.pinned_bytes()})
+        yield _family(node_metrics.ROCKSDB_CACHE_BOUND, {(): memory.bound_bytes})
 
 
 def _add(samples: dict[tuple[str, ...], float], labels: tuple[str, ...], value: float) -> None:

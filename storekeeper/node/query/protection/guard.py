@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from storekeeper.errors import InvalidArgumentError, StateError
-from storekeeper.masking import masked_path
+from storekeeper.masked_keys import masked_path
 from storekeeper.node.query.answers.answer import (
     SERVED_BY,
     Answer,

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from storekeeper.errors import InvalidArgumentError, StateError
-from storekeeper.masking import masked_path
+from storekeeper.masked_keys import masked_path
 from storekeeper.node.query.answers.answer import Problem
 
 _log = structlog.get_logger(__name__)

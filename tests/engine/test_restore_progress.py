@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from storekeeper.engine.restores import Restoring, reporting, restores
+from storekeeper.engine.restore_progress import Restoring, reporting, restores
 
 
 def test_a_restore_is_told_while_it_runs_and_leaves_nothing(tmp_path: Path) -> None:

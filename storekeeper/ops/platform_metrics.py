@@ -1,8 +1,8 @@
-"""Every metric that the platform itself exports, beside those of the nodes (`storekeeper.metrics.names`)."""
+"""Every metric that the platform itself exports, beside those of the nodes (`storekeeper.metrics.node_metrics`)."""
 
 from __future__ import annotations
 
-from storekeeper.metrics.names import Kind, Metric
+from storekeeper.metrics.node_metrics import Kind, Metric
 
 _BY_APP = ("app",)
 

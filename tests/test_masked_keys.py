@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storekeeper.masking import masked_key, masked_path
+from storekeeper.masked_keys import masked_key, masked_path
 
 
 @pytest.mark.parametrize(
