@@ -42,9 +42,9 @@ from state.rewards import REWARDS_BY_REGION, REWARDS_TIER, Rewards, region_of
 from storekeeper.apps.registry import stores
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
-from storekeeper.generations.comparison import behind as behind_of
 from storekeeper.generations.comparison import read_changelog
 from storekeeper.generations.migration import Chain
+from storekeeper.generations.status import behind as behind_of
 from storekeeper.serdes.struct import StructSerde
 
 ROLL_BACK_S = 10.0
