@@ -13,12 +13,11 @@ import typer
 
 from storekeeper.apps.priority import begin_job
 from storekeeper.apps.registry import app_named, apps_of
-from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings, ClientSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, command_group, say, write_answer
 from storekeeper.clock import SystemClock
 from storekeeper.ops.control.app_actions import change_app, supervisor_of
 from storekeeper.ops.control.node_roll import NodeRoll, NodeViews, node_client
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 
 app_commands = command_group("Start, stop and change the processes of apps.")
@@ -130,7 +129,7 @@ def upgrade_nodes(
     Example: storekeeper upgrade-nodes
     """
     begin_job()
-    settings = OperationsSettings.load()
+    settings = ClientSettings.load()
     addresses = settings.node_addresses
     with node_client(settings) as http:
         views = NodeViews(addresses, http)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from storekeeper.apps.registry import APPS
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.clock import SystemClock
 from storekeeper.configuration import read_file
 from storekeeper.generations.deletion import remove_folder
@@ -23,7 +24,6 @@ from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.errors import ImpossibleChangeError
 from storekeeper.ops.hanging import continue_frozen, end_hanging
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.platform_state import planned
 from storekeeper.ops.ports import check_ports
@@ -117,7 +117,7 @@ class _Applying:
         """Stops what is to go, and what is to start anew: `bring_up` starts it. Apps finish their batches."""
         stopping = [step for step in todo if step.action in {*_GONE, Action.RESTART}]
         others = [step.subject for step in stopping if kind_of(step.subject) is not Kind.APP]
-        settings = OperationsSettings.load(run_dir=self.instance.settings.run_dir)
+        settings = ClientSettings.load(run_dir=self.instance.settings.run_dir)
         for step in stopping:
             if step.subject not in others:
                 app_control(step.subject, settings, self.client).drain()
@@ -137,7 +137,7 @@ class _Applying:
         """Restarts, removes and starts nodes, one after the other, while others answer."""
         if not todo:
             return ()
-        settings = OperationsSettings.load(run_dir=self.instance.settings.run_dir)
+        settings = ClientSettings.load(run_dir=self.instance.settings.run_dir)
         with node_client(settings) as http:
             views = NodeViews(self.instance.settings.node_urls, http)
             changes = (self._change(step, views) for step in todo)

@@ -17,7 +17,6 @@ from storekeeper.configuration import PREFIX, RunDirSettings, Settings, read_fil
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.settings import KafkaSettings
 from storekeeper.node.settings import NodeSettings
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 
@@ -29,7 +28,6 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Your own apps", "read by every program that knows the apps", ProjectSettings),
     ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
     ("Clients of nodes", "read by the commands and jobs that query nodes", ClientSettings),
-    ("Changes of apps", "read by the commands `storekeeper app` when they run", OperationsSettings),
     (
         "Maintenance of stores",
         "read by `storekeeper verify` and `snapshot optimize`",

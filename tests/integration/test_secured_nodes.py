@@ -20,6 +20,7 @@ from harness.certificates import Authority, make_authority
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.tokens import write_callers
 from harness.waiting import eventually
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.node.security.access import (
     Caller,
     Role,
@@ -30,7 +31,6 @@ from storekeeper.node.security.access import (
     write_tokens,
 )
 from storekeeper.ops.control.node_roll import NodeViews, node_client
-from storekeeper.ops.operations_settings import OperationsSettings
 
 pytestmark = [
     pytest.mark.broker,
@@ -217,7 +217,7 @@ def test_the_task_that_restarts_nodes_asks_them_with_a_token_and_a_certificate(
     token.touch(0o600)
     token.write_text(READER)
     peers = secured.nodes[0].environment["STOREKEEPER_PEERS"]
-    settings = OperationsSettings(  # type: ignore[call-arg]
+    settings = ClientSettings(
         run_dir=tmp_path,
         peers=peers,
         client_token_file=token,

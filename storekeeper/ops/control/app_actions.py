@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.scale import AppScale
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
@@ -18,13 +19,12 @@ from storekeeper.ops.control.app_control import app_control
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.jobs import JobCancelledError
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 ACTIONS = ("start", "stop", "restart", "scale", "upgrade")
 
 
-def supervisor_of(settings: OperationsSettings) -> SupervisorRpc:
+def supervisor_of(settings: ClientSettings) -> SupervisorRpc:
     """The supervisor of a run directory.
 
     Raises:
@@ -58,7 +58,7 @@ def change_app(
         AppRunningError: another action on the app is under way.
         AppTimeoutError: the app didn't follow in time.
     """
-    settings = OperationsSettings.load()
+    settings = ClientSettings.load()
     supervisor = supervisor_of(settings)
     known = supervisor.names()
     if name not in known:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.app_health import heartbeat_problem
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from storekeeper.errors import ConfigurationError, RetriableError
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.supervisor_rpc import ENDED_STATES, ProcessInfo, SupervisorRpc
 from storekeeper.private_files import private_folder
 from storekeeper.program import NO_RESTART
@@ -22,6 +23,8 @@ APP_STOP_TIMEOUT_S = 120.0
 """How long an app may take to end: twice the time after which supervisor kills it."""
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
+_START_SHARE = 0.75
+"""Of the time that the platform may take to become healthy: how long an app may take until it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,23 +206,24 @@ def _comes_back(process: ProcessInfo) -> bool:
 
 def app_control(
     app: str,
-    settings: OperationsSettings,
+    settings: ClientSettings,
     supervisor: SupervisorRpc,
     pause: Callable[[float], object] = time.sleep,
 ) -> AppControl:
     """The control of `app`, or of the shared driver; see `AppControl`."""
+    platform = PlatformSettings.load(run_dir=settings.run_dir)
     return AppControl(
         app,
         supervisor=supervisor,
         heartbeat=lambda: _heartbeat(app, settings),
         stopped=RunLayout(settings.run_dir).stopped / app,
-        patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S),
+        patience=Patience(_START_SHARE * platform.start_timeout_s, APP_STOP_TIMEOUT_S),
         clock=SystemClock(),
         pause=pause,
     )
 
 
-def _heartbeat(app: str, settings: OperationsSettings) -> Heartbeat | None:
+def _heartbeat(app: str, settings: ClientSettings) -> Heartbeat | None:
     return shared_beat(
         app, [read_heartbeat(settings.heartbeat_file(name)) for name in PlatformApps.of(settings.run_dir).apps_of(app)]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from storekeeper.apps.settings import ClientSettings
 from storekeeper.clock import SystemClock
 from storekeeper.generations.status import AppFacts, generation_status
 from storekeeper.locations import entries
@@ -12,7 +13,6 @@ from storekeeper.ops.control.app_actions import supervisor_of
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.problems import CommandFailedError, NothingToShowError, UnknownAppError, UnknownTableError
 from storekeeper.ops.desired_programs import desired_programs
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.overview.collect import collect_status, platform_overview
 from storekeeper.ops.overview.status import status_json
 from storekeeper.ops.overview.tables import summary, tables
@@ -33,7 +33,7 @@ class PlatformViews:
 
     def __init__(self, platform: PlatformSettings) -> None:
         self._platform = platform
-        self._overview = platform_overview(platform, OperationsSettings.load().credentials)
+        self._overview = platform_overview(platform, ClientSettings.load().credentials)
 
     def status(self) -> dict[str, Any]:
         """What `storekeeper status --output json` prints."""
@@ -41,13 +41,13 @@ class PlatformViews:
 
     def programs(self) -> dict[str, list[str]]:
         """The processes of apps that must run here, and the apps of each."""
-        settings = OperationsSettings.load()
+        settings = ClientSettings.load()
         desired = desired_programs(supervisor_of(settings).names(), settings, self._apps().drivers)
         return {program: list(apps) for program, apps in desired.items()}
 
     def stores(self) -> list[dict[str, Any]]:
         """The stores that there are snapshots of, with their apps, and whether these have ever run here."""
-        begun = {folder.name for folder in entries(OperationsSettings.load().checkpoints)}
+        begun = {folder.name for folder in entries(ClientSettings.load().checkpoints)}
         return [{"store": name, "app": app, "has_run": app in begun} for name, app in self._apps().app_of_store.items()]
 
     def generations(self, app: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class PlatformViews:
             UnknownAppError: there is no such app.
             GenerationRefusedError: it can't have generations.
         """
-        return generation_status(self._app(app), OperationsSettings.load(), SystemClock())
+        return generation_status(self._app(app), ClientSettings.load(), SystemClock())
 
     def overview(self) -> dict[str, Any]:
         """What the page *Stores* of Airflow shows: the overview as JSON's own types, and as words."""

@@ -19,10 +19,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from storekeeper.apps.registry import store_definitions
-from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.settings import AppSettings, ClientSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.disk import LEAST_MB
-from storekeeper.ops.operations_settings import OperationsSettings
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 from tests.ops.containers.compose_file import OURS, PROJECT, compose, our_services, services
@@ -30,7 +29,7 @@ from tests.ops.containers.prepared import NODES, SERVERS, STREAM_APPS, prepared
 from tests.ops.test_documents import wrong_in
 
 FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow", "bash", "curl", "grep"}
-SETTINGS = (PlatformSettings, AppSettings, NodeSettings, OperationsSettings, QualitySettings)
+SETTINGS = (PlatformSettings, AppSettings, NodeSettings, ClientSettings, QualitySettings)
 KNOWN_SETTINGS = {f"STOREKEEPER_{name.upper()}" for settings in SETTINGS for name in settings.model_fields}
 
 
