@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from storekeeper.ops.steps import Step
     from storekeeper.ops.up import Outcome
 
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")]
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
+]
 
-def up(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
-    ] = False,
-) -> None:
+
+def up(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
     """Start the platform and leave it running.
 
     On a running platform it does what `storekeeper apply` does.
@@ -75,12 +75,7 @@ def _brought_up(settings: PlatformSettings, *, quiet: bool, accept_loss: bool, f
     return outcome
 
 
-def apply(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
-    ] = False,
-) -> None:
+def apply(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
     """Bring the running platform to what the configuration says.
 
     It does what `storekeeper plan` shows, while the rest runs on. Repeat it after an interruption. Exit code 4: not all
@@ -146,12 +141,7 @@ def _require_platform() -> None:
         raise ModuleNotFoundError(name="supervisor")
 
 
-def supervise(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Make topics anew that apps began with and that Kafka has lost.")
-    ] = False,
-) -> None:
+def supervise(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
     """Start the platform and keep it alive in the foreground.
 
     As one unit of systemd, or as the command of a container. TERM stops the platform as `storekeeper down` does. All

@@ -294,3 +294,23 @@ def test_the_sentence_names_the_extra_that_brings_a_module(module: str, extra: s
 
 def test_a_module_that_no_extra_brings_has_no_sentence() -> None:
     assert missing_package("state.no_such_module") is None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_jars_are_fetched_and_sessions_start_faster_if_the_classes_can_be_archived(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    did: list[str] = []
+
+    def archive(_: object) -> None:
+        did.append("archive")
+        if fails:
+            raise RuntimeError("no room")
+
+    monkeypatch.setattr("storekeeper.ops.preflight.java_problem", lambda _: None)
+    monkeypatch.setattr("storekeeper.ops.preflight.maven_problem", lambda _: None)
+    monkeypatch.setattr("storekeeper.ops.jars.fetch.fetch_jars", lambda pom, _: did.append(pom))
+    monkeypatch.setattr("storekeeper.engine.runtime.class_archive.make_archive", archive)
+    done = _called("jars")
+    assert (done.exit_code, sorted(did)) == (0, ["archive", "broker", "spark"])
+    assert ("sessions start slower: no room" in done.stderr) is fails
