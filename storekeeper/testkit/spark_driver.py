@@ -98,12 +98,19 @@ class SparkDriver(TopologyTestDriver):
         super().crash_at(step, batches_before=batches_before)
 
     def close(self) -> None:
-        """Deletes the app's topics and files."""
-        topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
-        doomed = [topic for topic in self._topics if topic in topics]
-        if doomed:
-            for future in self._admin.delete_topics(doomed, operation_timeout=_TIMEOUT_S).values():
+        """Deletes the app's topics and files, and waits until the topics are gone.
+
+        Raises:
+            StateError: the broker hasn't deleted them within a minute.
+        """
+        deadline = time.monotonic() + _TIMEOUT_S
+        while there := self._topics_there():
+            if time.monotonic() > deadline:
+                msg = f"these topics could not be deleted: {', '.join(there)}: look at the broker's log"
+                raise StateError(msg)
+            for future in self._admin.delete_topics(there, operation_timeout=_TIMEOUT_S).values():
                 _done(future)
+            time.sleep(_POLL_S)
         shutil.rmtree(self._settings.run_dir, ignore_errors=True)
 
     def _append(self, record: Record) -> None:
@@ -189,14 +196,16 @@ class SparkDriver(TopologyTestDriver):
                 yield message
 
     def _refuse_others_topics(self) -> None:
-        topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
-        others = [topic for topic in self._topics if topic in topics]
-        if others:
+        if others := self._topics_there():
             msg = (
                 f"topics of {self._context.spec.name} are there already ({', '.join(others)}), and a test would delete "
                 "them: use a broker for tests (STOREKEEPER_KAFKA_BOOTSTRAP), or delete them yourself"
             )
             raise ConfigurationError(msg)
+
+    def _topics_there(self) -> list[str]:
+        topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
+        return [topic for topic in self._topics if topic in topics]
 
     def _make_topics(self, counts: dict[str, int]) -> None:
         deadline = time.monotonic() + _TIMEOUT_S
