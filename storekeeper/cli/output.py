@@ -1,26 +1,26 @@
-"""Output of commands: tables for people, JSON or CSV for programs.
+r"""Output of commands: tables for people, JSON or CSV for programs.
 
-Data goes to standard output, messages to standard error. In JSON a list is one object a line, any
-other answer one object.
+Data goes to standard output, messages to standard error. In JSON a list is one object a line, any other answer one
+object. Numbers have all their digits there, times are ISO 8601, and binaries hexadecimal with `\x` in front.
 """
 
 from __future__ import annotations
 
-import base64
 import csv
-import json
+import datetime
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from storekeeper.client.readings import Reading
 
 _PIPE_WIDTH = 200
+_ANY_WIDTH = 100_000
 _MOST_FIELDS = 8
 
 Fields = Mapping[str, Any]
@@ -66,13 +67,12 @@ def say(message: str) -> None:
 
 def write_json(content: object) -> None:
     """One line."""
-    typer.echo(json.dumps(content, default=_plain, ensure_ascii=False))
+    typer.echo(_json(content))
 
 
 def write_value(value: object) -> None:
     """A value for a person or a pipe: indented on a terminal, one line elsewhere."""
-    indent = 2 if Console().is_terminal else None
-    typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=indent))
+    typer.echo(_json(value, orjson.OPT_INDENT_2 if Console().is_terminal else 0))
 
 
 def write_markdown(text: str) -> None:
@@ -83,13 +83,17 @@ def write_markdown(text: str) -> None:
         typer.echo(text)
 
 
-def write_rows(rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None) -> int:
+def write_rows(
+    rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None, *, whole: bool = False
+) -> int:
     """Rows as lines of JSON as they arrive, as one table, or as CSV. Returns how many there were.
 
     Args:
         rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV.
         output: JSON and CSV have all fields.
         columns: the fields that a table shows, in this order; None shows those that the rows have.
+        whole: whether rows that are wider than the terminal are lines of a name and a value, instead of a table that
+            breaks values.
     """
     if output is ListOutput.JSON:
         count = 0
@@ -98,13 +102,28 @@ def write_rows(rows: Iterable[Fields], output: ListOutput, columns: Sequence[str
             count += 1
         return count
     shown = [_spread(row) for row in rows]
-    names = list(dict.fromkeys(name for row in shown for name in row))
+    names = list(dict.fromkeys(name for row in shown for name in row)) or list(columns or ())
     if output is ListOutput.CSV:
         lines = csv.writer(sys.stdout, lineterminator="\n")
-        lines.writerows([names, *([_cell(name, row.get(name)) for name in names] for row in shown)] if shown else [])
+        lines.writerows([names, *([_cell(name, row.get(name)) for name in names] for row in shown)] if names else [])
     elif shown:
-        show(table(names if columns is None else columns, shown))
+        _show_rows(names if columns is None else columns, shown, whole=whole)
     return len(shown)
+
+
+def _show_rows(names: Sequence[str], rows: Sequence[Fields], *, whole: bool) -> None:
+    as_table, console = table(names, rows), _console()
+    widest = Measurement.get(console, console.options.update(width=_ANY_WIDTH), as_table).maximum
+    console.print(_lines(names, rows) if whole and widest > console.width else as_table)
+
+
+def _lines(names: Sequence[str], rows: Iterable[Fields]) -> Table:
+    lines = Table.grid(padding=(0, 2))
+    for number, row in enumerate(rows, 1):
+        lines.add_row(Text(f"row {number}", style="bold"), "")
+        for name in names:
+            lines.add_row(Text(_label(name)), Text(_cell(name, row.get(name))))
+    return lines
 
 
 def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = None) -> None:
@@ -143,10 +162,12 @@ def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
 
 def show(what: object) -> None:
     """Prints for a person; as wide as needed if there is no terminal."""
+    _console().print(what)
+
+
+def _console() -> Console:
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
-    console.print(what)
+    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
 
 
 def origin(reading: Reading[Any]) -> dict[str, Any]:
@@ -173,7 +194,11 @@ def origin_sentence(reading: Reading[Any]) -> str:
 
 def iso(at_ms: int) -> str:
     """A time as people read it."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def _spread(row: Fields) -> Fields:
@@ -195,7 +220,7 @@ def _justify(name: str, rows: Sequence[Fields]) -> Any:
 
 def _words(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
-        return "\n".join(str(item) for item in value) or "none"
+        return "\n".join(_printable(str(item)) for item in value) or "none"
     if isinstance(value, Mapping):
         return "\n".join(f"{key}: {_cell('', item)}" for key, item in value.items()) or "none"
     if isinstance(value, bool):
@@ -208,9 +233,23 @@ def _cell(name: str, value: object) -> str:
         return ""
     if _is_time(name) and isinstance(value, int):
         return iso(value)
-    if isinstance(value, str | Decimal):
-        return str(value)
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    if isinstance(value, bytes):
+        try:
+            return _printable(value.decode())
+        except UnicodeDecodeError:
+            return _hexadecimal(value)
+    if isinstance(value, dict | list | tuple | bool | int | float):
+        return _printable(_json(value))
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Stored data must not steer the reader's terminal, so control characters are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def _is_time(name: str) -> bool:
@@ -222,9 +261,28 @@ def _label(name: str) -> str:
     return (name.removesuffix("_ms") if _is_time(name) else name).replace("_", " ")
 
 
-def _plain(value: object) -> float | str:
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, bytes):
-        return base64.urlsafe_b64encode(value).decode()
-    return str(value)
+def _json(content: object, option: int = 0) -> str:
+    return orjson.dumps(_exact(content), option=option).decode()
+
+
+def _exact(value: Any) -> Any:
+    """A value as orjson writes it with all its digits."""
+    match value:
+        case Mapping():
+            return {str(key): _exact(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_exact(item) for item in value]
+        case bool() | None | str() | float() | datetime.date() | datetime.time():
+            return value
+        case int():
+            return orjson.Fragment(str(int(value)))  # may exceed 64 bits
+        case Decimal():
+            return orjson.Fragment(format(value, "f"))
+        case bytes():
+            return _hexadecimal(value)
+        case _:
+            return str(value)
+
+
+def _hexadecimal(value: bytes) -> str:
+    return f"\\x{value.hex()}"

@@ -197,7 +197,7 @@ def sql(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
     root = PlatformSettings.of_platform().tables
-    run_sql(root, statement, output=output, console=Console(), at_version=versions)
+    run_sql(root, statement, output=output, at_version=versions)
 
 
 def _last_good_version(table: str) -> int | None:

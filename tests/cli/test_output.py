@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from storekeeper.cli.output import AnswerOutput, write_answer
+from storekeeper.cli.output import AnswerOutput, ListOutput, write_answer, write_rows
 
 ANSWER = {"app": "pos", "decided_at_ms": 1_795_693_463_081, "stores": [{"name": "rewards", "offsets": {"0": 7}}]}
 BRIEF: dict[str, Any] = {**ANSWER, "stores": [{"name": "rewards"}]}
@@ -24,3 +25,17 @@ def test_a_person_sees_a_date_and_no_unit(capsys: pytest.CaptureFixture[str]) ->
     write_answer(ANSWER, AnswerOutput.TABLE)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "decided" in line]
     assert line.split() == ["decided", "at", "2026-11-26T11:44:23.081Z"]
+
+
+@pytest.mark.parametrize("output", [ListOutput.TABLE, ListOutput.CSV])
+def test_stored_data_does_not_steer_the_terminal(output: ListOutput, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows([{"value": "\x1b[2Jgone", "markup": "[red]plain[/red]", "nested": {"k": "\x9b2J"}}], output)
+    shown = capsys.readouterr().out
+    assert {"\x1b", "\x9b"}.isdisjoint(shown)
+    assert "\\x1b[2Jgone" in shown
+    assert "[red]plain[/red]" in shown
+
+
+def test_json_has_numbers_with_all_their_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows([{"decimal": Decimal("0.10"), "big": 2**70, "raw": b"\x00", "tuple": (1,)}], ListOutput.JSON)
+    assert capsys.readouterr().out == '{"decimal":0.10,"big":1180591620717411303424,"raw":"\\\\x00","tuple":[1]}\n'

@@ -1,95 +1,73 @@
 from __future__ import annotations
 
-import io
-import math
-from decimal import Decimal
+import json
 from pathlib import Path
 
-import orjson
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from rich.console import Console
 
 from storekeeper.cli.output import ListOutput
-from storekeeper.cli.sql_output import parse_versions, run_sql, to_json, to_table
-from storekeeper.snapshots.sql import Column, QueryResult
+from storekeeper.cli.sql_output import parse_versions, run_sql
+
+Captured = pytest.CaptureFixture[str]
 
 
-def _result(**values: object) -> QueryResult:
-    return QueryResult(tuple(Column(name, "VARCHAR") for name in values), (tuple(values.values()),))
+def test_columns_of_the_same_name_are_told_apart(tmp_path: Path, capsys: Captured) -> None:
+    run_sql(tmp_path, "SELECT 1 AS a, 2 AS a_2, 3 AS a, 4 AS a", output=ListOutput.JSON)
+    assert json.loads(capsys.readouterr().out) == {"a": 1, "a_2": 2, "a_3": 3, "a_4": 4}
 
 
-def _printed(result: QueryResult) -> str:
-    out = io.StringIO()
-    Console(file=out, width=120).print(to_table(result))
-    return out.getvalue()
-
-
-def test_json_keeps_every_digit() -> None:
-    assert to_json(_result(points=Decimal("123456789012345.6700"), big=2**70)).endswith(
-        b'"rows":[{"points":123456789012345.6700,"big":1180591620717411303424}]}'
+def test_json_has_all_digits_times_and_binaries(tmp_path: Path, capsys: Captured) -> None:
+    asked = (
+        "SELECT 123456789012345.6700::DECIMAL(20, 4) AS points, '\\x00\\xff'::BLOB AS raw, 'NaN'::DOUBLE AS nan, "
+        "NULL AS none, DATE '2026-01-31' AS day, [{'k': true}] AS items"
     )
+    run_sql(tmp_path, asked, output=ListOutput.JSON)
+    line = capsys.readouterr().out
+    assert '"points":123456789012345.6700,' in line
+    row = json.loads(line)
+    assert (row["raw"], row["nan"], row["none"]) == ("\\x00ff", None, None)
+    assert (row["day"], row["items"]) == ("2026-01-31", [{"k": True}])
 
 
-def test_json_of_the_other_kinds() -> None:
-    row = orjson.loads(to_json(_result(blob=b"\x00\xff", nan=math.nan, none=None, flag=True, items=[{"k": b"a"}])))
-    assert row["rows"] == [{"blob": "\\x00ff", "nan": None, "none": None, "flag": True, "items": [{"k": "\\x61"}]}]
+def test_a_table_shows_text_and_counts_rows(tmp_path: Path, capsys: Captured) -> None:
+    run_sql(
+        tmp_path,
+        "SELECT '{\"a\":1}'::BLOB AS text, '\\xff'::BLOB AS raw, DATE '2026-01-31' AS day",
+        output=ListOutput.TABLE,
+    )
+    shown = capsys.readouterr()
+    assert shown.out.split()[-3:] == ['{"a":1}', "\\xff", "2026-01-31"]
+    assert shown.err.startswith("1 row\n")
 
 
-def test_columns_of_the_same_name_are_told_apart() -> None:
-    result = QueryResult(tuple(Column(name, "INTEGER") for name in ("a", "a_2", "a", "a")), ((1, 2, 3, 4),))
-    assert orjson.loads(to_json(result))["rows"] == [{"a": 1, "a_2": 2, "a_3": 3, "a_4": 4}]
+def test_a_result_without_rows_has_its_columns_in_csv(tmp_path: Path, capsys: Captured) -> None:
+    run_sql(tmp_path, "SELECT 1 AS one WHERE false", output=ListOutput.CSV)
+    assert capsys.readouterr().out == "one\n"
 
 
-def test_a_table_shows_text_and_counts_rows() -> None:
-    printed = _printed(_result(value=b'{"a":1}', raw=b"\xff", none=None))
-    assert '{"a":1}' in printed
-    assert "\\xff" in printed
-    assert "1 row" in printed
-
-
-def test_stored_data_does_not_steer_the_terminal() -> None:
-    printed = _printed(_result(value="\x1b[2Jgone", markup="[red]plain[/red]"))
-    assert "\x1b" not in printed
-    assert "\\x1b[2Jgone" in printed
-    assert "[red]plain[/red]" in printed
-
-
-def test_run_sql_prints_one_json_object(tmp_path: Path) -> None:
-    write_deltalake(tmp_path / "rewards", pa.table({"CustomerCardNo": ["c" * 200]}))
-    out = io.StringIO()
-    run_sql(tmp_path, "FROM rewards", output=ListOutput.JSON, console=Console(file=out, width=20))
-    assert orjson.loads(out.getvalue())["rows"] == [{"CustomerCardNo": "c" * 200}]
-
-
-def test_run_sql_prints_a_table_of_the_version_asked_for(tmp_path: Path) -> None:
+def test_it_reads_the_version_asked_for(tmp_path: Path, capsys: Captured) -> None:
     for card in ("first", "second"):
         write_deltalake(tmp_path / "rewards", pa.table({"CustomerCardNo": [card]}), mode="append")
-    out = io.StringIO()
-    run_sql(tmp_path, "FROM rewards", output=ListOutput.TABLE, console=Console(file=out), at_version={"rewards": 0})
-    assert "first" in out.getvalue()
-    assert "second" not in out.getvalue()
+    run_sql(tmp_path, "FROM rewards", output=ListOutput.TABLE, at_version={"rewards": 0})
+    shown = capsys.readouterr().out
+    assert "first" in shown
+    assert "second" not in shown
 
 
-def _shown(root: Path, sql: str, width: int) -> str:
-    out = io.StringIO()
-    run_sql(root, sql, output=ListOutput.TABLE, console=Console(file=out, width=width))
-    return out.getvalue()
-
-
-def test_rows_wider_than_the_terminal_are_shown_whole(tmp_path: Path) -> None:
+def test_rows_wider_than_the_terminal_are_shown_whole(tmp_path: Path, capsys: Captured) -> None:
     names = [f"a_column_of_some_length_{number}" for number in range(9)]
     write_deltalake(tmp_path / "rewards", pa.table({name: [f"value of {name}"] for name in names}))
-    narrow = _shown(tmp_path, "FROM rewards", 80)
-    assert all(name in narrow and f"value of {name}" in narrow for name in names)
-    assert "…" not in narrow
-    assert max(map(len, narrow.splitlines())) <= 80
-    assert "1 row" in _shown(tmp_path, "FROM rewards", 1000), "a table where there is room"
+    run_sql(tmp_path, "FROM rewards", output=ListOutput.TABLE)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "row 1"
+    assert [line.rpartition("value of ")[2] for line in lines[1:]] == names
 
 
-def test_without_a_snapshot_it_is_said_what_makes_one(tmp_path: Path) -> None:
-    assert "the DAG snapshot_stores writes the first" in " ".join(_shown(tmp_path, "SHOW TABLES", 200).split())
+def test_without_a_snapshot_it_is_said_what_makes_one(tmp_path: Path, capsys: Captured) -> None:
+    run_sql(tmp_path, "SHOW TABLES", output=ListOutput.TABLE)
+    assert "the DAG snapshot_stores writes the first" in capsys.readouterr().err
 
 
 def _no_gate(_table: str) -> None:

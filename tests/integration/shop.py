@@ -150,9 +150,9 @@ class Shop:
     def table_differences(self, orders: Records) -> list[str]:
         """The same of the table of the last snapshot of what each customer has spent."""
         asked = 'SELECT decode("_key") AS key, orders, total FROM spent'
-        answer = json.loads(self.output("sql", "--output", "json", asked))
+        answer = [json.loads(line) for line in self.output("sql", "--output", "json", asked).splitlines()]
         wanted = oracle(BOUGHT_BY, orders)["spent"]
-        rows = {row["key"]: {"orders": row["orders"], "total": row["total"]} for row in answer["rows"]}
+        rows = {row["key"]: {"orders": row["orders"], "total": row["total"]} for row in answer}
         return [key for key in wanted.keys() | rows.keys() if wanted.get(key) != rows.get(key)]
 
     def fill(self) -> None:

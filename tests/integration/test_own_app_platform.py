@@ -63,7 +63,7 @@ def _use(platform: PlatformProcess) -> None:
         airflow.wait_for_run("daily_proof", airflow.trigger("daily_proof"), _RUN_S)
         airflow.wait_for_run("snapshot_stores", airflow.trigger("snapshot_stores", {"store": _STORE}), _RUN_S)
     rows = platform.call("sql", "--output", "json", f'SELECT "Events", "Total" FROM {_STORE}')  # noqa: S608 (our own)
-    assert json.loads(rows.stdout)["rows"] == [{"Events": 2, "Total": 12}]
+    assert [json.loads(rows.stdout)] == [{"Events": 2, "Total": 12}]
 
 
 def _pids(platform: PlatformProcess) -> dict[str, int]:

@@ -94,7 +94,7 @@ def test_a_snapshot_is_written_verified_damaged_and_restored(lake: Lake) -> None
 def test_the_quality_gate_publishes_and_sql_counts_what_it_published(lake: Lake) -> None:
     assert lake.succeed("check", "hadoop_export")["status"] == "published"
     done = lake.apps.run("sql", "SELECT count(*) AS rows FROM hadoop_export", "--output", "json")
-    assert orjson.loads(done.stdout)["rows"] == [{"rows": lake.expected().masked.total()}], done.stderr
+    assert orjson.loads(done.stdout) == {"rows": lake.expected().masked.total()}, done.stderr
 
 
 JOBS = (("snapshot", "create", "rewards"), ("check", "hadoop_export"))

@@ -144,7 +144,7 @@ def _operate(running: RunningPlatform, broker: SecuredBroker) -> None:
         run("migrate_state", app=VIEWS, copy=True, approval=False, watch_minutes=0, afterwards="retire", delete=True)
         run("verify_stores", store=STORE)
         rows = call("sql", "--output", "json", f'SELECT "Events", "Total" FROM {STORE}')  # noqa: S608 (our own)
-        assert json.loads(rows.stdout)["rows"] == [{"Events": 1, "Total": 5}]
+        assert [json.loads(rows.stdout)] == [{"Events": 1, "Total": 5}]
         metrics = httpx2.get(f"{addresses['metrics']}/metrics", trust_env=False).text
         assert f'app="{VIEWS}"' in metrics
         assert json.loads(call("generation", "status", VIEWS, "--output", "json").stdout)["live"] == 2
