@@ -278,10 +278,8 @@ def _exact(value: Any) -> Any:
             return orjson.Fragment(str(int(value)))  # may exceed 64 bits
         case Decimal():
             return orjson.Fragment(format(value, "f"))
-        case bytes():
-            return _hexadecimal(value)
         case _:
-            return str(value)
+            return _hexadecimal(value) if isinstance(value, bytes) else str(value)
 
 
 def _hexadecimal(value: bytes) -> str:
