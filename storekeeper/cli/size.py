@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Column, Table
 
-from storekeeper.cli.output import AnswerOption, AnswerOutput, write_json
-from storekeeper.sizing import MIB, Part, Sizing, Workload, kafka_streams_memory_bytes
+from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
+from storekeeper.sizing import MIB, Part, Workload, kafka_streams_memory_bytes
 from storekeeper.sizing import size as sized
 
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of each store in the process, standbys included.")]
@@ -41,39 +39,28 @@ def size(  # noqa: PLR0917 - each is an option of its own
     """
     workload = Workload(partitions, stores, rows, key_bytes, value_bytes, bound_mib * MIB, record_cache_mib * MIB)
     sizing, peer = sized(workload), kafka_streams_memory_bytes(partitions, stores)
-    if output is AnswerOutput.JSON:
-        write_json(_document(sizing, peer))
-        return
-    console = Console()
-    console.print(_table("memory", sizing.memory, sizing.memory_bytes))
-    console.print(_table("disk", sizing.disk, sizing.disk_bytes))
-    console.print(
-        f"A bound of {_mib(sizing.wanted_cache_bytes)} MiB would keep all indexes and filters in memory; below it a "
-        "read may touch the disk twice.\n"
-        f"The rule of thumb for a Kafka Streams instance of the same shape gives {_mib(peer)} MiB of memory.",
-        highlight=False,
-    )
-
-
-def _document(sizing: Sizing, peer_bytes: int) -> dict[str, object]:
-    return {
+    answer = {
         "memory_bytes": sizing.memory_bytes,
         "memory": [asdict(part) for part in sizing.memory],
         "disk_bytes": sizing.disk_bytes,
         "disk": [asdict(part) for part in sizing.disk],
         "wanted_cache_bytes": sizing.wanted_cache_bytes,
-        "kafka_streams_memory_bytes": peer_bytes,
+        "kafka_streams_memory_bytes": peer,
     }
+    brief = {
+        "memory, MiB": _mib(sizing.memory_bytes),
+        "disk, MiB": _mib(sizing.disk_bytes),
+        "a bound that keeps all indexes and filters in memory, MiB": _mib(sizing.wanted_cache_bytes),
+        "rule of thumb for a Kafka Streams instance of this shape, MiB": _mib(peer),
+        "memory": _parts(sizing.memory),
+        "disk": _parts(sizing.disk),
+    }
+    write_answer(answer, output, brief)
 
 
-def _table(title: str, parts: tuple[Part, ...], total: int) -> Table:
-    table = Table(Column(title), Column("MiB", justify="right"), Column("formula"), box=SIMPLE, show_footer=False)
-    for part in parts:
-        table.add_row(part.name, _mib(part.bytes), part.formula)
-    table.add_section()
-    table.add_row("sum", _mib(total), "")
-    return table
+def _parts(parts: Sequence[Part]) -> list[dict[str, object]]:
+    return [{"part": part.name, "MiB": _mib(part.bytes), "formula": part.formula} for part in parts]
 
 
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:,.0f}"
+def _mib(size_bytes: int) -> int:
+    return round(size_bytes / MIB)
