@@ -110,9 +110,9 @@ def show_batches(
 
     Example: storekeeper quarantine show hadoop_export 12-14 --check-again
     """
+    begin_job()
     settings = QualitySettings.of_platform()
     if table is not None and batch is not None:
-        begin_job()
         _show_batch(table, batch, settings, output, check_again=check_again)
         return
     if check_again:
