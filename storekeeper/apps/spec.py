@@ -80,6 +80,11 @@ class StoreSpec:
         _ = self.definition  # refuses names and kinds that a node would refuse
 
     @property
+    def fields(self) -> dict[str, str]:
+        """The SQL type of each field of its values, by name."""
+        return {item.name: item.sql_type for item in self.value_fields}
+
+    @property
     def changelog_topic(self) -> str:
         """The compacted topic that all changes of the store go to."""
         return self.topic or changelog_topic(self.app, self.name)

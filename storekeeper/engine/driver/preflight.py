@@ -21,7 +21,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
 from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore, confirmed_owner, owner_file
 from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.engine.runtime.topics import (
     PATIENCE_S,
@@ -79,7 +79,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     missing = topics.missing(own)  # the app makes them at its first start
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
     generation, code = settings.generation, code_digest(spec)
-    mine = CheckpointOwner(spec.name, generation, None, ids, counts, *_inside(spec, settings), slots, code)
+    served = {each.name: ServedStore(each.kind.value, each.score_field, each.fields) for each in spec.stores}
+    mine = CheckpointOwner(spec.name, generation, None, ids, counts, *_inside(spec, settings), slots, code, served)
     claim = confirmed_owner(checkpoint, mine, own)
     if claim.query_id is None:
         _check_never_ran(mine, checkpoint, topics.committed_end(topic for topic in own if topic not in missing))

@@ -1,8 +1,8 @@
 """The owner of a checkpoint folder: a file beside the folder, written before the first start.
 
 `checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
-"repartitions", "slots", "code"}. It is beside the folder and not in it, because Spark requires an empty folder at the
-first start.
+"repartitions", "slots", "code", "served"}. It is beside the folder and not in it, because Spark requires an empty
+folder at the first start.
 """
 
 from __future__ import annotations
@@ -23,6 +23,21 @@ CLAIM_SUFFIX = ".claim.json"
 
 
 @dataclass(frozen=True, slots=True)
+class ServedStore:
+    """What the rows of a store are, as its app began with them.
+
+    Attributes:
+        kind: the kind of its keys.
+        score_field: the field that a ranked store is ranked by; None for every other kind.
+        fields: the SQL type of each field of its values, by name.
+    """
+
+    kind: str
+    score_field: str | None
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointOwner:
     """The owner of a checkpoint, and the topics that it was started on.
 
@@ -37,6 +52,7 @@ class CheckpointOwner:
         slots: The names of its tasks, with what they read and store as of its last start. See
             `storekeeper.topology.slots`.
         code: A digest of the app's own source files, as of its last start. See `code_digest`.
+        served: By name, the stores that nodes serve, as of the app's last start.
     """
 
     app: str
@@ -48,6 +64,7 @@ class CheckpointOwner:
     repartitions: Mapping[str, str] = field(default_factory=dict)
     slots: Slots = field(default_factory=dict)
     code: str | None = None
+    served: Mapping[str, ServedStore] = field(default_factory=dict)
 
     @classmethod
     def read(cls, checkpoint_dir: Location) -> Self | None:
@@ -58,7 +75,8 @@ class CheckpointOwner:
         """
         file = owner_file(checkpoint_dir)
         try:
-            return cls(**orjson.loads(file.read_bytes()))
+            claim = cls(**orjson.loads(file.read_bytes()))
+            return replace(claim, served={name: ServedStore(**store) for name, store in claim.served.items()})  # type: ignore[arg-type]
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:

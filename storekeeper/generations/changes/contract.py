@@ -80,7 +80,7 @@ class RunningStore:
         topic: its first generation's changelog.
         generation: the live one.
         migrations: names of those that made it, in order; the values' version is their number plus one.
-        fields: of the values, from the newest snapshot; None if there is none.
+        fields: of the values, from the newest snapshot, or as of the app's last start; None if there is neither.
         partitions: of the live changelog; None if the broker gave no answer.
         keys, size_bytes: of the newest snapshot; None if there is none.
     """

@@ -111,5 +111,4 @@ def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
 
 
 def _fields_of(store: StoreSpec) -> Fields:
-    fields = {item.name: item.sql_type for item in store.value_fields}
-    return {**fields, **BY_SCHEMA} if store.by_schema else fields
+    return {**store.fields, **BY_SCHEMA} if store.by_schema else store.fields

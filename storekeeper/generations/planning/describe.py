@@ -48,7 +48,8 @@ def describe(settings: AppSettings, clock: Clock) -> Description:
             running[manifest.store] = _of_snapshot(path, manifest, journal)
     for store in (store for app in APPS.values() for store in app.stores):
         if store.name not in running and settings.checkpoint_dir(store.app).parent.is_dir():
-            running[store.name] = _of_spec(store, JournalFile(settings.durable, store.app).read())
+            journal = JournalFile(settings.durable, store.app).read()
+            running[store.name] = _of_start(store, journal, settings)
     return Description(clock.now_ms(), _with_partitions(running, settings), dict(_topologies(settings)))
 
 
@@ -58,14 +59,18 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
         journal = JournalFile(settings.durable, app.name).read() if app.has_generations else None
         live = FIRST_GENERATION if journal is None else journal.live
         names = () if journal is None else journal.live_generation.migrations
-        own = settings.model_copy(update={"generation": live})
-        try:
-            claim = CheckpointOwner.read(own.checkpoint_dir(app.name))
-        except UnusableCheckpointError as error:
-            _log.warning("claim_not_read", app=app.name, error=str(error))
-            continue
+        claim = _claim(app.name, live, settings)
         if claim is not None and app.describe is not None:
             yield app.name, AppTopology(app.name, live, names, claim.stores, claim.repartitions, claim.slots)
+
+
+def _claim(app: str, generation: int, settings: AppSettings) -> CheckpointOwner | None:
+    own = settings.model_copy(update={"generation": generation})
+    try:
+        return CheckpointOwner.read(own.checkpoint_dir(app))
+    except UnusableCheckpointError as error:
+        _log.warning("claim_not_read", app=app, error=str(error))
+        return None
 
 
 def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
@@ -108,15 +113,21 @@ def _may_be_of(migration: str, store: str) -> bool:
         return True
 
 
-def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
+def _of_start(store: StoreSpec, journal: Journal | None, settings: AppSettings) -> RunningStore:
+    """A store without a snapshot, as of the last start of its app."""
+    generation = FIRST_GENERATION if journal is None else journal.live
+    claim = _claim(store.app, generation, settings)
+    began = None if claim is None else claim.served.get(store.name)
+    fields = None if began is None else {**began.fields, **(BY_SCHEMA if store.by_schema else {})}
     return RunningStore(
         store=store.name,
         app=store.app,
         topic=_first_topic(journal, store.name, store.changelog_topic),
-        kind=store.kind.value,
-        score_field=store.score_field,
-        generation=1 if journal is None else journal.live,
+        kind=store.kind.value if began is None else began.kind,
+        score_field=store.score_field if began is None else began.score_field,
+        generation=generation,
         migrations=_migrations(journal, store.name),
+        fields=fields,
     )
 
 

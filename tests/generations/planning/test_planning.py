@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described, kept_inside
 from storekeeper.cli.entry import app
 from storekeeper.clock import SystemClock
-from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations import planning
 from storekeeper.generations.catalog import first_journal
@@ -93,6 +94,21 @@ def test_the_kind_of_a_store_is_that_of_its_snapshot_and_not_of_the_new_code(set
     (change,) = plan_changes([_rewards()], running).changes
     assert change.verdict is Verdict.BREAKS
     assert "It would be read as keyvalue, but its keys are ranked keys" in " ".join(change.details)
+
+
+def test_a_store_without_a_snapshot_is_that_of_its_apps_last_start(settings: AppSettings) -> None:
+    shutil.rmtree(settings.run_dir / "delta")
+    path = settings.checkpoint_dir("pos")
+    for began, why in (
+        (ServedStore("keyvalue", None, {"Renamed": "bigint"}), "field Renamed removed"),
+        (ServedStore("window", None, REWARDS.fields), "It would be read as keyvalue, but its keys are window keys"),
+    ):
+        CheckpointOwner("pos", 1, served={"rewards": began}).write(path)
+        (change,) = plan_changes([_rewards()], _running(settings)).changes
+        assert change.verdict is Verdict.BREAKS
+        assert why in " ".join(change.details)
+    CheckpointOwner("pos", 1, served={"rewards": ServedStore("keyvalue", None, REWARDS.fields)}).write(path)
+    assert not plan_changes([_rewards()], _running(settings)).breaks
 
 
 def test_a_store_whose_changelog_is_gone_has_the_partitions_of_its_snapshot(
