@@ -90,12 +90,6 @@ class PlatformSettings(KafkaSettings):
         },
     )
 
-    log_max_mb: int = Field(
-        10,
-        ge=1,
-        description="A log file of a process is rotated at this size.",
-        json_schema_extra={"change": "restart of all processes"},
-    )
     start_timeout_s: int = Field(
         240,
         ge=10,

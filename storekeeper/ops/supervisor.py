@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 30
 # The wait grows by a second with each try that fails: this many tries take about a week.
 _START_RETRIES = 1000
-_LOG_BACKUPS = 3
+_LOG_SIZE, _LOG_BACKUPS = "10MB", 3
 _FOREGROUND = Path(__file__).with_name("foreground.py")
 _RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
 
@@ -158,12 +158,12 @@ def supervisor_conf(
         _section("inet_http_server", server),
         _section("supervisord", daemon),
         _section("rpcinterface:supervisor", _RPC_INTERFACE),
-        *(_program_section(program, layout, settings) for program in programs),
+        *(_program_section(program, layout) for program in programs),
     ]
     return "\n".join(sections)
 
 
-def _program_section(program: Program, layout: RunLayout, settings: PlatformSettings) -> str:
+def _program_section(program: Program, layout: RunLayout) -> str:
     options = {
         "command": shlex.join(program.command),
         "directory": str(layout.root),
@@ -179,7 +179,7 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
         "killasgroup": "true",
         "redirect_stderr": "true",
         "stdout_logfile": str(layout.log(program.name)),
-        "stdout_logfile_maxbytes": f"{settings.log_max_mb}MB",
+        "stdout_logfile_maxbytes": _LOG_SIZE,
         "stdout_logfile_backups": str(_LOG_BACKUPS),
     }
     return _section(f"program:{program.name}", options)
