@@ -9,14 +9,16 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import orjson
 
 from storekeeper.changelog.position import Position
+from storekeeper.errors import InvalidArgumentError
 from storekeeper.generations.errors import GenerationPendingError, GenerationRefusedError
 from storekeeper.locations import Location, write_in_one_step
 
@@ -173,11 +175,7 @@ class Journal:
 
     def to_json(self) -> bytes:
         """The journal as JSON."""
-        content = {**asdict(replace(self, generations={}, transfer=None)), "generations": [], "transfer": None}
-        content["generations"] = [_encoded(self.generations[number]) for number in sorted(self.generations)]
-        if self.transfer is not None:
-            content["transfer"] = _encoded(self.transfer)
-        return orjson.dumps(content, option=orjson.OPT_INDENT_2)
+        return orjson.dumps(self, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -187,12 +185,8 @@ class Journal:
             GenerationRefusedError: the JSON is not a journal.
         """
         try:
-            content = orjson.loads(data)
-            generations = [_generation(item) for item in content["generations"]]
-            transfer = None if content["transfer"] is None else _transfer(content["transfer"])
-            by_number = {g.number: g for g in generations}
-            return cls(content["app"], content["live"], by_number, transfer)
-        except (ValueError, TypeError, KeyError) as error:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError, InvalidArgumentError) as error:
             msg = "the journal of generations is damaged: put it back from a copy"
             raise GenerationRefusedError(msg) from error
 
@@ -235,28 +229,3 @@ class JournalFile:
                 msg = "another process is changing the generations: let it end, then look at `status`"
                 raise GenerationPendingError(msg) from None
             yield
-
-
-def _encoded(item: Generation | Transfer) -> dict[str, Any]:
-    positions = {"start", "end"}
-    return {
-        name: orjson.loads(getattr(item, name).to_json()) if name in positions else value
-        for name, value in asdict(item).items()
-    }
-
-
-def _generation(item: dict[str, Any]) -> Generation:
-    return Generation(
-        **{
-            **item,
-            "state": GenerationState(item["state"]),
-            "migrations": tuple(item["migrations"]),
-            "start": Position.from_json(orjson.dumps(item["start"])),
-            "outputs": tuple((first, last) for first, last in item["outputs"]),
-        }
-    )
-
-
-def _transfer(item: dict[str, Any]) -> Transfer:
-    end = Position.from_json(orjson.dumps(item["end"]))
-    return Transfer(**{**item, "phase": TransferPhase(item["phase"]), "end": end})

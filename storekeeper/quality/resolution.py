@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 import orjson
 
 from storekeeper.errors import InvalidArgumentError
@@ -55,12 +56,16 @@ class Resolution:
 
     @classmethod
     def from_json(cls, content: bytes) -> Self:
-        """The resolution that `to_json` wrote."""
-        fields: dict[str, Any] = orjson.loads(content)
-        del fields["batch"]
-        outcomes = tuple(Outcome(**outcome) for outcome in fields.pop("outcomes"))
-        action, accepted = Action(fields.pop("action")), tuple(fields.pop("accepted"))
-        return cls(**fields, action=action, accepted=accepted, outcomes=outcomes)
+        """The resolution that `to_json` wrote.
+
+        Raises:
+            ValueError: the content is something else.
+        """
+        try:
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            msg = f"not a decision on a batch: {error}"
+            raise ValueError(msg) from error
 
 
 class ResolutionArchive(BatchArchive):

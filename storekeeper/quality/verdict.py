@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 import orjson
 
 from storekeeper.whole_files import write_whole
@@ -113,13 +114,9 @@ class Verdict:
             ValueError: the content is something else.
         """
         try:
-            fields: dict[str, Any] = orjson.loads(content)
-            del fields["passed"], fields["reasons"]
-            fields.pop("warnings", None)
-            outcomes = tuple(Outcome(**outcome) for outcome in fields.pop("outcomes"))
-            return cls(**{**fields, "status": Status(fields["status"]), "outcomes": outcomes})
-        except (TypeError, KeyError) as error:
-            msg = f"not a verdict: {error!r}"
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            msg = f"not a verdict: {error}"
             raise ValueError(msg) from error
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from storekeeper.names import checked_name
@@ -74,9 +75,8 @@ def last_verdict(folder: Path) -> CheckVerdict | None:
     if not files:
         return None
     try:
-        fields = orjson.loads(files[-1].read_bytes())
-        return CheckVerdict(**{**fields, "reasons": tuple(fields["reasons"])})
-    except (TypeError, KeyError) as error:
+        return msgspec.json.decode(files[-1].read_bytes(), type=CheckVerdict)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         msg = f"{files[-1]} is not a verdict of a check"
         raise ValueError(msg) from error
 

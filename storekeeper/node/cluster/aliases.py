@@ -16,8 +16,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 import orjson
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection
@@ -106,17 +107,7 @@ class Alias:
 
     def encode(self) -> bytes:
         """The record's value."""
-        return orjson.dumps(
-            {
-                "store": self.store,
-                "generation": self.generation,
-                "topic": self.topic,
-                "previous_topic": self.previous_topic,
-                "at_ms": self.at_ms,
-                "prepare": self.prepare,
-                "topic_id": self.topic_id,
-            }
-        )
+        return orjson.dumps(self)
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -129,17 +120,8 @@ class Alias:
             msg = f"an alias is longer than {_LONGEST_BYTES} bytes"
             raise AliasError(msg)
         try:
-            fields = orjson.loads(value)
-            return cls(
-                store=_text(fields["store"]),
-                generation=_number(fields["generation"]),
-                topic=_text(fields["topic"]),
-                previous_topic=None if fields["previous_topic"] is None else _text(fields["previous_topic"]),
-                at_ms=_number(fields["at_ms"]),
-                prepare=fields.get("prepare", False) is True,
-                topic_id=None if fields.get("topic_id") is None else _text(fields["topic_id"]),
-            )
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            return msgspec.json.decode(value, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             msg = f"a record among the aliases can't be read: {type(error).__name__}"
             raise AliasError(msg) from error
 
@@ -167,18 +149,6 @@ def newest(known: Mapping[str, Alias], alias: Alias) -> Mapping[str, Alias]:
     """The aliases by store with `alias` added, unless it is older than the known one."""
     before = known.get(alias.store)
     return known if before is not None and alias.at_ms < before.at_ms else {**known, alias.store: alias}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("no number")
-    return value
 
 
 log = structlog.get_logger(__name__)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import orjson
 import structlog
 
@@ -87,17 +88,15 @@ class KnownTopics:
 
     def _read(self) -> dict[str, Counted]:
         try:
-            kept = orjson.loads(self._file.read_bytes())
-            return {str(topic): Counted(int(one["partitions"]), str(one["topic_id"])) for topic, one in kept.items()}
+            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, Counted])
         except FileNotFoundError:
             return {}
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             log.warning("known_topics_unreadable", path=str(self._file))
             return {}
 
     def _write(self) -> None:
-        kept = {topic: {"partitions": one.partitions, "topic_id": one.topic_id} for topic, one in self._topics.items()}
-        write_whole(self._file, orjson.dumps(kept))
+        write_whole(self._file, orjson.dumps(self._topics))
 
 
 _RETRY_S = 1.0
