@@ -43,7 +43,9 @@ def up(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
         raise typer.Exit(ExitCode.FINDING)
 
 
-def _brought_up(settings: PlatformSettings, *, quiet: bool, accept_loss: bool, foreground: bool = False) -> Outcome:
+def _brought_up(
+    settings: PlatformSettings, *, quiet: bool, accept_loss: bool, foreground: bool = False, only_running: bool = False
+) -> Outcome:
     """Brings the platform up, and says what there is and what doesn't work."""
     _require_platform()
     from storekeeper.ops.airflow_home import AIRFLOW_USER  # noqa: PLC0415 (each command loads only what it needs)
@@ -54,7 +56,9 @@ def _brought_up(settings: PlatformSettings, *, quiet: bool, accept_loss: bool, f
 
     check_no_other(settings)
     with _step_report(quiet=quiet) as report:
-        outcome = bring_up(Instance.of(settings), report, accept_loss=accept_loss, foreground=foreground)
+        outcome = bring_up(
+            Instance.of(settings), report, accept_loss=accept_loss, foreground=foreground, only_running=only_running
+        )
         try:
             remember_started(settings.run_dir)
         except OSError as error:
@@ -85,18 +89,12 @@ def apply(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
     """
     from storekeeper.configuration import platform_file  # noqa: PLC0415
     from storekeeper.errors import ConfigurationError  # noqa: PLC0415
-    from storekeeper.ops.errors import SupervisorUnreachableError  # noqa: PLC0415
-    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
-    from storekeeper.ops.supervisor_rpc import running_supervisor  # noqa: PLC0415
 
     settings = PlatformSettings.of_platform()
     if platform_file() is None and not settings.names_run_dir:
         msg = f"the platform in {settings.run_dir} has no storekeeper.toml: set STOREKEEPER_RUN_DIR if it is meant"
         raise ConfigurationError(msg)
-    if running_supervisor(RunLayout(settings.run_dir)) is None:
-        msg = f"The platform in {settings.run_dir} is down: `storekeeper up` starts it with this configuration."
-        raise SupervisorUnreachableError(msg)
-    if _brought_up(settings, quiet=quiet, accept_loss=accept_loss).troubles:
+    if _brought_up(settings, quiet=quiet, accept_loss=accept_loss, only_running=True).troubles:
         raise typer.Exit(ExitCode.FINDING)
 
 

@@ -91,9 +91,12 @@ def broker_java(java: str, jars: Path, *options: str) -> list[str]:
     return [java, "-XX:+UseSerialGC", *options, "-cp", f"{jars}/*"]
 
 
-def platform_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
-    """The argv of the platform's broker, which waits for room on its disk. The supervisor rotates its log."""
-    broker = broker_command(_java(settings, environment, _HEAP), _properties(layout))
+def platform_broker(layout: RunLayout, settings: PlatformSettings) -> list[str]:
+    """The argv of the platform's broker, which waits for room on its disk. The supervisor rotates its log.
+
+    It is the same whoever asks: the java is that of the supervisor's path.
+    """
+    broker = broker_command(_java(settings, _HEAP), _properties(layout))
     return [sys.executable, str(_EXEC_WITH_ROOM), str(layout.kafka), str(LEAST_MB), *broker]
 
 
@@ -116,7 +119,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
     _properties(layout).write_text(text, "utf-8")
     if (layout.kafka / "data" / "meta.properties").exists():
         return
-    command = format_command(_java(settings, environment, "-Xmx128m"), _properties(layout))
+    command = format_command(_java(settings, "-Xmx128m"), _properties(layout))
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, env=dict(environment), check=False
     )
@@ -128,14 +131,8 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         raise StartError(msg)
 
 
-def java_command(environment: Mapping[str, str]) -> str:
-    """The java to run: `JAVA_HOME`'s when it is set, otherwise the one on the PATH."""
-    home = environment.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
-
-
-def _java(settings: PlatformSettings, environment: Mapping[str, str], *options: str) -> list[str]:
-    return broker_java(java_command(environment), settings.jars_dir / "broker", *options)
+def _java(settings: PlatformSettings, *options: str) -> list[str]:
+    return broker_java("java", settings.jars_dir / "broker", *options)
 
 
 def _properties(layout: RunLayout) -> Path:

@@ -43,12 +43,19 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),
         "STOREKEEPER_CONFIG": str(settings.run_dir / STARTED_WITH),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+        "PATH": _path(inherited),
         "PYTHONUNBUFFERED": "1",
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
     return base | own | ({"SPARK_LOCAL_IP": "127.0.0.1"} if AppSettings().is_local else {})
+
+
+def _path(inherited: Mapping[str, str]) -> str:
+    """Our programs first, then the Java of JAVA_HOME, as it counts for Spark."""
+    home = inherited.get("JAVA_HOME")
+    java = [str(Path(home) / "bin")] if home else []
+    return os.pathsep.join([str(Path(sys.executable).parent), *java, inherited.get("PATH", os.defpath)])
 
 
 def airflow_environment(settings: PlatformSettings) -> dict[str, str]:
@@ -117,7 +124,7 @@ class Instance:
         """Its processes, in the order of starting."""
         from storekeeper.ops.programs import platform_programs  # noqa: PLC0415 (it loads all apps)
 
-        return platform_programs(self.layout, self.settings, self.environment)
+        return platform_programs(self.layout, self.settings)
 
     @staticmethod
     def of(settings: PlatformSettings) -> Instance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,15 +50,13 @@ class Program:
         return self.command[_PACE:]
 
 
-def platform_programs(
-    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
-) -> tuple[Program, ...]:
+def platform_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
     """Every process of the platform, in the order of starting.
 
     Raises:
         ConfigurationError: an app has the name of another process.
     """
-    broker = _paced_program(KAFKA, layout, platform_broker(layout, settings, environment), restart_always=True)
+    broker = _paced_program(KAFKA, layout, platform_broker(layout, settings), restart_always=True)
     programs = (
         *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, layout, settings) for name in AIRFLOW_PROGRAMS if settings.embeds_airflow),

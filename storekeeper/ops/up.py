@@ -15,7 +15,7 @@ from storekeeper.ops.broker import prepare_broker
 from storekeeper.ops.disk import check_room
 from storekeeper.ops.effective import effective, write_started_with
 from storekeeper.ops.environment import Instance
-from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.errors import AlreadyRunningError, SupervisorUnreachableError
 from storekeeper.ops.kafka.check import check_clock, check_kafka
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.lost_topics import check_not_empty
@@ -43,7 +43,14 @@ class Outcome:
     troubles: tuple[Trouble, ...] = ()
 
 
-def up(instance: Instance, report: Report, *, accept_loss: bool = False, foreground: bool = False) -> Outcome:
+def up(
+    instance: Instance,
+    report: Report,
+    *,
+    accept_loss: bool = False,
+    foreground: bool = False,
+    only_running: bool = False,
+) -> Outcome:
     """Brings the platform up and waits until each part works, or is known not to. Safe to repeat.
 
     To one that runs it applies the configuration, and heals what was lost.
@@ -53,23 +60,33 @@ def up(instance: Instance, report: Report, *, accept_loss: bool = False, foregro
         report: called with each step.
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
         foreground: whether the supervisor is to be a child of this process.
+        only_running: whether a platform that is down stays down: its keeper, such as systemd, is to start it.
 
     Raises:
+        SupervisorUnreachableError: it is down, and was to stay so.
         AlreadyRunningError: it runs already, and the supervisor was to be a child of this process.
         PlatformError: nothing can work, with one sentence about what to do. What this call started is stopped again.
     """
     layout = instance.layout
-    if running_supervisor(layout) is None:
+    if _running(layout, only_running=only_running) is None:
         check_room(layout.root)
     make_private(layout.root)
     with exclusive(layout.lock, "up"):
-        client = running_supervisor(layout)
+        client = _running(layout, only_running=only_running)
         if client is None:
             return _from_nothing(instance, report, accept_loss=accept_loss, foreground=foreground)
         if foreground:
             msg = f"The platform in {layout.root} runs already: stop it with `storekeeper down`, or leave it running."
             raise AlreadyRunningError(msg)
         return Outcome(client, troubles=apply(instance, client, report, accept_loss=accept_loss))
+
+
+def _running(layout: RunLayout, *, only_running: bool) -> SupervisorRpc | None:
+    client = running_supervisor(layout)
+    if client is None and only_running:
+        msg = f"The platform in {layout.root} is down: `storekeeper up` starts it with this configuration."
+        raise SupervisorUnreachableError(msg)
+    return client
 
 
 def check_no_other(settings: PlatformSettings) -> None:

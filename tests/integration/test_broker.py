@@ -62,7 +62,7 @@ def test_the_platforms_broker_ends_on_a_full_disk_and_keeps_its_topics(tmp_path:
         layout.make()
         environment = dict(os.environ)  # noqa: TID251
         prepare_broker(layout, settings, environment)
-        command = platform_broker(layout, settings, environment)
+        command = platform_broker(layout, settings)
         with begun(command, tmp_path / "first.log") as process:
             eventually(lambda: answers(settings.kafka), 90, "the broker answers")
             admin = new_admin(settings.kafka)

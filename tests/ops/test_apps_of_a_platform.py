@@ -40,7 +40,7 @@ def name_apps(monkeypatch: pytest.MonkeyPatch, *apps: AppSpec) -> None:
 
 
 def programs_of(settings: PlatformSettings) -> set[str]:
-    return {program.name for program in platform_programs(RunLayout(settings.run_dir), settings, {})}
+    return {program.name for program in platform_programs(RunLayout(settings.run_dir), settings)}
 
 
 def test_the_apps_that_share_a_driver_have_one_process(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_name_with_a_dot_is_that_of_processes_topics_and_files(
     name_apps(monkeypatch, topology_app(name, topology, title="Points"))
     settings = PlatformSettings.load(run_dir=tmp_path)
     layout = RunLayout(settings.run_dir)
-    programs = platform_programs(layout, settings, {})
+    programs = platform_programs(layout, settings)
     credentials = SupervisorCredentials("http://127.0.0.1:1", "storekeeper", "secret")
     layout.make()
     write_whole(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs).encode())

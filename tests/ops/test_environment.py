@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from storekeeper.ops.broker import java_command
-from storekeeper.ops.environment import PLATFORM_MARKER, airflow_environment, child_environment, derived_settings
+from storekeeper.ops.environment import (
+    PLATFORM_MARKER,
+    Instance,
+    airflow_environment,
+    child_environment,
+    derived_settings,
+)
+from storekeeper.ops.program_names import KAFKA
 from storekeeper.ops.settings import PlatformSettings
 
 
@@ -72,5 +80,17 @@ def test_loopback_never_goes_through_a_proxy() -> None:
 
 
 def test_java_home_wins_over_the_path() -> None:
-    assert java_command({"JAVA_HOME": "/opt/jdk"}) == "/opt/jdk/bin/java"
-    assert java_command({}) == "java"
+    programs = str(Path(sys.executable).parent)
+    for home, folders in (({"JAVA_HOME": "/opt/jdk"}, [programs, "/opt/jdk/bin", "/bin"]), ({}, [programs, "/bin"])):
+        path = child_environment(PlatformSettings.load(), {"PATH": "/bin", **home})["PATH"]
+        assert path.split(os.pathsep) == folders
+
+
+def test_the_brokers_command_is_the_same_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a plan that somebody makes with another JAVA_HOME than the keeper's would restart the broker."""
+    commands = []
+    for home in ("/opt/jdk", "/usr/lib/jvm/other"):
+        monkeypatch.setenv("JAVA_HOME", home)
+        programs = Instance.of(PlatformSettings.load()).programs
+        commands.append(next(program.command for program in programs if program.name == KAFKA))
+    assert commands[0] == commands[1]

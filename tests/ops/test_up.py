@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from storekeeper.ops.errors import AlreadyRunningError
+from storekeeper.ops.environment import Instance
+from storekeeper.ops.errors import AlreadyRunningError, SupervisorUnreachableError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
-from storekeeper.ops.settings import OwnPlatformSettings
+from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.ops.supervisor import find_orphans, forget_removed_apps
-from storekeeper.ops.up import check_no_other
+from storekeeper.ops.up import check_no_other, up
 from storekeeper.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 from tests.ops.called_command import Call
@@ -21,6 +22,19 @@ from tests.ops.called_command import Call
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_a_platform_whose_supervisor_ends_is_not_started_by_apply(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    """It would run beside the unit of systemd, or the container's command, that starts it again."""
+    found = iter([object()] * seen)
+    monkeypatch.setattr("storekeeper.ops.up.running_supervisor", lambda _: next(found, None))
+    instance = Instance.of(PlatformSettings.load(run_dir=run_dir))
+    with pytest.raises(SupervisorUnreachableError, match="is down: `storekeeper up` starts it"):
+        up(instance, lambda _: None, only_running=True)
+    assert run_dir.exists() is bool(seen)
 
 
 def test_a_taken_port_is_one_sentence(run_dir: Path) -> None:

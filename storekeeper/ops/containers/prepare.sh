@@ -59,7 +59,10 @@ cd "$folder"
 mkdir -p secrets run/secrets run/delta prometheus grafana
 chmod 700 . secrets run run/secrets run/delta prometheus grafana
 
-new .env printf 'STOREKEEPER_UID=%s\nSTOREKEEPER_GID=%s\n' "$(id -u)" "$(id -g)"
+# An engine refuses a limit that is beyond the machine's processors.
+processors=$(nproc)
+test "$processors" -le 4 || processors=4
+new .env printf 'STOREKEEPER_UID=%s\nSTOREKEEPER_GID=%s\nSTOREKEEPER_CPUS=%s\n' "$(id -u)" "$(id -g)" "$processors"
 new secrets/postgres-password random -hex 24
 new secrets/airflow-database printf 'postgresql+psycopg2://airflow:%s@postgres/airflow' "$(cat secrets/postgres-password)"
 new secrets/grafana-password random -hex 24

@@ -101,6 +101,11 @@ def test_whoever_listens_beyond_loopback_has_an_address_that_nobody_else_is_give
     assert not any(address in ipaddress.ip_network(pool["ip_range"]) for address in fixed.values())
 
 
+def test_apps_have_as_long_to_end_as_under_systemd() -> None:
+    unit = (PROJECT / "storekeeper/ops/systemd/storekeeper.service").read_text("utf-8")
+    assert services()[STREAM_APPS]["stop_grace_period"] == f"{re.findall('TimeoutStopSec=([0-9]+)', unit)[0]}s"
+
+
 def test_every_setting_is_one_that_our_code_reads() -> None:
     for name, service in our_services().items():
         given = {key for key in service.get("environment", {}) if key.startswith("STOREKEEPER_")}

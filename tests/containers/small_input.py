@@ -1,0 +1,56 @@
+"""Invoices for the app `pos` of a small platform, and whether all that must come of them is there, once."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+
+import orjson
+
+from harness.sales import good_sales
+from harness.topics import read_topic, write_topic
+from harness.waiting import eventually
+from storekeeper.client.client import StateClient
+from storekeeper.errors import StateError
+from tests.containers.kept_platform import START_S, KeptPlatform
+
+
+@dataclass
+class SmallInput:
+    """What was published to a platform."""
+
+    platform: KeptPlatform
+    _seeds: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _sold: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    def publish(self, count: int = 60) -> None:
+        """Publishes more invoices."""
+        sales = good_sales(count, seed=next(self._seeds))
+        write_topic(self.platform.bootstrap, "pos", sales)
+        self._sold += sales
+
+    def check(self) -> None:
+        """Waits until each card's row is in the store, then compares: each shipment and each notification once."""
+        bought = Counter(
+            invoice["CustomerCardNo"]
+            for invoice in (orjson.loads(value) for _, value in self._sold)
+            if invoice["CustomerType"].upper() == "PRIME"
+        )
+        with StateClient(self.platform.node) as client:
+            rewards = client.key_value("rewards")
+
+            def counted() -> bool:
+                try:
+                    return {row.key: row.value["InvoiceCount"] for row in rewards.all()} == bought
+                except StateError:
+                    return False
+
+            eventually(counted, START_S, "the node has each card's count")
+        shipped = Counter(record.value for record in read_topic(self.platform.bootstrap, "shipment"))
+        assert shipped == Counter(
+            value for _, value in self._sold if orjson.loads(value)["DeliveryType"].upper() != "TAKEAWAY"
+        )
+        told = Counter(record.key for record in read_topic(self.platform.bootstrap, "loyalty"))
+        assert told == Counter({card.encode(): count for card, count in bought.items()})
+        assert read_topic(self.platform.bootstrap, "pos-dlq") == []
