@@ -17,8 +17,8 @@ from deltalake.exceptions import DeltaError
 from harness.ports import free_ports
 from harness.storage.place import FETCHED
 from harness.waiting import eventually
-from storekeeper.ops.broker import java_command
 from storekeeper.ops.environment import inherited_environment
+from storekeeper.ops.preflight import java_command
 
 _JARS = FETCHED / "hdfs"
 _SERVER = "org.apache.hadoop.hdfs.server"
@@ -125,5 +125,5 @@ class Hdfs:
     def _command(self, name: str, *arguments: str) -> list[str]:
         own = Path(pyspark.__file__).parent / "jars"
         path = [str(self.folder / "conf"), *map(str, sorted(_JARS.glob("*.jar"))), f"{own}/*"]
-        java = java_command(inherited_environment())
+        java = java_command(inherited_environment())  # type: ignore[no-untyped-call]
         return [java, *_OPTIONS, "-cp", ":".join(path), f"{_SERVER}.{name}", *arguments]
