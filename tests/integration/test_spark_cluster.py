@@ -221,11 +221,9 @@ def test_a_machine_is_lost_with_its_disk_and_no_record_is_lost_or_doubled(cluste
     assert not cluster.stores_on(0)
 
 
-def test_the_supervisor_ends_its_apps_with_itself(cluster: Cluster) -> None:
+def test_an_app_that_is_stopped_says_so(cluster: Cluster) -> None:
     assert cluster.supervisor.stop("pos")
-    eventually(
-        lambda: not any(info.is_wanted for info in cluster.supervisor.processes()), PATIENCE_S, "the app has ended"
-    )
+    eventually(lambda: not cluster.supervisor.process("pos").is_wanted, PATIENCE_S, "the app has ended")
     beat = cluster.heartbeat("pos")
     assert beat is not None
     assert beat.state == "STOPPED"
