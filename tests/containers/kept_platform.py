@@ -157,7 +157,7 @@ def kept_platform(engine: Engine, image: str, folder: Path, *, by_systemd: bool)
 
 _TIGHT = (
     *("--user", f"{USER}:{USER}", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-    *("--tmpfs", "/tmp:mode=1777", "--restart", "unless-stopped", "--stop-timeout", str(_STOP_S)),
+    *("--tmpfs", "/tmp:mode=1777,exec", "--restart", "unless-stopped", "--stop-timeout", str(_STOP_S)),
 )
 _SYSTEMD_NEEDS = (
     *("--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined", "--cap-add", "SYS_ADMIN"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Collection, Mapping, Sequence
 
 import httpx2
 import psutil
 
+from storekeeper.apps.settings import ClientSettings
+from storekeeper.client.credentials import Credentials
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.generations.desired_state import Role
 from storekeeper.kafka.clients import answers
@@ -98,7 +101,7 @@ class Probes:
             status = _status(f"{self._settings.control_url}/livez", self._patience_s)
             return None if status == httpx2.codes.OK else NO_ANSWER
         if name in self._nodes:
-            return node_problem(self._nodes[name], self._patience_s)
+            return node_problem(self._nodes[name], self._patience_s, ClientSettings().credentials)
         return None
 
     def _of_airflow(self, component: str) -> str | None:
@@ -109,10 +112,18 @@ class Probes:
         return None if health == "healthy" else health
 
 
-def node_problem(url: str, patience_s: float) -> str | None:
-    """Why a query node can't serve; None if `/readyz` answers 200 within `patience_s`."""
+def node_problem(url: str, patience_s: float, credentials: Credentials | None = None) -> str | None:
+    """Why a query node can't serve; None if `/readyz` answers 200 within `patience_s`.
+
+    Args:
+        url: its address.
+        patience_s: how long it may take.
+        credentials: those of the platform's own jobs.
+    """
+    headers = {} if credentials is None else credentials.headers()
+    tls = credentials.ssl_context() if credentials is not None and url.startswith("https:") else NO_TLS
     try:
-        answer = _asked(f"{url}/readyz", patience_s)
+        answer = httpx2.get(f"{url}/readyz", timeout=patience_s, trust_env=False, verify=tls, headers=headers)
     except httpx2.HTTPError:
         return NO_ANSWER
     if answer.status_code == httpx2.codes.OK:
@@ -126,13 +137,23 @@ def node_problem(url: str, patience_s: float) -> str | None:
 
 def _status(url: str, patience_s: float) -> int | None:
     try:
-        return _asked(url, patience_s).status_code
+        return httpx2.get(url, timeout=patience_s, trust_env=False, verify=_UNVERIFIED).status_code
     except httpx2.HTTPError:
         return None
 
 
-def _asked(url: str, patience_s: float) -> httpx2.Response:
-    return httpx2.get(url, timeout=patience_s, trust_env=False, verify=NO_TLS)
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+_UNVERIFIED = _unverified()
+"""For a process of this host that is asked whether it is alive, by an address that no certificate may have.
+
+Nothing is shown to it, and of its answer the status counts alone.
+"""
 
 
 def processes_of(

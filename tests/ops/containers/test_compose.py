@@ -52,6 +52,8 @@ def test_our_containers_cannot_write_outside_the_run_directory_and_run_as_its_ow
     for service in our_services().values():
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
+        # Docker forbids to map libraries from a tmpfs, as Spark's compression does, unless it is told.
+        assert service["tmpfs"] == ["/tmp:mode=1777,exec"]
         assert service["user"].startswith("${STOREKEEPER_UID:?")
         assert {volume.split(":")[0] for volume in service["volumes"]} <= {
             "./.containers/run",

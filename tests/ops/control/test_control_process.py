@@ -20,7 +20,9 @@ from storekeeper.ops.control.server import run_control
 from storekeeper.ops.errors import AlreadyRunningError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.operations import exclusive
+from storekeeper.ops.overview.processes import Probes
 from storekeeper.ops.platform_apps import PlatformApps
+from storekeeper.ops.program_names import CONTROL
 from storekeeper.ops.settings import PlatformSettings
 from tests.ops.containers.prepared import prepared
 from tests.ops.control.toys import ControlProcess, await_begin, await_end, began, let_end
@@ -144,5 +146,7 @@ def test_beyond_loopback_it_tells_its_metrics_by_tls_to_a_monitor(tmp_path: Path
                 told = client.get("/metrics", headers={} if header is None else {"Authorization": f"Bearer {header}"})
                 assert told.status_code == status
         assert "spark_app_up" in told.text
+        reached = PlatformSettings.load(control_host="0.0.0.0", control_port=control.port)  # noqa: S104
+        assert Probes(reached).problem(CONTROL) is None, "`storekeeper status` knows that it works"
     finally:
         control.kill()

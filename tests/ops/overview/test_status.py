@@ -20,6 +20,7 @@ from harness.ports import free_ports
 from harness.project_apps import SYSTEM_APPS, TILL_APPS
 from harness.waiting import eventually
 from storekeeper.cli import entry
+from storekeeper.client.credentials import Credentials
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.overview.model import App, Overview, Process
@@ -148,6 +149,12 @@ def test_what_runs_without_answering_is_not_healthy() -> None:
 def test_a_node_serves_when_it_says_that_it_is_ready(status: int, said: dict[str, str], problem: str | None) -> None:
     with fake_node(lambda connection, _: connection.answer(said, status)) as node:
         assert node_problem(node.address, 3.0) == problem
+
+
+def test_a_node_that_wants_a_token_is_shown_that_of_the_platforms_jobs() -> None:
+    with fake_node(lambda connection, _: connection.answer({})) as node:
+        assert node_problem(node.address, 3.0, Credentials(token="of-jobs")) is None
+    assert "authorization: Bearer of-jobs" in node.heads[0]
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
