@@ -24,6 +24,7 @@ from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.disk import LEAST_MB
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
+from storekeeper_provider import POOL
 from tests.ops.containers.compose_file import OURS, PROJECT, compose, our_services, services
 from tests.ops.containers.prepared import NODES, SERVERS, STREAM_APPS, prepared
 from tests.ops.test_documents import wrong_in
@@ -142,6 +143,11 @@ def test_airflow_knows_every_option_that_it_is_given() -> None:
             assert plain == option or (section, plain) in sensitive, f"{key} is not read from a command"
 
 
+def test_the_pool_of_the_dags_is_made() -> None:
+    """Without it Airflow schedules none of their tasks."""
+    assert f"airflow pools set {POOL} " in services()["airflow-database"]["command"][2]
+
+
 @pytest.mark.parametrize(("name", "service"), our_services().items())
 def test_every_command_is_there(name: str, service: dict[str, Any]) -> None:
     for program, *arguments in _commands(service):
@@ -167,7 +173,8 @@ def _commands(service: dict[str, Any]) -> list[list[str]]:
 
 
 def _of_shell(script: str) -> list[list[str]]:
-    return [shlex.split(part) for part in re.split(r" (?:&&|\|) ", script)]
+    commands = [shlex.split(part) for part in re.split(r" (?:\|\|?) |; ", script)]
+    return [command for command in commands if command != ["set", "-e"]]
 
 
 def _jar_has(class_name: str) -> bool:
