@@ -42,7 +42,6 @@ with DAG(
     for_each_store(
         _NAMES,
         "check",
-        "table",
         task_id="check",
         display_name="Check the snapshot",
         finding="breaks its expectations",
