@@ -22,6 +22,7 @@ from storekeeper.apps.registry import store_definitions
 from storekeeper.apps.settings import AppSettings, ClientSettings
 from storekeeper.node.settings import NodeSettings, load_node_settings
 from storekeeper.ops.disk import LEAST_MB
+from storekeeper.ops.programs import STOP_TIMEOUT_S
 from storekeeper.ops.settings import PlatformSettings
 from storekeeper.quality.settings import QualitySettings
 from storekeeper_provider import POOL
@@ -104,8 +105,9 @@ def test_whoever_listens_beyond_loopback_has_an_address_that_nobody_else_is_give
     assert not any(address in ipaddress.ip_network(pool["ip_range"]) for address in fixed.values())
 
 
-def test_apps_have_as_long_to_end_as_under_systemd() -> None:
+def test_programs_have_as_long_to_end_as_under_supervisor_and_systemd() -> None:
     unit = (PROJECT / "storekeeper/ops/systemd/storekeeper.service").read_text("utf-8")
+    assert {services()[name]["stop_grace_period"] for name in (*NODES, "kafka")} == {f"{STOP_TIMEOUT_S}s"}
     assert services()[STREAM_APPS]["stop_grace_period"] == f"{re.findall('TimeoutStopSec=([0-9]+)', unit)[0]}s"
 
 
