@@ -132,6 +132,12 @@ def test_nodes_serve_every_store_that_there_is() -> None:
         assert services()[name]["environment"]["STOREKEEPER_STORES"] == store_definitions()
 
 
+def test_nodes_announce_the_names_that_their_certificates_have() -> None:
+    """Without this a node announces the address on which it listens, and the others refuse its certificate."""
+    for name in NODES:
+        assert services()[name]["environment"]["STOREKEEPER_ADVERTISED_ADDRESS"] == f"https://{name}:18101"
+
+
 def test_airflow_knows_every_option_that_it_is_given() -> None:
     from airflow.configuration import conf
 
