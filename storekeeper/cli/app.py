@@ -106,7 +106,8 @@ def retire(
 ) -> None:
     """End what a removed app has left.
 
-    Its stores are not served any more after the next `storekeeper apply`. Its Delta tables stay.
+    Its stores are not served any more after the next `storekeeper apply`. Only then can they be deleted: before, nodes
+    would take them for lost. Its Delta tables stay.
 
     Example: storekeeper app retire page_views --delete
     """

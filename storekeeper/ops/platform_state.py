@@ -48,22 +48,20 @@ def actual_platform(layout: RunLayout, infos: Iterable[ProcessInfo], known: Mapp
         infos: what the supervisor says of its processes.
         known: all settings, for the defaults.
     """
-    started_with = read_file(layout.started_with) if layout.started_with.is_file() else {}
+    settings = read_file(layout.started_with) if layout.started_with.is_file() else {}
     apps: dict[str, tuple[str, ...]] = {}
     for name, store in known_stores(layout.root).items():
         apps[store.app] = (*apps.get(store.app, ()), name)
-    return Platform(
-        {info.name: _actual_process(layout, info, known) for info in infos}, _whole(started_with, known), apps
-    )
+    return Platform({info.name: _actual_process(layout, info, known) for info in infos}, _whole(settings, known), apps)
 
 
 def _actual_process(layout: RunLayout, info: ProcessInfo, known: Mapping[str, Effective]) -> Process:
-    command, settings = _record(layout, info.name)
+    command, settings = started_with(layout, info.name)
     whole = None if settings is None else _whole(settings, known)
     return Process(kind_of(info.name), info.is_wanted, command, whole, _address(info.name, whole))
 
 
-def _record(layout: RunLayout, program: str) -> tuple[tuple[str, ...] | None, Mapping[str, Any] | None]:
+def started_with(layout: RunLayout, program: str) -> tuple[tuple[str, ...] | None, Mapping[str, Any] | None]:
     """The command and the settings of a process's last start; None if they are not known."""
     try:
         record = json.loads(layout.start_record(program).read_bytes())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
@@ -18,8 +18,11 @@ from storekeeper.names import checked_name
 from storekeeper.ops.environment import app_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.platform_apps import forget_stores, known_stores
+from storekeeper.ops.platform_state import started_with
+from storekeeper.ops.programs import kind_of
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.supervisor_rpc import running_supervisor
+from storekeeper.ops.steps import Kind
+from storekeeper.ops.supervisor_rpc import SupervisorRpc, running_supervisor
 from storekeeper.stores.store_definitions import parse_definitions
 
 
@@ -36,7 +39,7 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
 
     Raises:
         ConfigurationError: the configuration names it, or it has never run here.
-        RefusedError: its process is still there.
+        RefusedError: its process is still there; or nodes serve what is to be deleted, and its stores are retired.
         BrokerUnavailableError: its topics can't be deleted now. Repeat it.
     """
     layout, name = RunLayout(platform.run_dir), checked_name(app)
@@ -52,16 +55,33 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
     if not stores and not entries(settings.checkpoints / name):
         msg = f"no app {name} has ever run here: `storekeeper plan` names those that were removed"
         raise UnknownStoreError(msg)
-    deleted: list[str] = []
+    deleted = sorted(_own_topics(name, stores, settings)) if delete else []
+    forget_stores(layout.root, name)
+    if serving := [] if client is None else _serving(layout, client, deleted):
+        msg = (
+            f"the stores of {name} are retired, but nodes still serve them ({', '.join(serving)}): run `storekeeper "
+            f"apply`, then `storekeeper app retire {name} --delete` once more, which deletes them"
+        )
+        raise RefusedError(msg)
     if delete:
-        deleted = sorted(_own_topics(name, stores, settings))
         Topics(settings.kafka).delete(deleted)
         _delete_files(name, settings)
-    forget_stores(layout.root, name)
     for role in Role:
         layout.heartbeat(role.program(name)).unlink(missing_ok=True)
         (layout.stopped / role.program(name)).unlink(missing_ok=True)
     return {"app": name, "stores": sorted(stores), "deleted_topics": deleted}
+
+
+def _serving(layout: RunLayout, client: SupervisorRpc, topics: Collection[str]) -> list[str]:
+    """The nodes that follow any of the topics: to them, a deleted one would be lost, and its rows the last copy."""
+    found = []
+    for info in client.processes():
+        _, settings = started_with(layout, info.name)
+        if kind_of(info.name) is Kind.NODE and info.is_wanted and settings is not None:
+            served = parse_definitions(str(settings.get("stores") or ""))
+            if {definition.topic for definition in served.values()} & {*topics}:
+                found.append(info.name)
+    return found
 
 
 def _own_topics(app: str, stores: Mapping[str, str], settings: AppSettings) -> set[str]:

@@ -1,0 +1,83 @@
+"""Retiring an app that the configuration doesn't name any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from storekeeper.apps import registry
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
+from storekeeper.errors import RefusedError
+from storekeeper.ops import retire as retiring
+from storekeeper.ops.environment import app_settings
+from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.platform_apps import remember_apps, removed_stores
+from storekeeper.ops.retire import retire
+from storekeeper.ops.settings import PlatformSettings
+from storekeeper.ops.supervisor_rpc import ProcessInfo
+
+CHANGELOG = "pos-rewards-changelog"
+SERVED = f"rewards={CHANGELOG}"
+OTHERS = {name: app for name, app in registry.APPS.items() if name != "pos"}
+
+
+class OneNode:
+    """A supervisor that runs a node."""
+
+    def names(self) -> list[str]:
+        return ["node-a"]
+
+    def processes(self) -> list[ProcessInfo]:
+        return [ProcessInfo("node-a", "RUNNING", 7, 1, 0)]
+
+
+@pytest.fixture
+def deleted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The topics that are deleted."""
+    gone: list[str] = []
+
+    class Topics:
+        def __init__(self, _: object) -> None:
+            pass
+
+        def names(self) -> list[str]:
+            return [CHANGELOG, "pos"]
+
+        def delete(self, names: Iterable[str]) -> None:
+            gone.extend(names)
+
+    monkeypatch.setattr(retiring, "Topics", Topics)
+    monkeypatch.setattr(retiring, "running_supervisor", lambda _: OneNode())
+    return gone
+
+
+def test_what_a_node_serves_is_retired_and_deleted_after_the_next_apply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: list[str]
+) -> None:
+    platform, layout = PlatformSettings.load(run_dir=tmp_path), RunLayout(tmp_path)
+    remember_apps(tmp_path)
+    CheckpointOwner("pos", 1, topic_ids={CHANGELOG: "id", "pos": "id"}).write(
+        app_settings(platform).checkpoint_dir("pos")
+    )
+    monkeypatch.setattr(registry, "APPS", OTHERS)
+    monkeypatch.setattr(retiring, "APPS", OTHERS)
+    remember_apps(tmp_path)
+    served_by(layout, SERVED)
+    with pytest.raises(RefusedError, match=r"nodes still serve them \(node-a\): run `storekeeper apply`, then"):
+        retire("pos", platform, delete=True)
+    assert (deleted, dict(removed_stores(tmp_path))) == ([], {}), "the next apply takes them from the nodes"
+    with pytest.raises(RefusedError, match="nodes still serve them"):
+        retire("pos", platform, delete=True)
+    served_by(layout, "")
+    assert retire("pos", platform, delete=True)["deleted_topics"] == [CHANGELOG]
+    assert deleted == [CHANGELOG]
+
+
+def served_by(layout: RunLayout, stores: str) -> None:
+    """Has the node been started with these stores."""
+    record = layout.start_record("node-a")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps({"command": ["node"], "settings": f'stores = "{stores}"\n'}))
