@@ -31,6 +31,7 @@ from storekeeper.apps.records import json_name as json_name
 from storekeeper.apps.records import keyed_by as keyed_by
 from storekeeper.apps.records import not_ahead as not_ahead
 from storekeeper.apps.settings import AppSettings as AppSettings
+from storekeeper.apps.spec import Resources as Resources
 from storekeeper.apps.table_app import table_app as table_app
 from storekeeper.apps.topology_app import topology_app as topology_app
 from storekeeper.client.async_client import AsyncStateClient as AsyncStateClient

@@ -22,7 +22,7 @@ def new_project(name: AppName, into: ProjectFolder = Path()) -> None:
     """
     from storekeeper.ops.new_project.plan import make_project  # noqa: PLC0415
 
-    _tell_of(name, into, make_project(name, into), "storekeeper up")
+    _tell_of(name, into, make_project(name, into), "storekeeper jars (once on this machine), then storekeeper up")
 
 
 def new_app(name: AppName, into: ProjectFolder = Path()) -> None:
