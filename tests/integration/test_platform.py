@@ -81,7 +81,7 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
     finally:
         _end(up)
     assert up.returncode == 128 + signal.SIGTERM
-    assert "interrupted: the processes" in output
+    assert "interrupted: a platform that was not up before is stopped again" in output
     assert "Traceback" not in output
     assert find_orphans(platform.run_dir) == []
 
