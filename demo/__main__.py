@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=0, help="invoices to publish a second; 0 is unlimited")
     parser.add_argument("--run-dir", type=Path, default=Path(".run/demo"), help="run directory, which is emptied")
     chosen = parser.parse_args()
+    os.umask(0o077)  # the report names keys and amounts
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
