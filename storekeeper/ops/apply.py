@@ -27,9 +27,10 @@ from storekeeper.ops.hanging import continue_frozen, end_hanging
 from storekeeper.ops.overview.collect import collect_status
 from storekeeper.ops.platform_state import planned
 from storekeeper.ops.ports import check_ports
-from storekeeper.ops.programs import STOP_TIMEOUT_S, kind_of
+from storekeeper.ops.program_names import Kind, kind_of
+from storekeeper.ops.programs import STOP_TIMEOUT_S
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.steps import Action, Kind, Step
+from storekeeper.ops.steps import Action, Step
 from storekeeper.ops.supervisor import forget_removed_apps, stop_all, write_conf
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 from storekeeper.ops.waiting import eventually

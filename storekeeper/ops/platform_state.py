@@ -18,9 +18,9 @@ from storekeeper.ops.effective import Effective, effective
 from storekeeper.ops.environment import Instance, app_settings
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.platform_apps import known_stores
-from storekeeper.ops.programs import kind_of
+from storekeeper.ops.program_names import Kind, kind_of
 from storekeeper.ops.settings_reference import Value
-from storekeeper.ops.steps import Code, Kind, Platform, Process, Step, steps
+from storekeeper.ops.steps import Code, Platform, Process, Step, steps
 from storekeeper.ops.supervisor_rpc import ProcessInfo, SupervisorRpc
 
 _NODE = "node-"

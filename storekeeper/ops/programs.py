@@ -12,9 +12,8 @@ from storekeeper.errors import ConfigurationError
 from storekeeper.generations.desired_state import Role
 from storekeeper.ops.broker import platform_broker
 from storekeeper.ops.layout import RunLayout
-from storekeeper.ops.program_names import AIRFLOW_COMMAND, AIRFLOW_PROGRAMS, CONTROL, KAFKA, node_program
+from storekeeper.ops.program_names import AIRFLOW_COMMAND, AIRFLOW_PROGRAMS, CONTROL, KAFKA, Kind, kind_of, node_program
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.ops.steps import Kind
 from storekeeper.program import storekeeper_command
 
 STOP_TIMEOUT_S = 60
@@ -71,15 +70,6 @@ def platform_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Pr
     )
     _check_distinct(programs)
     return programs
-
-
-def kind_of(name: str) -> Kind:
-    """What the process of that name is."""
-    if name == CONTROL:
-        return Kind.CONTROL
-    prefix, dash, _ = name.partition("-")
-    known = {"airflow": Kind.AIRFLOW, "node": Kind.NODE} if dash else {KAFKA: Kind.BROKER}
-    return known.get(prefix, Kind.APP)
 
 
 def _check_distinct(programs: Sequence[Program]) -> None:

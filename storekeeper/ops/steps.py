@@ -11,18 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from storekeeper.configuration import IMPOSSIBLE, LIVE, NEXT_START
+from storekeeper.ops.program_names import Kind
 from storekeeper.ops.settings_reference import Value, shown
-
-
-class Kind(StrEnum):
-    """What a process is."""
-
-    BROKER = "broker"
-    AIRFLOW = "Airflow"
-    NODE = "node"
-    APP = "app"
-    CONTROL = "control"
-
 
 _RESTARTED = {
     "all processes": frozenset(Kind),

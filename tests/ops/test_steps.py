@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storekeeper.ops.programs import kind_of
+from storekeeper.ops.program_names import Kind, kind_of
 from storekeeper.ops.settings_reference import ROLES, settings_of
-from storekeeper.ops.steps import Action, Code, Kind, Platform, Process, Step, restarted_by, steps
+from storekeeper.ops.steps import Action, Code, Platform, Process, Step, restarted_by, steps
 
 CHANGES = {
     "trigger_interval_ms": "restart of the apps",

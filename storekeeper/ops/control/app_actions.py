@@ -19,6 +19,7 @@ from storekeeper.ops.control.app_control import app_control
 from storekeeper.ops.control.asked import asked
 from storekeeper.ops.control.jobs import JobCancelledError
 from storekeeper.ops.layout import RunLayout
+from storekeeper.ops.program_names import Kind, kind_of
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
 ACTIONS = ("start", "stop", "restart", "scale", "upgrade")
@@ -60,9 +61,9 @@ def change_app(
     """
     settings = ClientSettings.load()
     supervisor = supervisor_of(settings)
-    known = supervisor.names()
+    known = [program for program in supervisor.names() if kind_of(program) is Kind.APP]
     if name not in known:
-        msg = f"{name} is not part of this platform: name one of {', '.join(known) or 'none'}"
+        msg = f"{name} is no app of this platform: name one of {', '.join(known) or 'none'}"
         raise ConfigurationError(msg)
     control = app_control(name, settings, supervisor, pause)
     changes = AppChanges(name, control, settings.scale_file(name), check)
