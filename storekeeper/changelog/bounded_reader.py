@@ -237,6 +237,8 @@ def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
             "fetch.message.max.bytes": 256 << 10,
             "queued.min.messages": _PART_RECORDS,
             "queued.max.messages.kbytes": 8 << 10,
+            # By default it rests for a second once its queue is full: the stream join ran at 58,000 records a second.
+            "fetch.queue.backoff.ms": 1,
             **CONNECT_AT_ONCE,
         },
     )
