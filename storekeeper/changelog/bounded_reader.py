@@ -88,7 +88,7 @@ def read_parts(
     if start >= end:
         return
     where = TopicPartition(topic, partition, start)
-    with _told(topic), _lent(kafka, isolation) if keep else closing(_consumer(kafka, isolation)) as consumer:
+    with _named_in_errors(topic), _lent(kafka, isolation) if keep else closing(_consumer(kafka, isolation)) as consumer:
         consumer.assign([where])
         reached, deadline_s, has_begun = start, time.monotonic() + PATIENCE_S, not keep
         while True:
@@ -195,7 +195,8 @@ def _described(topic: str, ask: Callable[[Consumer], _Answer], client: Consumer)
 
 
 @contextmanager
-def _told(topic: str) -> Iterator[None]:
+def _named_in_errors(topic: str) -> Iterator[None]:
+    """Turns an error of the client, which names no topic, into one that does."""
     try:
         yield
     except KafkaException as error:

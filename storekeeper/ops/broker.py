@@ -94,7 +94,7 @@ def broker_java(java: str, jars: Path, *options: str) -> list[str]:
 def platform_broker(layout: RunLayout, settings: PlatformSettings) -> list[str]:
     """The argv of the platform's broker, which waits for room on its disk. The supervisor rotates its log.
 
-    It is the same whoever asks: the java is that of the supervisor's path.
+    It does not depend on the caller: the java is that of the supervisor's path.
     """
     broker = broker_command(_java(settings, _HEAP), _properties(layout))
     return [sys.executable, str(_EXEC_WITH_ROOM), str(layout.kafka), str(LEAST_MB), *broker]

@@ -51,6 +51,6 @@ class SmallInput:
         assert shipped == Counter(
             value for _, value in self._sold if orjson.loads(value)["DeliveryType"].upper() != "TAKEAWAY"
         )
-        told = Counter(record.key for record in read_topic(self.platform.bootstrap, "loyalty"))
-        assert told == Counter({card.encode(): count for card, count in bought.items()})
+        points = Counter(record.key for record in read_topic(self.platform.bootstrap, "loyalty"))
+        assert points == Counter({card.encode(): count for card, count in bought.items()})
         assert read_topic(self.platform.bootstrap, "pos-dlq") == []

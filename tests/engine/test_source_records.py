@@ -35,7 +35,7 @@ def producer(broker: Broker, more: Mapping[str, str | int] = NO_MORE) -> Produce
 
 
 def filled(broker: Broker, topic: str, count: int, size: int = 1) -> None:
-    """A topic of one partition with so many records."""
+    """A topic of one partition with `count` records."""
     broker.create_topic(topic, 1)
     writing = producer(broker)
     for number in range(count):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
+import msgspec
 import orjson
 
 from storekeeper.apps.errors import UnusableCheckpointError
@@ -75,11 +76,10 @@ class CheckpointOwner:
         """
         file = owner_file(checkpoint_dir)
         try:
-            claim = cls(**orjson.loads(file.read_bytes()))
-            return replace(claim, served={name: ServedStore(**store) for name, store in claim.served.items()})  # type: ignore[arg-type]
+            return msgspec.json.decode(file.read_bytes(), type=cls)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
             raise UnusableCheckpointError(msg) from error
 

@@ -1,4 +1,4 @@
-"""Rows of which the log has lost the records: they are kept, and nobody is told that they never were."""
+"""Rows of which the log has lost the records: they are kept, and no answer says that they never were."""
 
 from __future__ import annotations
 
