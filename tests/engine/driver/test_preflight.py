@@ -16,7 +16,7 @@ from storekeeper.clock import ManualClock
 from storekeeper.engine.driver.preflight import Preflight, check_bounds, check_newest, preflight
 from storekeeper.engine.markers import Marker
 from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, owner_file
+from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore, owner_file
 from storekeeper.engine.runtime.topics import TopicBounds, Topics, await_topics
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
@@ -143,6 +143,15 @@ def test_the_first_start_fixes_the_number_of_partitions(
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
         begun(tmp_path, source, changelog)
     begun(tmp_path, 6, 4)
+
+
+def test_the_claim_holds_what_the_rows_of_served_stores_are(tmp_path: Path) -> None:
+    served = begun(tmp_path, 3, 3).claim.served["rewards"]
+    (rewards,) = (store for store in app_named("pos").stores if store.name == "rewards")
+    assert served == ServedStore(rewards.kind, None, rewards.fields)
+    written = CheckpointOwner.read(AppSettings(run_dir=tmp_path).checkpoint_dir("pos"))
+    assert written is not None
+    assert written.served["rewards"] == served
 
 
 def test_an_app_whose_stores_no_node_serves_does_not_start_with_more_partitions(tmp_path: Path) -> None:

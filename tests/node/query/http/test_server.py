@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import shutil
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.certificates import make_authority
 from harness.ports import free_ports
 from storekeeper.node.query.http import server
 from storekeeper.node.query.http.connection import ConnectionLimits
-from storekeeper.node.query.http.server import serve
+from storekeeper.node.query.http.server import _PendingConnection, serve
 from storekeeper.node.query.protection.request_counts import Traffic
 from tests.node.query.in_loop import eventually_in_loop
 
@@ -116,3 +117,12 @@ def test_half_open_handshakes_give_way_to_the_next(
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(scenario())
     assert traffic.connections == 0
+
+
+def test_a_connection_whose_request_came_before_it_was_taken_over_is_waited_for() -> None:
+    mine, peer = socket.socketpair()
+    with mine, peer:
+        pending = _PendingConnection(mine, 0.0)
+        silent = pending.has_unread_request
+        peer.send(b"GET /")
+        assert (silent, pending.has_unread_request) == (False, True)
