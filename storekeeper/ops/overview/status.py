@@ -109,7 +109,7 @@ def _progress(app: App | None) -> str:
     beat, lag = app.beat, app.lag_records
     done = "no batch yet"
     if beat.batch_id is not None:
-        done = f"batch {beat.batch_id}, {beat.input_rows_total} records read, {app.rows_per_second:.0f}/s"
+        done = f"batch {beat.batch_id}, {beat.input_rows_total} read, {app.rows_per_second:.0f}/s"
     parts = (
         "" if lag is None else f"{lag} behind" if lag else "caught up",
         f"{beat.dead_letters_total} dead letters" if beat.dead_letters_total else "",

@@ -201,9 +201,9 @@ def test_caught_up_is_told_from_nothing_done() -> None:
     assert "caught up, no batch yet\n" in _progress(**caught_up)
     assert "7 behind, no batch yet\n" in _progress(offsets=BEAT.offsets)
     worked = caught_up | {"batch_id": 4, "input_rows_total": 30}
-    assert "caught up, batch 4, 30 records read, 0/s\n" in _progress(**worked)
-    assert "caught up, 2 left out, batch 4, 30 records read, 0/s\n" in _progress(**worked, dropped_total=2)
-    assert "caught up, 3 dead letters, batch 4, 30 records read, 0/s\n" in _progress(**worked, dead_letters_total=3)
+    assert "caught up, batch 4, 30 read, 0/s\n" in _progress(**worked)
+    assert "caught up, 2 left out, batch 4, 30 read, 0/s\n" in _progress(**worked, dropped_total=2)
+    assert "caught up, 3 dead letters, batch 4, 30 read, 0/s\n" in _progress(**worked, dead_letters_total=3)
     restoring = {"store": "rewards", "partition": 1, "done": 40, "total": 100, "eta_s": 2.0}
     telling = "7 behind, restores 1 store partition: 40 %, 2 s left, no batch yet\n"
     assert telling in _progress(offsets=BEAT.offsets, restoring=(restoring,))
