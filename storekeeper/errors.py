@@ -10,7 +10,8 @@
     │   ├── NullKeyError              keys may not be None
     │   ├── InvalidTimestampError     a timestamp is negative or not an integer
     │   │   └── FutureTimestampError  a record's time is too far ahead
-    │   └── InvalidWindowError        a window's bounds or sizes can't work
+    │   ├── InvalidWindowError        a window's bounds or sizes can't work
+    │   └── NotExactError             a store's history does not say what its rows were at that time
     ├── BufferFullError               a suppression buffer that must not emit early reached its limit
     ├── SerializationError            bytes and records don't match the serde or schema version
     │   └── NullValueError            a null value where the type of the stream has none
@@ -81,6 +82,10 @@ class FutureTimestampError(InvalidTimestampError):
 
 class InvalidWindowError(InvalidArgumentError):
     """A window's bounds or a definition's size, advance, gap or grace can't work. The message says what can."""
+
+
+class NotExactError(InvalidArgumentError):
+    """A store's history doesn't say what its rows were at a time. The message names the nearest time that it does."""
 
 
 class BufferFullError(StateError):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +20,7 @@ from storekeeper.cli.output import (
     write_rows,
     write_value,
 )
-from storekeeper.clock import SystemClock
+from storekeeper.cli.times import TIMES, time_option
 
 if TYPE_CHECKING:
     from storekeeper.client.client import StateClient
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from storekeeper.client.stores import RemoteKeyValueStore, RemoteSessionStore
 
 _MOST_ROWS_OF_A_PAGE = 1000
-_TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 _LAST_TEXT = "\U0010ffff" * 4
 """Sorts behind every other text, in UTF-8 too."""
 
@@ -41,7 +38,7 @@ def get(  # noqa: PLR0917 - each is an option of its own
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; without it, rows in the order of their keys.")] = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", help=f"The value at this time, in a versioned store: {_TIMES}.")
+        str | None, typer.Option("--as-of", help=f"The value at this time, in a versioned store: {TIMES}.")
     ] = None,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
@@ -159,8 +156,8 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
-    lower: Annotated[str | None, typer.Option("--from", help=f"From this time on: {_TIMES}.")] = None,
-    upper: Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {_TIMES}.")] = None,
+    lower: Annotated[str | None, typer.Option("--from", help=f"From this time on: {TIMES}.")] = None,
+    upper: Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {TIMES}.")] = None,
     active: Annotated[
         bool, typer.Option("--active", help="Only sessions that a record would still extend now.")
     ] = False,
@@ -196,40 +193,3 @@ def _sessions(
     from_ms = None if lower is None else time_option(lower, "--from", "")
     to_ms = None if upper is None else time_option(upper, "--to", "")
     return store.find_sessions(key, from_ms, to_ms)
-
-
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO = re.compile(r"-(\d{1,9})([smhd])")
-
-
-def parse_time(text: str, now_ms: int) -> int:
-    """The epoch milliseconds that a text means. A time without a zone is UTC.
-
-    Raises:
-        ValueError: if it is not a time; the message is a sentence that names the forms.
-    """
-    if text == "now":
-        return now_ms
-    if text.isascii() and text.isdigit() and len(text) > 4:
-        return int(text)
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return max(0, now_ms - int(ago[1]) * _UNIT_MS[ago[2]])
-    try:
-        at = datetime.fromisoformat(text)
-        return max(0, round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000))
-    except (ValueError, OverflowError) as error:
-        msg = f"{text!r} is not a time: write epoch milliseconds, 2026-01-31T18:00:00Z, now, or -15m, -1h, -2d"
-        raise ValueError(msg) from error
-
-
-def time_option(text: str | None, option: str, default: str) -> int:
-    """The value of a time option.
-
-    Raises:
-        typer.BadParameter: if it is not a time.
-    """
-    try:
-        return parse_time(default if text is None else text, SystemClock().now_ms())
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error

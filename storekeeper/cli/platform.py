@@ -14,6 +14,7 @@ from rich.console import Console
 
 from storekeeper.cli.node import listen_address
 from storekeeper.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, say, write_json, write_markdown
+from storekeeper.cli.times import TIMES, time_option
 from storekeeper.ops.settings import OwnPlatformSettings, PlatformSettings
 from storekeeper.program import ExitCode
 
@@ -183,19 +184,23 @@ def sql(
         list[str] | None,
         typer.Option(help="Read a table as it was, <table>=<version>; or its last good version, <table>=good."),
     ] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help=f"Read all other tables as they were at this time: {TIMES}.")
+    ] = None,
 ) -> None:
     """Run SQL over the Delta tables, without a JVM.
 
-    Example: storekeeper sql "SELECT count(*) FROM rewards"
+    Example: storekeeper sql "SELECT count(*) FROM rewards" --as-of -1d
     """
     from storekeeper.cli.sql_output import parse_versions, run_sql  # noqa: PLC0415
 
+    as_of_ms = None if as_of is None else time_option(as_of, "--as-of", "")
     try:
         versions = parse_versions(at or [], _last_good_version)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
     root = PlatformSettings.of_platform().tables
-    run_sql(root, statement, output=output, at_version=versions)
+    run_sql(root, statement, output=output, at_version=versions, as_of_ms=as_of_ms)
 
 
 def _last_good_version(table: str) -> int | None:

@@ -13,12 +13,19 @@ GOOD = "good"
 """Stands for the last version of a table that passed its checks, or was released."""
 
 
-def run_sql(root: Location, sql: str, *, output: ListOutput, at_version: Mapping[str, int] | None = None) -> None:
+def run_sql(
+    root: Location,
+    sql: str,
+    *,
+    output: ListOutput,
+    at_version: Mapping[str, int] | None = None,
+    as_of_ms: int | None = None,
+) -> None:
     """Runs `sql` as `storekeeper.snapshots.sql.query` does, with its errors, and writes the result.
 
     A name that occurs twice among the columns gets `_2`, `_3`, ... behind it.
     """
-    result = query(root, sql, at_version=at_version)
+    result = query(root, sql, at_version=at_version, as_of_ms=as_of_ms)
     names = _distinct([column.name for column in result.columns])
     rows = (dict(zip(names, row, strict=True)) for row in result.rows)
     count = write_rows(rows, output, names, whole=True)

@@ -9,6 +9,7 @@ from deltalake import write_deltalake
 
 from storekeeper.cli.output import ListOutput
 from storekeeper.cli.sql_output import parse_versions, run_sql
+from tests.snapshots.made_history import Produced, value_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -87,3 +88,12 @@ def test_the_last_good_version_is_looked_up_and_may_be_the_newest() -> None:
 def test_wrong_versions_are_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="write <table>=<version>"):
         parse_versions([wrong], _no_gate)
+
+
+def test_it_reads_all_tables_as_of_a_time(tmp_path: Path, capsys: Captured) -> None:
+    produced = Produced()
+    for points in ("1.5", "2.5"):
+        produced.commit([(0, b"c1", value_of("c1", points, 1))])
+    produced.write(tmp_path, "rewards")
+    run_sql(tmp_path, "SELECT Points FROM rewards", output=ListOutput.JSON, as_of_ms=produced.states[0][0])
+    assert capsys.readouterr().out == '{"Points":1.5000}\n'

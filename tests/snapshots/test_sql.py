@@ -10,8 +10,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import InvalidArgumentError, StorageError
-from storekeeper.snapshots import sql as sql_module
-from storekeeper.snapshots.sql import Column, _Scan, list_tables, query
+from storekeeper.snapshots import duck
+from storekeeper.snapshots.duck import Scan
+from storekeeper.snapshots.sql import Column, list_tables, query
 
 TIMES = pa.timestamp("us", tz="UTC")
 
@@ -58,15 +59,15 @@ def test_tables_join_each_other(root: Path) -> None:
 
 
 def test_one_version_is_read_throughout_although_a_writer_commits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: Callable[[_Scan, object], object] = _Scan.__arrow_c_stream__
+    read: Callable[[Scan, object], object] = Scan.__arrow_c_stream__
 
-    def read_then_commit(scan: _Scan, requested_schema: object = None) -> object:
+    def read_then_commit(scan: Scan, requested_schema: object = None) -> object:
         stream = read(scan, requested_schema)
         if scan._table.table_uri.rstrip("/").endswith("rewards"):
             write_deltalake(root / "rewards", _rewards({"late": "1.0000"}), mode="append")
         return stream
 
-    monkeypatch.setattr(_Scan, "__arrow_c_stream__", read_then_commit)
+    monkeypatch.setattr(Scan, "__arrow_c_stream__", read_then_commit)
     rows = query(root, "SELECT (SELECT count(*) FROM rewards), (SELECT count(*) FROM rewards)").rows
     assert rows == ((3, 3),)
     assert DeltaTable(root / "rewards").version() > 1
@@ -187,7 +188,7 @@ def test_python_variables_are_out_of_reach(root: Path) -> None:
 
 
 def test_memory_is_bounded_and_nothing_is_spilled(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sql_module._CLOSED_AT_OPENING, "memory_limit", "20MB")
+    monkeypatch.setitem(duck._CLOSED_AT_OPENING, "memory_limit", "20MB")
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(InvalidArgumentError, match="of memory"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storekeeper.cli.ask import parse_time
+from storekeeper.cli.times import parse_time
 
 NOW_MS = 1_767_268_800_000
 

@@ -1,0 +1,138 @@
+"""The rows of a store as they were at a time, as a fold of its history. No I/O.
+
+`<store>_history` has each change of a store once, with the time of its batch. The rows at a time are the newest change
+of each key up to then, deletions left out. The time of a batch is the same for all partitions and stores of an app, so
+a time cuts all of them at the same batch. Only the changes of an era count, whose first are all rows of its beginning:
+a new generation, for example, begins one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from storekeeper.errors import NotExactError
+from storekeeper.serdes.keys.escaping import after_key, ended
+from storekeeper.stores.store_definitions import ServedKind
+
+HISTORY = "_history"
+"""What a history is named, behind the name of its store."""
+CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day")
+"""The columns of a history that the store's table does not have."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS = 253_402_300_799_999
+"""The last millisecond that has a date."""
+_SUFFIXED = frozenset({ServedKind.WINDOW, ServedKind.SESSION, ServedKind.VERSIONED})
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """For which times a history is exact.
+
+    Attributes:
+        from_ms: the earliest, epoch milliseconds.
+        to_ms: the latest. What was committed after it is not in the history yet.
+        gaps: times in between, from and to, for which changes are lost; exact again from the second one on.
+        eras: the first time of each era.
+    """
+
+    from_ms: int
+    to_ms: int
+    gaps: Sequence[tuple[int, int]] = ()
+    eras: Sequence[int] = ()
+
+    def era(self, at_ms: int) -> int:
+        """The first time of the era that a time is in."""
+        return max((first for first in self.eras if first <= at_ms), default=0)
+
+    def earliest_exact(self, at_ms: int) -> int | None:
+        """The first exact time that isn't before `at_ms`; None if there is none yet."""
+        at_ms = max(at_ms, self.from_ms)
+        for start, end in sorted(self.gaps):
+            if start <= at_ms < end:
+                at_ms = end
+        return at_ms if at_ms <= self.to_ms else None
+
+    def check(self, table: str, at_ms: int) -> None:
+        """Lets only exact times pass.
+
+        Raises:
+            NotExactError: the history doesn't say what the rows were; the message names the nearest exact time.
+        """
+        exact_ms = self.earliest_exact(at_ms)
+        if exact_ms == at_ms:
+            return
+        if exact_ms is None:
+            msg = (
+                f"{table} as of {iso_ms(at_ms)} is not known yet: its history is exact until {iso_ms(self.to_ms)}. Ask "
+                f"for an earlier time, or write it on with `storekeeper snapshot create {table}`"
+            )
+            raise NotExactError(msg)
+        why = "begins later" if at_ms < self.from_ms else "lacks changes of that time"
+        known = f"the earliest exact time is {iso_ms(exact_ms)}"
+        msg = f"{table} as of {iso_ms(at_ms)} is not known, as its history {why}: {known}"
+        raise NotExactError(msg)
+
+
+def history_of(table: str) -> str:
+    """The name of a table's history."""
+    return table + HISTORY
+
+
+def rows_of_key(kind: ServedKind, key: bytes) -> tuple[bytes, bytes]:
+    """The range of row keys, from the first to before the second, that belong to a key."""
+    if kind in _SUFFIXED:
+        return ended(key), after_key(ended(key))
+    return key, key + b"\0"
+
+
+def changes_until(at_ms: int, era_ms: int = 0) -> str:
+    """The predicate for changes up to a time, from the beginning of its era on if that is given.
+
+    It skips the files of other days.
+    """
+    era = f" AND _day >= DATE '{_at(era_ms):%Y-%m-%d}' AND _batch_ms >= {era_ms}" if era_ms else ""
+    return f"_day <= DATE '{_at(at_ms):%Y-%m-%d}' AND _batch_ms <= {at_ms}{era}"
+
+
+def changes_after(at_ms: int) -> str:
+    """The predicate for changes after a time, which skips the files of earlier days."""
+    return f"_day >= DATE '{_at(at_ms):%Y-%m-%d}' AND _batch_ms > {at_ms}"
+
+
+def changes_between_keys(start: bytes, stop: bytes) -> str:
+    """The predicate for changes of rows with keys from `start` to before `stop`."""
+    return f"_key >= X'{start.hex()}' AND _key < X'{stop.hex()}'"
+
+
+def fold_sql(changes: str, columns: Iterable[str]) -> str:
+    """The rows that changes leave, in DuckDB's SQL.
+
+    Args:
+        changes: the relation that has the changes of an era, up to some time.
+        columns: those of the result.
+    """
+    shown = ", ".join(f"newest.{quoted(name)} AS {quoted(name)}" for name in columns)
+    newest = f"SELECT max_by(c, c._offset) AS newest FROM {changes} c GROUP BY c._partition, c._key"  # noqa: S608 (names are quoted)
+    return f"SELECT {shown} FROM ({newest}) WHERE newest._value IS NOT NULL"  # noqa: S608 (as above)
+
+
+def row_columns(columns: Iterable[str]) -> list[str]:
+    """The columns of a history that are those of the store's rows."""
+    return [name for name in columns if name not in CHANGE_COLUMNS]
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def iso_ms(at_ms: int) -> str:
+    """A time as people read and write it."""
+    return _at(at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _at(at_ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=min(at_ms, _LAST_MS))

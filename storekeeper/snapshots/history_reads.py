@@ -1,0 +1,69 @@
+"""A store's history as readers open it: its columns, for which times it is exact, and its changes as a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import orjson
+from deltalake import DeltaTable
+
+from storekeeper.delta_files import is_table
+from storekeeper.locations import Location
+from storekeeper.snapshots.as_of import Coverage, changes_until, history_of
+from storekeeper.snapshots.columns import sql_types
+from storekeeper.snapshots.delta_log import commits, damaged, open_table
+from storekeeper.snapshots.duck import Scan
+from storekeeper.stores.store_definitions import ServedKind
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHistory:
+    """One version of a history.
+
+    Attributes:
+        table: the name of the store's table.
+        kind: the kind of the store.
+        coverage: for which times it is exact.
+        columns: SQL type by name.
+    """
+
+    table: str
+    kind: ServedKind
+    coverage: Coverage
+    columns: dict[str, str]
+    _delta: DeltaTable
+
+    @classmethod
+    def beside(cls, path: Location) -> Self | None:
+        """The newest version of the history beside a store's table; None if there is none.
+
+        Raises:
+            SnapshotDamagedError: it can't be read.
+        """
+        place = path.with_name(history_of(path.name))
+        if not is_table(place):
+            return None
+        delta = open_table(place)
+        for commit in commits(place):
+            told = commit.info.get("userMetadata")
+            if told and commit.version <= delta.version():
+                facts = orjson.loads(told)
+                gaps = tuple((start, end) for start, end in facts["gaps"])
+                from_ms, to_ms = facts["exact_from_ms"], facts["exact_to_ms"]
+                coverage = Coverage(to_ms + 1 if from_ms is None else from_ms, to_ms, gaps, tuple(facts["eras"]))
+                return cls(path.name, ServedKind(facts["kind"]), coverage, sql_types(delta), delta)
+        raise damaged(place, "has no manifest")
+
+    def as_of(self, at_ms: int, *predicates: str) -> Scan:
+        """The changes whose fold are the rows at a time; those alone for which all predicates hold.
+
+        Raises:
+            NotExactError: the rows at that time aren't known.
+        """
+        self.coverage.check(self.table, at_ms)
+        return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
+
+    def changes(self, *predicates: str) -> Scan:
+        """The changes for which all predicates hold."""
+        return Scan(self._delta, " AND ".join(predicates) or None)
