@@ -59,8 +59,8 @@ def test_what_is_not_after_a_time_is_until_it() -> None:
     with duckdb.connect(":memory:") as connection:
         connection.register("changes", produced.table())
         for at_ms in _times(produced, random.Random(7), 30):
-            parts = (f"count(*) FILTER ({part})" for part in (changes_until(at_ms), changes_after(at_ms)))
-            counts = connection.sql(f"FROM changes SELECT {", ".join(parts)}").fetchall()[0]
+            parts = [f"count(*) FILTER ({part})" for part in (changes_until(at_ms), changes_after(at_ms))]
+            counts = connection.sql(f"FROM changes SELECT {', '.join(parts)}").fetchall()[0]
             assert sum(counts) == len(produced.records)
 
 
