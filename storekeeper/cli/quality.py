@@ -197,7 +197,6 @@ def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quara
 
     Raises:
         InvalidArgumentError: there is no such table or store.
-        AppRunningError: another process decides on the table.
     """
     with job_held(_known(table), "quality", settings) as lease, ExitStack() as stack:
         gate = _gate(table, settings, cache(lambda: _session(job_lease(table, "quality"), settings, lease, stack)))

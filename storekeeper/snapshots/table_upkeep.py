@@ -20,7 +20,7 @@ from storekeeper.apps.settings import AppSettings, SnapshotSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.delta_files import is_table
-from storekeeper.engine.runtime.lease import TIMEOUT_S, job_held
+from storekeeper.engine.runtime.lease import job_held
 from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from storekeeper.locations import Location, reaching
 from storekeeper.snapshots.columns import StoreValues, values_of
@@ -174,7 +174,7 @@ def _is_sound(path: Location, values: StoreValues) -> bool:
 
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
-    with job_held(store, "snapshot", settings, timeout_s=TIMEOUT_S):
+    with job_held(store, "snapshot", settings):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
         done = keep_up(
@@ -198,7 +198,7 @@ def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], s
         ConfigurationError: there is no snapshot to go back to.
     """
     path = settings.delta_table(store.table_name)
-    with job_held(store.name, "snapshot", settings, timeout_s=TIMEOUT_S):
+    with job_held(store.name, "snapshot", settings):
         manifest = newest_manifest(path)
         if manifest is None:
             msg = f"there is no snapshot of {store.name} at {path} to go back to"

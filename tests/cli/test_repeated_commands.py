@@ -7,9 +7,11 @@ processes, `tests/integration/generations` the steps between two generations, `t
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -33,6 +35,7 @@ from storekeeper.generations.journal import Generation, GenerationState, Journal
 from storekeeper.generations.steps import planned
 from storekeeper.kafka.clients import new_admin
 from storekeeper.ops.control.allowed import ALLOWED
+from storekeeper.ops.waiting import eventually
 from storekeeper.program import ExitCode
 from tests.cleanup.test_commands import snapshot
 from tests.quality.test_snapshot_gate import row as reward
@@ -69,6 +72,11 @@ class World:
     def run_dir(self) -> Path:
         return self.root / "run"
 
+    @property
+    def output(self) -> Path:
+        """What the last command printed."""
+        return self.root / "output"
+
     def fresh(self) -> None:
         """Begins anew."""
         shutil.rmtree(self.run_dir, ignore_errors=True)
@@ -97,9 +105,8 @@ class World:
             "STOREKEEPER_RUN_DIR": str(self.run_dir),
             "STOREKEEPER_KAFKA_BOOTSTRAP": self.broker.bootstrap,
         }
-        output = self.root / "output"
-        code = self.commands.run([*words, "--output", "json"], variables, at, output)
-        lines = output.read_text().splitlines()
+        code = self.commands.run([*words, "--output", "json"], variables, at, self.output)
+        lines = self.output.read_text().splitlines()
         with suppress(ValueError, IndexError):
             return code, json.loads(lines[-1])
         return code, lines
@@ -311,12 +318,14 @@ def test_each_allowed_command_is_killed_somewhere() -> None:
     assert every == tried | ELSEWHERE | READING
 
 
-def test_two_at_once_on_one_store_refuse_each_other(world: World) -> None:
+def test_of_two_at_once_on_one_store_the_second_waits(world: World) -> None:
     world.fresh()
     made = _previewed(world)
-    with job_held("prices", "cleanup", AppSettings.load(run_dir=world.run_dir)):
-        for command in ("run", "undo"):
-            code, said = world.call("cleanup", command, "prices", made)
-            assert code == ExitCode.TRY_AGAIN
-            assert "prices@cleanup is running already, as process" in said[-1]
-    assert len(world.rows()) == len(ROWS)
+    with ThreadPoolExecutor(1) as thread:
+        with job_held("prices", "cleanup", AppSettings.load(run_dir=world.run_dir)):
+            called = thread.submit(world.call, "cleanup", "run", "prices", made)
+            assert eventually(lambda: "lease=prices@cleanup" in world.output.read_text(), 60)
+            assert f'behind="process {os.getpid()}"' in world.output.read_text()
+            assert len(world.rows()) == len(ROWS)
+        code, said = called.result()
+    assert (code, len(world.rows())) == (0, 0), said

@@ -8,8 +8,10 @@ driver ends, and the supervisor starts it again.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,8 +22,9 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.heartbeat_writer import described
+from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.scale import scaled
-from storekeeper.engine.runtime.session import leased_session
+from storekeeper.engine.runtime.session import running_session
 from storekeeper.errors import ConfigurationError, RefusedError, StateError
 
 if TYPE_CHECKING:
@@ -75,7 +78,11 @@ def run_apps(
 def _run_shared(
     apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event, run_of: RunOf
 ) -> None:
-    with leased_session([SHARED_DRIVER], settings, clock) as spark, ThreadPoolExecutor(len(apps)) as threads:
+    with ExitStack() as stack:
+        lease = stack.enter_context(Lease(settings.lease_file(SHARED_DRIVER), clock=clock, wait=time.sleep))
+        lease.acquire()
+        spark = stack.enter_context(running_session(SHARED_DRIVER, settings, [lease]))
+        threads = stack.enter_context(ThreadPoolExecutor(len(apps)))
         runs = [
             threads.submit(
                 _keep_running, app.name, partial(run_of, app, app.settings(settings), clock, stop, spark), clock, stop

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,7 +27,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import Clock, SystemClock
 
 TIMEOUT_S = 30.0
-"""How long a starting app or job waits for its previous copy to end: a batch may have to be drained."""
+"""How long a starting app waits for its previous copy to end: a batch may have to be drained."""
 _PAUSE_S = 0.1
 _JVM_END_S = 10.0
 # Start times are derived from the clock, which may have been corrected since.
@@ -48,6 +49,11 @@ class Lease:
         self._clock = clock
         self._wait = wait
         self._file: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._path.stem
 
     def acquire(self, timeout_s: float | None = None) -> None:
         """Takes the lease. Waits at most `timeout_s` for its holder, then for the leftover JVM of a dead holder to end.
@@ -91,16 +97,20 @@ class Lease:
 
     def _lock(self, file: int, timeout_s: float) -> None:
         deadline = self._clock.monotonic_s() + timeout_s
+        told = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if self._clock.monotonic_s() >= deadline:
                     msg = (
-                        f"{self._path.stem} is running already, as process {_content(file).get('pid')}: "
+                        f"{self.name} is running already, as process {_content(file).get('pid')}: "
                         "stop it first, or leave it running"
                     )
                     raise AppRunningError(msg) from None
+                if not told:
+                    _log.warning("waiting", behind=f"process {_content(file).get('pid')}", lease=self.name)
+                    told = True
                 self._wait(_PAUSE_S)
             else:
                 return
@@ -109,13 +119,13 @@ class Lease:
         jvm = _same_process(previous.get("jvm_pid"), previous.get("jvm_started_at_s"))
         if jvm is None:
             return
-        _log.warning("previous_jvm_alive", lease=self._path.stem, jvm_pid=jvm.pid)
+        _log.warning("previous_jvm_alive", lease=self.name, jvm_pid=jvm.pid)
         if not self._ended(jvm):
-            _log.warning("previous_jvm_killed", lease=self._path.stem, jvm_pid=jvm.pid)
+            _log.warning("previous_jvm_killed", lease=self.name, jvm_pid=jvm.pid)
             with contextlib.suppress(psutil.NoSuchProcess):
                 jvm.kill()
             if not self._ended(jvm):
-                msg = f"process {jvm.pid}, left behind by {self._path.stem}, can't be ended: end it, then start again"
+                msg = f"process {jvm.pid}, left behind by {self.name}, can't be ended: end it, then start again"
                 raise AppRunningError(msg)
 
     def _ended(self, process: psutil.Process) -> bool:
@@ -136,16 +146,40 @@ class Lease:
 
 @contextmanager
 def job_held(
-    of: str, job: str, settings: AppSettings, *, timeout_s: float = 0, wait: Callable[[float], object] = time.sleep
+    of: str, job: str, settings: AppSettings, *, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[Lease]:
     """Holds the lease of a job: no other one of the same name works on the same thing meanwhile.
 
     Raises:
-        AppRunningError: another one does, for longer than `timeout_s`.
+        AppRunningError: the leftover JVM of a dead holder can't be ended.
     """
-    with Lease(settings.lease_file(job_lease(of, job)), clock=SystemClock(), wait=wait) as lease:
-        lease.acquire(timeout_s)
+    with jobs_held([job_lease(of, job)], settings, SystemClock(), wait=wait) as (lease,):
         yield lease
+
+
+@contextmanager
+def jobs_held(
+    names: Sequence[str], settings: AppSettings, clock: Clock, *, wait: Callable[[float], object] = time.sleep
+) -> Iterator[list[Lease]]:
+    """Holds leases of jobs. Waits for their holders as long as it takes: the caller decides how long a job may take.
+
+    Args:
+        names: the leases'.
+        settings: those of the jobs.
+        clock: measures time-outs.
+        wait: waits between two looks.
+
+    Raises:
+        AppRunningError: the leftover JVM of a dead holder can't be ended.
+    """
+    with ExitStack() as stack:
+        leases = []
+        # In one order for all, so that no two wait for each other.
+        for name in sorted(set(names)):
+            lease = stack.enter_context(Lease(settings.lease_file(name), clock=clock, wait=wait))
+            lease.acquire(math.inf)
+            leases.append(lease)
+        yield leases
 
 
 def _content(file: int) -> dict[str, float]:

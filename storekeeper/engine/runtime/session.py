@@ -8,9 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from storekeeper.apps.spark_properties import (
 )
 from storekeeper.clock import Clock
 from storekeeper.delta_files import is_table
-from storekeeper.engine.runtime.lease import Lease
+from storekeeper.engine.runtime.lease import Lease, jobs_held
 from storekeeper.errors import ConfigurationError, TablesUnreachableError
 from storekeeper.locations import Location, unreachable
 
@@ -163,19 +162,16 @@ def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) ->
     """A session of a job that holds some leases: no other job with one of them runs meanwhile.
 
     Args:
-        names: the leases'. The first is the session's name, too.
+        names: the leases'. The first is the session's name, too. It waits for their holders.
         settings: those of the session.
         clock: measures time-outs.
 
     Raises:
-        AppRunningError: another job holds a lease.
+        AppRunningError: the leftover JVM of a dead holder can't be ended.
         ConfigurationError, TablesUnreachableError: as `running_session`.
     """
-    with ExitStack() as stack:
-        leases = [stack.enter_context(Lease(settings.lease_file(name), clock=clock, wait=time.sleep)) for name in names]
-        for lease in leases:
-            lease.acquire()
-        yield stack.enter_context(running_session(names[0], settings, leases))
+    with jobs_held(names, settings, clock) as leases, running_session(names[0], settings, leases) as spark:
+        yield spark
 
 
 @contextmanager

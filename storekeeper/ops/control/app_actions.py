@@ -56,7 +56,6 @@ def change_app(
 
     Raises:
         ConfigurationError: the platform has no such app, or it can't run.
-        AppRunningError: another action on the app is under way.
         AppTimeoutError: the app didn't follow in time.
     """
     settings = ClientSettings.load()

@@ -1,8 +1,8 @@
 """The jobs of a control process: allowed commands, each a child process. Changes of apps are threads instead.
 
 A job ends with the control process, however that ends. Nothing is lost: a command that is run again continues, or does
-nothing. Which job comes when, how often it is tried and how long it may take is the caller's decision. Two that must
-not run at once refuse each other by a lease.
+nothing. Which job comes when, how often it is tried and how long it may take is the caller's decision. Of two that
+must not run at once, one waits for the other's lease.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def register_tables(
     Raises:
         ConfigurationError: the catalogue ends with the session, has no such schema, or has another table of a name.
         InvalidArgumentError: no schema has such a name.
-        AppRunningError: a table is being written.
+        AppRunningError: the leftover JVM of a dead holder can't be ended.
         TablesUnreachableError: the store of the tables doesn't answer.
     """
     _check_lasting(settings)

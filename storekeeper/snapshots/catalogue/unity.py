@@ -7,7 +7,6 @@ change an entry. So it is dropped and made again: no file is touched, and rights
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import Clock
-from storekeeper.engine.runtime.lease import Lease, job_lease
+from storekeeper.engine.runtime.lease import job_lease, jobs_held
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
 from storekeeper.locations import Location
 from storekeeper.schemas.sql_types import decimal_size
@@ -63,7 +62,7 @@ def register_in_unity(
         InvalidArgumentError: the address or schema is invalid, or a token would be sent unencrypted.
         ConfigurationError: the server refuses an entry or the token, or has another table of a name.
         CatalogueUnavailableError: the server doesn't answer.
-        AppRunningError: the command is running already.
+        AppRunningError: the leftover JVM of a dead holder can't be ended.
         SnapshotDamagedError, TablesUnreachableError: a table can't be read now.
     """
     match = _SCHEMA.fullmatch(schema or "")
@@ -79,7 +78,7 @@ def register_in_unity(
         raise InvalidArgumentError(msg)
     entries = list(entries_of(stores, settings))
     with (
-        Lease(settings.lease_file(job_lease("catalogue", "register")), clock=clock, wait=time.sleep) as lease,
+        jobs_held([job_lease("catalogue", "register")], settings, clock),
         httpx2.Client(
             base_url=server.rstrip("/") + _API,
             headers=headers,
@@ -87,7 +86,6 @@ def register_in_unity(
             timeout=_PATIENCE_S,
         ) as http,
     ):
-        lease.acquire()
         unity = UnitySchema(http, *match.groups())
         changed = [entry.name for entry in entries if unity.register(entry)]
     return {"tables": [entry.name for entry in entries], "changed": changed}

@@ -9,10 +9,12 @@ from pathlib import Path
 import orjson
 import psutil
 import pytest
+import structlog.testing
 
 from storekeeper.apps.errors import AppRunningError
+from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import ManualClock
-from storekeeper.engine.runtime.lease import Lease, job_lease
+from storekeeper.engine.runtime.lease import TIMEOUT_S, Lease, job_lease, jobs_held
 from storekeeper.errors import InvalidNameError
 from storekeeper.generations.desired_state import generation_lease
 from storekeeper.names import checked_name
@@ -43,6 +45,32 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
             lease_on(tmp_path / "app.lock").acquire(1)
     with lease_on(tmp_path / "app.lock") as second:
         second.acquire(0)
+
+
+def test_a_job_waits_for_its_holder_as_long_as_it_takes(tmp_path: Path) -> None:
+    settings, clock = AppSettings(run_dir=tmp_path), ManualClock()
+    holder = Lease(settings.lease_file(job_lease("prices", "snapshot")), clock=clock, wait=lambda _: None)
+    holder.acquire(0)
+
+    def wait(_: float) -> None:
+        clock.advance(60_000)
+        if clock.monotonic_s() > 100 * TIMEOUT_S:
+            holder.release()
+
+    names = [job_lease(store, "snapshot") for store in ("prices", "orders", "prices")]
+    with structlog.testing.capture_logs() as lines, jobs_held(names, settings, clock, wait=wait) as held:
+        assert len(held) == 2
+    assert clock.monotonic_s() > 100 * TIMEOUT_S
+    assert [line["lease"] for line in lines] == ["prices@snapshot"], "it says once what it waits for"
+
+
+def test_jobs_take_their_leases_in_one_order(tmp_path: Path) -> None:
+    """Otherwise each of two could hold what the other one waits for."""
+    settings, orders = AppSettings(run_dir=tmp_path), list[list[str]]()
+    for names in (["b@x", "a@x"], ["a@x", "b@x"]):
+        with jobs_held(names, settings, ManualClock()) as leases:
+            orders.append([lease.name for lease in leases])
+    assert orders[0] == orders[1]
 
 
 def test_no_app_can_have_the_name_of_a_jobs_lease() -> None:

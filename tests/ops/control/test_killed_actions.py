@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -20,7 +21,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.scale import read_scale
 from storekeeper.ops.control.app_actions import ACTIONS
-from storekeeper.program import ExitCode
+from storekeeper.ops.waiting import eventually
 from tests.ops.control.supervised import Supervised, environment
 
 WORDS = {"scale": ("--cores", "4")}
@@ -76,8 +77,10 @@ def test_an_action_that_is_killed_and_begun_again_ends_the_same(trials: Trials, 
     assert at > 1
 
 
-def test_two_actions_on_an_app_refuse_each_other(trials: Trials) -> None:
-    with job_held("pos", "change", AppSettings.load(run_dir=trials.supervised.run_dir)):
-        code, answer = trials.call("restart")
-    assert code == ExitCode.TRY_AGAIN
-    assert "pos@change is running already" in answer["said"][-1]
+def test_of_two_actions_on_an_app_the_second_waits(trials: Trials) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        with job_held("pos", "change", AppSettings.load(run_dir=trials.supervised.run_dir)):
+            called = thread.submit(trials.call, "restart")
+            assert eventually(lambda: trials.output.exists() and "lease=pos@change" in trials.output.read_text(), 60)
+        code, answer = called.result()
+    assert code == 0, answer
