@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storekeeper.errors import InvalidArgumentError
-from storekeeper.node.cluster.assignment import Assignment, holders
+from storekeeper.node.cluster.assignment import Assignment, evenly_led, holders
 from storekeeper.protocol.replica_states import ReplicaRole
 
 names = st.sets(st.text(min_size=1, max_size=5), min_size=1, max_size=6)
@@ -37,6 +40,11 @@ def test_losing_a_node_moves_only_what_it_held(nodes: set[str], partition: int) 
 def test_the_next_in_line_takes_over() -> None:
     first, second = holders(["a", "b", "c"], "s", 3, 1)
     assert holders({"a", "b", "c"} - {first}, "s", 3, 0) == [second]
+
+
+def test_no_node_holds_a_partition_that_a_store_does_not_have() -> None:
+    assignment = Assignment(("a", "b"), {"s": 2}, replicas=1)
+    assert assignment.holders("s", 2) == assignment.holders("s", -1) == assignment.holders("t", 0) == []
 
 
 def test_what_a_node_holds() -> None:
@@ -84,6 +92,43 @@ def test_a_fair_share_moves_to_a_node_that_joins() -> None:
     moved = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
     assert {other for _, other in moved} == {"d"}
     assert 0.2 < len(moved) / len(partitions) < 0.3
+
+
+@given(st.integers(2, 6), st.integers(1, 40))
+def test_where_all_nodes_hold_everything_each_is_active_for_its_share(nodes: int, partitions: int) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    assignment = Assignment(names, {"s": partitions}, replicas=nodes - 1)
+    led = Counter(assignment.holders("s", partition)[0] for partition in range(partitions))
+    assert max(led.values()) - min(led[name] for name in names) <= 1
+
+
+@given(st.integers(2, 7), st.integers(1, 24), st.integers(0, 3))
+def test_the_active_role_moves_no_rows(nodes: int, partitions: int, replicas: int) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    assignment = Assignment(names, {"s": partitions}, replicas)
+    for partition in range(partitions):
+        found = assignment.holders("s", partition)
+        active, *standbys = found
+        preferred = holders(names, "s", partition, replicas)
+        assert set(found) == set(preferred)
+        assert standbys == [node for node in preferred if node != active]
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd"), min_size=1).map(sorted), min_size=1, max_size=7))
+def test_no_node_is_active_more_often_than_it_has_to_be(choices: list[list[str]]) -> None:
+    led = evenly_led(choices, 4)
+    assert all(node in held for node, held in zip(led, choices, strict=True))
+    least = min(max(Counter(chosen).values()) for chosen in product(*choices))
+    assert max(Counter(led).values()) == least
+
+
+def test_after_a_node_has_gone_the_others_share_its_partitions() -> None:
+    """Names and numbers of a platform whose two nodes were left with two and six."""
+    for gone in ("a", "b", "c"):
+        rest = [name for name in ("a", "b", "c") if name != gone]
+        for store in ("rewards", "prices", "page_views_totals", "counts"):
+            assignment = Assignment(rest, {store: 8}, replicas=1)
+            assert Counter(assignment.holders(store, partition)[0] for partition in range(8)) == dict.fromkeys(rest, 4)
 
 
 def test_a_global_store_is_everywhere_and_a_store_may_have_a_number_of_its_own() -> None:
