@@ -28,7 +28,7 @@ from storekeeper.ops.errors import StartError
 from storekeeper.ops.layout import RunLayout
 from storekeeper.ops.program_names import AIRFLOW_COMMAND
 from storekeeper.ops.settings import PlatformSettings
-from storekeeper.private_files import read_secret
+from storekeeper.private_files import private_folder, read_secret
 from storekeeper.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
@@ -135,6 +135,7 @@ def prepare_airflow(layout: RunLayout, settings: PlatformSettings) -> str | None
 
 def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:
     """Writes `airflow.cfg` (0600). Secrets that an earlier one holds are kept, so that sessions survive a restart."""
+    private_folder(layout.airflow)
     path = layout.airflow / "airflow.cfg"
     earlier = configparser.ConfigParser(interpolation=None)
     with suppress(FileNotFoundError):

@@ -123,5 +123,5 @@ class RunLayout:
 
     def make(self) -> None:
         """Makes the folders that the platform itself writes to. Safe to repeat."""
-        for folder in (self.kafka, self.airflow, self.delta, self.logs, self.supervisor, self.secrets):
+        for folder in (self.kafka, self.delta, self.logs, self.supervisor, self.secrets):
             private_folder(folder)

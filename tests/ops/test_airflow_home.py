@@ -45,6 +45,12 @@ def _written(layout: RunLayout) -> configparser.ConfigParser:
     return config
 
 
+def test_its_folder_is_made_with_its_files_alone(layout: RunLayout) -> None:
+    assert not layout.airflow.exists(), "a platform without Airflow has none"
+    _written(layout)
+    assert layout.airflow.stat().st_mode & 0o777 == 0o700
+
+
 def test_it_is_small_local_and_private(layout: RunLayout) -> None:
     config = _written(layout)
     assert config["api"]["host"] == "127.0.0.1"
