@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -251,13 +252,26 @@ def _no_run_dir(settings: RunDirSettings) -> ConfigurationError:
 
 
 def explained(error: ValidationError) -> str:
-    """A sentence for each setting that can't be used."""
-    sentences = []
-    for problem in error.errors():
-        name = str(problem["loc"][0]) if problem["loc"] else ""
-        place = f"Setting {PREFIX}{name.upper()} can't be used" if name else "The settings can't be used together"
-        sentences.append(f"{place} ({problem['msg'].removeprefix('Value error, ')})")
-    return "; ".join(sentences) + ": correct the environment variable or the configuration file."
+    """A sentence for each setting that can't be used, which names it as the user wrote it, and where."""
+    return " ".join(
+        f"{_as_written(problem['loc'])} can't be used ({problem['msg'].removeprefix('Value error, ')}): correct it."
+        for problem in error.errors()
+    )
+
+
+def _as_written(place: Sequence[int | str]) -> str:
+    """The variable of the environment, or the key and its file."""
+    if not place:
+        return "The settings together"
+    name = str(place[0])
+    if f"{PREFIX}{name}".upper() in map(str.upper, os.environ):  # noqa: TID251 (whether it is there, not its value)
+        return f"The variable {PREFIX}{name.upper()}"
+    try:
+        file = configuration_file()
+        found = file is not None and name in read_file(file)
+    except ConfigurationError:
+        found = False
+    return f"`{name}` in {file}" if found else f"The setting `{name}`"
 
 
 def _named_file(named: str) -> Path:

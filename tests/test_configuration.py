@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -137,13 +138,25 @@ def test_paths_begin_at_the_folder_of_the_file_and_lists_are_lists(tmp_path: Pat
     ("text", "refusal"),
     [
         ("replicas = ", "can't be read as TOML"),
-        ("replicas = 99", "STOREKEEPER_REPLICAS can't be used"),
+        ("replicas = 99", r"^`replicas` in {file} can't be used \(.*less than or equal to 16\): correct it\.$"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str, refusal: str) -> None:
-    write(tmp_path / "project", text)
-    with pytest.raises(ConfigurationError, match=refusal):
+def test_what_cannot_be_used_is_refused_by_its_key_and_file(tmp_path: Path, text: str, refusal: str) -> None:
+    file = write(tmp_path / "project", text)
+    with pytest.raises(ConfigurationError, match=refusal.format(file=re.escape(str(file)))):
         load_node_settings()
+
+
+def test_what_cannot_be_used_is_refused_by_its_variable_if_that_decides(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write(tmp_path / "project", "replicas = 3\n")
+    monkeypatch.setenv("STOREKEEPER_REPLICAS", "99")
+    with pytest.raises(ConfigurationError, match=r"^The variable STOREKEEPER_REPLICAS can't be used"):
+        load_node_settings()
+    monkeypatch.delenv("STOREKEEPER_REPLICAS")
+    with pytest.raises(ConfigurationError, match=r"^The setting `max_scans` can't be used"):
+        load_node_settings({"max_scans": -1})
 
 
 def test_a_file_of_somebody_else_is_not_taken_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

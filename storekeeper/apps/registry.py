@@ -77,7 +77,7 @@ def imported_app(name: str) -> AppSpec:
     except Exception as error:  # whatever somebody's module raises
         msg = (
             f"{name[:140]!r} can't be imported ({type(error).__name__}: {error}): an app is named <module>:<variable>, "
-            "and its package is installed or in the folder of STOREKEEPER_PROJECT_DIR"
+            "and its package is installed or in the folder of `project_dir`"
         )
         raise ConfigurationError(msg) from error
     if not isinstance(spec, AppSpec):
@@ -98,7 +98,7 @@ def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: str) -
         ConfigurationError: another app has the same name, or another store or table.
     """
     if app.name in others or app.name == reserved:
-        msg = f"STOREKEEPER_APPS has an app {app.name}, and there is another of that name: rename one of them"
+        msg = f"`apps` has an app {app.name}, and there is another of that name: rename one of them"
         raise ConfigurationError(msg)
     for what, names_of in (("have a store", _stores), ("write a table", _folders)):
         owners = {name: other.name for other in others.values() for name in names_of(other)}

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 _OPTIONS = {
     "node": Annotated[
         list[str] | None,
-        typer.Option("--node", help="Address of a node, http(s)://host:port. Default: those of STOREKEEPER_PEERS."),
+        typer.Option("--node", help="Address of a node, http(s)://host:port. Default: those of `peers`."),
     ],
     "token_file": Annotated[
         Path | None, typer.Option("--token-file", help="File with the bearer token to show to the nodes.")

@@ -244,7 +244,7 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     kafka = sys.modules.get("confluent_kafka")
     if kafka is not None and isinstance(error, kafka.KafkaException):
         reason = getattr(error.args[0], "str", lambda: str(error))()
-        message = f"Kafka failed ({reason}): check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP says"
+        message = f"Kafka failed ({reason}): check that it runs where `kafka_bootstrap` says"
         return message, ExitCode.TRY_AGAIN
     return None
 

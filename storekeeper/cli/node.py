@@ -10,11 +10,9 @@ import typer
 def node(
     name: Annotated[str, typer.Argument(help="This node's name, unique in the cluster.")],
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on. Default: the name's address in STOREKEEPER_PEERS.")
+        str | None, typer.Option(help="HOST:PORT to listen on. Default: the name's address in `peers`.")
     ] = None,
-    stores: Annotated[
-        str | None, typer.Option(help="The stores to serve. Default: those of STOREKEEPER_STORES.")
-    ] = None,
+    stores: Annotated[str | None, typer.Option(help="The stores to serve. Default: those of `stores`.")] = None,
 ) -> None:
     """Run a query node in the foreground until TERM.
 

@@ -56,7 +56,7 @@ def run(
     """Run an app in the foreground until TERM.
 
     TERM lets the running batch finish. If one of several apps fails, all stop. An app that makes no progress for
-    STOREKEEPER_PROGRESS_TIMEOUT_S ends the process with exit code 75.
+    `progress_timeout_s` ends the process with exit code 75.
 
     Example: storekeeper run ticks
     """

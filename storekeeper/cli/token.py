@@ -21,7 +21,7 @@ from storekeeper.node.security.access import (
 )
 
 FileOption = Annotated[
-    Path | None, typer.Option("--file", help="File of the tokens. Default: STOREKEEPER_TOKENS_FILE, or one in run_dir.")
+    Path | None, typer.Option("--file", help="File of the tokens. Default: `tokens_file`, or one in run_dir.")
 ]
 
 token_commands = command_group("Make, list and remove the tokens of callers.")

@@ -325,7 +325,7 @@ class Transaction:
         took_s = time.monotonic() - self._began_s
         if took_s < self._plan.timeout_s:
             return FencedWriterError(self._described("a newer attempt has taken over"))
-        advice = "allow more by STOREKEEPER_TRANSACTION_TIMEOUT_MS, or take smaller batches"
+        advice = "allow more by `transaction_timeout_ms`, or take smaller batches"
         return FencedWriterError(self._described(f"it took {took_s:.0f} s: {advice}"))
 
     def _described(self, what: str) -> str:

@@ -54,7 +54,7 @@ def _read(path: Path) -> dict[str, str]:
     try:
         text = read_secret(path, "the properties of Kafka's clients in").decode("utf-8")
     except FileNotFoundError as error:
-        msg = f"there is no file {path}: correct STOREKEEPER_KAFKA_PROPERTIES"
+        msg = f"there is no file {path}: correct `kafka_properties`"
         raise ConfigurationError(msg) from error
     except UnicodeDecodeError as error:
         msg = f"{path} is not text in UTF-8"

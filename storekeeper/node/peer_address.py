@@ -139,7 +139,7 @@ def _literal(host: str, rules: PeerRules, shown: str) -> IPAddress | None:
     if ":" in host or _LOOKS_NUMERIC.fullmatch(host) or not _NAME.fullmatch(host):
         raise _refused(shown, "its host is neither a plain IP address nor a name")
     if host not in rules.hosts:
-        raise _refused(shown, "its host is not among those that STOREKEEPER_PEER_NETWORKS names")
+        raise _refused(shown, "its host is not among those that `peer_networks` names")
     return None
 
 
@@ -167,7 +167,7 @@ def _check_ip(ip: IPAddress, rules: PeerRules, shown: str) -> None:
     if ip.is_unspecified or ip.is_multicast or ip.is_link_local or (ip.is_reserved and not ip.is_loopback):
         raise _refused(shown, f"{ip} is not an address of a single node")
     if not any(ip in network for network in rules.networks if network.version == ip.version):
-        raise _refused(shown, f"{ip} is in no network of STOREKEEPER_PEER_NETWORKS")
+        raise _refused(shown, f"{ip} is in no network of `peer_networks`")
 
 
 def _embedded(ip: IPAddress) -> ipaddress.IPv4Address | None:

@@ -231,10 +231,7 @@ class NodeSettings(KafkaSettings):
         """
         addresses = self.peer_addresses
         if not self.listen_port and name not in addresses:
-            msg = (
-                f"node {name!r} is not among STOREKEEPER_PEERS ({', '.join(addresses)}): add it there, "
-                "or set STOREKEEPER_LISTEN_PORT"
-            )
+            msg = f"node {name!r} is not among `peers` ({', '.join(addresses)}): add it there, or set `listen_port`"
             raise ConfigurationError(msg)
         return self.listen_port or urlsplit(addresses[name]).port or 0
 

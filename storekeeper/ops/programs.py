@@ -77,7 +77,7 @@ def _check_distinct(programs: Sequence[Program]) -> None:
     apps = [name for app in APPS for name in (app, Role.NEXT.program(app))]
     for name in names:
         if names.count(name) > 1 or (name in apps and kind_of(name) is not Kind.APP):
-            msg = f"STOREKEEPER_APPS has an app that needs the name {name} of another process: rename yours"
+            msg = f"`apps` has an app that needs the name {name} of another process: rename yours"
             raise ConfigurationError(msg)
 
 

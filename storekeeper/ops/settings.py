@@ -162,17 +162,17 @@ class PlatformSettings(KafkaSettings):
 
     @property
     def ports(self) -> dict[str, int]:
-        """Every port that the platform listens on, by the environment variable that moves it."""
+        """Every port that the platform listens on, by the setting that moves it."""
         broker = {
-            "STOREKEEPER_KAFKA_PORT": self.kafka_port,
-            "STOREKEEPER_KAFKA_PORT (+1)": self.kafka_controller_port,
+            "`kafka_port`": self.kafka_port,
+            "`kafka_port` (+1)": self.kafka_controller_port,
         }
-        airflow = {"STOREKEEPER_AIRFLOW_PORT": self.airflow_port} if self.embeds_airflow else {}
+        airflow = {"`airflow_port`": self.airflow_port} if self.embeds_airflow else {}
         named = {
-            "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
-            "STOREKEEPER_CONTROL_PORT": self.control_port,
+            "`supervisor_port`": self.supervisor_port,
+            "`control_port`": self.control_port,
         }
-        nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
+        nodes = {f"`node_port` (+{i})": port for i, port in enumerate(self.node_ports.values())}
         return (broker if self.starts_broker else {}) | airflow | named | nodes
 
 

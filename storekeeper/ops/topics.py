@@ -155,7 +155,7 @@ def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float =
         if partitions != spec.partitions:
             msg = (
                 f"Topic {spec.name} has {partitions} partitions but {spec.partitions} are set: "
-                f"set STOREKEEPER_TOPIC_PARTITIONS={partitions}, or begin in an empty run directory."
+                f"set `topic_partitions = {partitions}`, or begin in an empty run directory."
             )
             raise StartError(msg)
     return made
@@ -166,7 +166,7 @@ def _listed(admin: AdminClient, timeout_s: float) -> dict[str, TopicMetadata]:
         return admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         reason = error.args[0].str()
-        msg = f"The Kafka broker does not answer ({reason}): start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
+        msg = f"The Kafka broker does not answer ({reason}): start it, or correct `kafka_bootstrap`."
         raise StartError(msg) from error
 
 

@@ -240,7 +240,7 @@ class SchemaRegistry:
         if self._file is None:
             msg = (
                 "values by schemas of a registry need a file with `schema.registry.url` in "
-                "STOREKEEPER_KAFKA_PROPERTIES, and it is not set"
+                "`kafka_properties`, and it is not set"
             )
             raise ConfigurationError(msg)
         properties, library = read_registry_properties(self._file), _library()

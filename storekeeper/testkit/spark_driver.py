@@ -199,7 +199,7 @@ class SparkDriver(TopologyTestDriver):
         if others := self._topics_there():
             msg = (
                 f"topics of {self._context.spec.name} are there already ({', '.join(others)}), and a test would delete "
-                "them: use a broker for tests (STOREKEEPER_KAFKA_BOOTSTRAP), or delete them yourself"
+                "them: use a broker for tests (`kafka_bootstrap`), or delete them yourself"
             )
             raise ConfigurationError(msg)
 

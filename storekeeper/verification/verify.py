@@ -300,7 +300,7 @@ def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
         verdict = verify_copies(changelog, copies_of)
     reasons = (*flaws, *([] if local is None else local.flaws), *verdict.reasons)
     if not verdict.compared and not reasons:
-        nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (STOREKEEPER_PEERS)"
+        nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (`peers`)"
         reasons = (f"there is nothing to compare: no snapshot of this generation, and {nodes_are}",)
     details = {
         "rows": verdict.rows,

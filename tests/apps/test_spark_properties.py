@@ -51,8 +51,7 @@ def test_a_property_of_storekeeper_is_refused_with_what_to_do(name: str) -> None
     with pytest.raises(ValidationError) as refused:
         AppSettings(spark={name: "another"})  # type: ignore[arg-type]
     assert explained(refused.value) == (
-        f"Setting STOREKEEPER_SPARK can't be used ({name} can't be set: {OWNED[name]}): "
-        "correct the environment variable or the configuration file."
+        f"The setting `spark` can't be used ({name} can't be set: {OWNED[name]}): correct it."
     )
 
 

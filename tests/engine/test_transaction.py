@@ -168,7 +168,7 @@ def test_a_transaction_that_takes_too_long_names_the_setting_that_allows_more(ap
     slow = app.transaction(3, plan=short)
     slow.write(app.topic, app.outputs(["a"]))
     eventually(lambda: _is_broken(slow), 60, "the broker has given the transaction up")
-    with pytest.raises(FencedWriterError, match="STOREKEEPER_TRANSACTION_TIMEOUT_MS"):
+    with pytest.raises(FencedWriterError, match="`transaction_timeout_ms`"):
         slow.commit(b"{}")
     assert app.seen() == []
     assert not app.write(["a"], 3)

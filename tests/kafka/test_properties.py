@@ -66,7 +66,7 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="chmod 600"):
         read_properties(path)
     path.unlink()
-    with pytest.raises(ConfigurationError, match="correct STOREKEEPER_KAFKA_PROPERTIES"):
+    with pytest.raises(ConfigurationError, match="correct `kafka_properties`"):
         read_properties(path)
 
 

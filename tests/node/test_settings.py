@@ -58,9 +58,9 @@ def test_what_cannot_work_is_told_in_a_sentence(
     monkeypatch.setenv(f"STOREKEEPER_{name}", value)
     with pytest.raises(ConfigurationError, match=told) as raised:
         load_node_settings()
-    assert str(raised.value).startswith(f"Setting STOREKEEPER_{name} can't be used (")
+    assert str(raised.value).startswith(f"The variable STOREKEEPER_{name} can't be used (")
 
 
 def test_a_node_must_be_among_the_peers() -> None:
-    with pytest.raises(ConfigurationError, match="not among STOREKEEPER_PEERS"):
+    with pytest.raises(ConfigurationError, match="not among `peers`"):
         load_node_settings().port_of("c")

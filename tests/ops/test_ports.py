@@ -23,9 +23,9 @@ def taken() -> Iterator[int]:
 
 def test_a_taken_port_is_told_with_its_user_and_the_setting(taken: int) -> None:
     with pytest.raises(PortTakenError) as caught:
-        check_ports({"STOREKEEPER_AIRFLOW_PORT": taken})
+        check_ports({"`airflow_port`": taken})
     assert re.fullmatch(
-        rf"Port {taken} is taken by .*\(process {os.getpid()}\): stop it, or set STOREKEEPER_AIRFLOW_PORT to a "
+        rf"Port {taken} is taken by .*\(process {os.getpid()}\): stop it, or set `airflow_port` to a "
         r"free port\.",
         str(caught.value),
     )
@@ -37,7 +37,7 @@ def test_all_ports_that_are_taken_are_told_at_once(taken: int) -> None:
         server.listen()
         other = server.getsockname()[1]
         with pytest.raises(PortTakenError, match=f"Port {taken} is taken by .*Port {other} is taken by "):
-            check_ports({"STOREKEEPER_AIRFLOW_PORT": taken, "STOREKEEPER_NODE_PORT": other})
+            check_ports({"`airflow_port`": taken, "STOREKEEPER_NODE_PORT": other})
 
 
 def test_a_free_port_passes(taken: int) -> None:
@@ -45,7 +45,7 @@ def test_a_free_port_passes(taken: int) -> None:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
     assert is_free(free)
-    check_ports({"STOREKEEPER_KAFKA_PORT": free})
+    check_ports({"`kafka_port`": free})
     assert listener(free) is None
     assert not is_free(taken)
 
@@ -64,5 +64,5 @@ def test_a_port_that_only_waits_for_old_connections_is_free() -> None:
 
 
 def test_a_port_set_twice_is_told() -> None:
-    with pytest.raises(PortTakenError, match="set twice, by STOREKEEPER_KAFKA_PORT and STOREKEEPER_AIRFLOW_PORT"):
-        check_ports({"STOREKEEPER_KAFKA_PORT": 29871, "STOREKEEPER_AIRFLOW_PORT": 29871})
+    with pytest.raises(PortTakenError, match="set twice, by `kafka_port` and `airflow_port`"):
+        check_ports({"`kafka_port`": 29871, "`airflow_port`": 29871})

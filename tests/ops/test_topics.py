@@ -41,7 +41,7 @@ def test_missing_topics_are_made_once(broker: Broker) -> None:
 def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) -> None:
     broker.create_topic("ensured-otherwise", partitions=2)
     spec = TopicSpec("ensured-otherwise", 4, {})
-    with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
+    with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set `topic_partitions = 2`"):
         ensure_topics(broker.kafka, (spec,))
 
 

@@ -46,7 +46,7 @@ def test_a_taken_port_is_one_sentence(run_dir: Path) -> None:
         done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call("up")
     assert done.returncode == 1
     assert f"storekeeper: Port {port} is taken by " in done.stderr
-    assert "STOREKEEPER_AIRFLOW_PORT" in done.stderr
+    assert "`airflow_port`" in done.stderr
     assert "Traceback" not in done.stderr
     assert find_orphans(run_dir) == []
 
@@ -82,7 +82,7 @@ def test_a_configuration_file_that_cannot_be_used_is_one_sentence(call: Call, tm
 def test_a_wrong_setting_is_one_sentence(call: Call, run_dir: Path) -> None:
     done = call(PlatformProcess.in_folder(run_dir, kafka_port="many"), "up")
     assert done.returncode == 78
-    assert done.stderr.startswith("storekeeper: Setting STOREKEEPER_KAFKA_PORT can't be used")
+    assert done.stderr.startswith("storekeeper: The variable STOREKEEPER_KAFKA_PORT can't be used")
     assert done.stderr.count("\n") == 1
 
 

@@ -88,7 +88,7 @@ def test_without_a_registry_a_topic_can_be_neither_read_nor_written() -> None:
         lambda: serde.serialize(PURCHASE), lambda: serde.deserialize(b"\0\0\0\0\x01\x02")
     ]  # fmt: skip
     for use in uses:
-        with pytest.raises(ConfigurationError, match="STOREKEEPER_KAFKA_PROPERTIES"):
+        with pytest.raises(ConfigurationError, match="`kafka_properties`"):
             use()
 
 

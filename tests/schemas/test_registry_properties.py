@@ -75,7 +75,7 @@ def test_what_the_client_refuses_is_told(tmp_path: Path, content: str) -> None:
 
 
 def test_the_file_must_be_there_and_private(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="STOREKEEPER_KAFKA_PROPERTIES"):
+    with pytest.raises(ConfigurationError, match="`kafka_properties`"):
         read_registry_properties(tmp_path / "gone.properties")
     with pytest.raises(ConfigurationError, match="600"):
         read_registry_properties(written(tmp_path, "schema.registry.url=https://r", 0o644))

@@ -81,7 +81,7 @@ class DeadLetterBreaker:
             msg = (
                 f"{dead} of the last {total} records can't be processed, more than {self.max_share:.0%}: look at the "
                 "dead letters' headers for the reason, correct what writes to the topic, then start the app again; "
-                "to accept these dead letters, raise STOREKEEPER_MAX_DEAD_LETTER_SHARE"
+                "to accept these dead letters, raise `max_dead_letter_share`"
             )
             raise DeadLetterLimitError(msg)
 

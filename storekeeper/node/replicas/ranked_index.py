@@ -205,7 +205,7 @@ class RankedIndex:
         if not whole:
             self._give_up(
                 f"the ranking by {self.score_field} has outgrown the node's {self._budget.max_bytes >> 20} MiB for "
-                "rankings: raise STOREKEEPER_RANKED_MEMORY_MIB and start the node again"
+                "rankings: raise `ranked_memory_mib` and start the node again"
             )
 
     def clear(self) -> None:

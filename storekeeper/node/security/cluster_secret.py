@@ -79,5 +79,5 @@ def _create(path: Path) -> None:
         finally:
             temporary.unlink()
     except OSError as error:
-        msg = f"can't make the cluster's secret {path} ({error.strerror}): set STOREKEEPER_CLUSTER_SECRET_FILE"
+        msg = f"can't make the cluster's secret {path} ({error.strerror}): set `cluster_secret_file`"
         raise ConfigurationError(msg) from error

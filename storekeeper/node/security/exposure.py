@@ -58,14 +58,14 @@ def checked_exposure(settings: NodeSettings) -> Tls | None:
     if not is_loopback(settings.listen_host):
         if tls is None:
             msg = (
-                f"listening on {settings.listen_host}, beyond loopback, needs TLS: set STOREKEEPER_TLS_CERTIFICATE and "
-                "STOREKEEPER_TLS_KEY, or listen on 127.0.0.1"
+                f"listening on {settings.listen_host}, beyond loopback, needs TLS: set `tls_certificate` and "
+                "`tls_key`, or listen on 127.0.0.1"
             )
             raise ConfigurationError(msg)
         if settings.tokens_file is None and tls.client_ca is None:
             msg = (
                 f"listening on {settings.listen_host}, beyond loopback, needs authentication: set "
-                "STOREKEEPER_TOKENS_FILE or STOREKEEPER_TLS_CLIENT_CA"
+                "`tokens_file` or `tls_client_ca`"
             )
             raise ConfigurationError(msg)
     for name, address in settings.peer_addresses.items():
@@ -91,10 +91,10 @@ def _tls(settings: NodeSettings) -> Tls | None:
     certificate, key = settings.tls_certificate, settings.tls_key
     if certificate is None and key is None:
         if settings.tls_client_ca is not None:
-            raise ConfigurationError("STOREKEEPER_TLS_CLIENT_CA needs STOREKEEPER_TLS_CERTIFICATE and _TLS_KEY as well")
+            raise ConfigurationError("`tls_client_ca` needs `tls_certificate` and `tls_key` as well")
         return None
     if certificate is None or key is None:
-        raise ConfigurationError("STOREKEEPER_TLS_CERTIFICATE and STOREKEEPER_TLS_KEY are needed together")
+        raise ConfigurationError("`tls_certificate` and `tls_key` are needed together")
     tls = Tls(certificate, key, settings.tls_client_ca, settings.tls_peer_ca)
     try:
         check_secret(key, "the TLS key")

@@ -93,7 +93,7 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
     """
     kafka = settings.kafka
     if not check_login(kafka, _TIMEOUT_S):
-        msg = f"Kafka at {kafka} doesn't answer: start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
+        msg = f"Kafka at {kafka} doesn't answer: start it, or correct `kafka_bootstrap`."
         raise StartError(msg)
     yield f"Kafka at {kafka} lets {principal(kafka)} in"
     yield check_release(kafka, _TIMEOUT_S)
@@ -197,7 +197,7 @@ def _check_can_be_made(kafka: Kafka, admin: AdminClient, topics: Iterable[TopicS
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                msg = f"topic {name} can't be made ({reason.str()}): correct STOREKEEPER_TOPIC_CONFIG"
+                msg = f"topic {name} can't be made ({reason.str()}): correct `topic_config`"
                 raise denial(kafka, reason, name, "Create") or ConfigurationError(msg) from error
 
 
@@ -211,7 +211,7 @@ def _check_transactions(kafka: Kafka, name: str, timeout_ms: int) -> None:
         msg = (
             f"Kafka at {kafka} can't begin a transaction ({reason.str()}): its brokers must be 2.5 or later, its topic "
             "__transaction_state must have enough replicas in sync, and its transaction.max.timeout.ms must be at "
-            "least STOREKEEPER_TRANSACTION_TIMEOUT_MS"
+            "least `transaction_timeout_ms`"
         )
         raise denial(kafka, reason, name, "Write") or ConfigurationError(msg) from error
 

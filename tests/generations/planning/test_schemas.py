@@ -79,7 +79,7 @@ def test_a_new_schema_says_who_registers_it(monkeypatch: pytest.MonkeyPatch, reg
 
 
 def test_schemas_without_a_registry_are_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigurationError, match="STOREKEEPER_KAFKA_PROPERTIES"):
+    with pytest.raises(ConfigurationError, match="`kafka_properties`"):
         changes(monkeypatch, None)
 
 

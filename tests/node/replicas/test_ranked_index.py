@@ -82,7 +82,7 @@ def test_an_index_that_outgrows_its_memory_says_so_and_gives_it_back() -> None:
     index = RankedIndex("S", budget)
     index.apply([(b"a", b'{"S":1}')])
     index.apply([(b"%d" % number, b'{"S":1}') for number in range(10)])
-    with pytest.raises(StoreUnavailableError, match="STOREKEEPER_RANKED_MEMORY_MIB"):
+    with pytest.raises(StoreUnavailableError, match="`ranked_memory_mib`"):
         index.view()
     assert budget.used_bytes == 0
     index.apply([(b"b", b'{"S":1}')])

@@ -250,7 +250,7 @@ class Guard:
             if name == _HOST:
                 hosts += 1
                 if self._hosts is not None and not self._hosts.accepts(value):
-                    raise ForbiddenError("the Host header names another host: STOREKEEPER_ALLOWED_HOSTS can name it")
+                    raise ForbiddenError("the Host header names another host: `allowed_hosts` can name it")
             elif name in _WATCHED:
                 if name in watched:
                     msg = f"the header {name.decode('latin-1')} is given twice: send it once"
