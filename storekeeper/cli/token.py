@@ -19,6 +19,7 @@ from storekeeper.node.security.access import (
     token_digest,
     write_tokens,
 )
+from storekeeper.node.settings import load_node_settings
 
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="File of the tokens. Default: `tokens_file`, or one in run_dir.")
@@ -38,7 +39,7 @@ def add(
 ) -> None:
     """Make a token and write it to standard output, once.
 
-    Nodes accept it within a second.
+    It is accepted within a second: by the control API, and by nodes if `tokens_file` is set.
 
     Example: storekeeper token add grafana --role monitor
     """
@@ -51,6 +52,8 @@ def add(
         raise ConfigurationError(msg)
     token = new_token()
     write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
+    if file is None and load_node_settings().tokens_file is None:
+        say("nodes ask for no token while `tokens_file` is not set; the control API always does")
     say(f"added to {path}; the token is shown only now:")
     typer.echo(token)
 
@@ -99,8 +102,6 @@ def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file:
 
 
 def _path(file: Path | None) -> Path:
-    from storekeeper.node.settings import load_node_settings  # noqa: PLC0415 - keeps the command line quick to start
-
     if file is not None:
         return file
     settings = load_node_settings()

@@ -109,6 +109,11 @@ class RunLayout:
         return self.secrets / "control.token"
 
     @property
+    def tokens(self) -> Path:
+        """The tokens of `storekeeper token add` where no file of tokens is configured."""
+        return self.secrets / "tokens"
+
+    @property
     def airflow_passwords(self) -> Path:
         """JSON `{"<user>": "<password>"}`, the file that Airflow's SimpleAuthManager reads."""
         return self.secrets / "airflow-passwords.json"

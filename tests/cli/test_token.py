@@ -32,6 +32,13 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept(path: Path) -> None:
     assert (found.name, found.may_read("rewards")) == ("grafana", False)
 
 
+def test_it_says_who_asks_for_the_token(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "nodes ask for no token while `tokens_file` is not set"
+    assert told in CliRunner().invoke(app, ["token", "add", "airflow", "--role", "operator"]).stderr
+    monkeypatch.setenv("STOREKEEPER_TOKENS_FILE", str(path))
+    assert told not in CliRunner().invoke(app, ["token", "add", "another"]).stderr
+
+
 def test_tokens_are_listed_and_removed(path: Path) -> None:
     for arguments in (["one", "--store", "rewards", "--store", "players"], ["two"]):
         assert CliRunner().invoke(app, ["token", "add", *arguments]).exit_code == 0

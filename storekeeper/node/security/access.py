@@ -249,17 +249,22 @@ class TokenBook:
 
     If the file becomes unreadable, the previous tokens stay valid, and that is logged.
 
+    Args:
+        path: the file.
+        clock: says when to look at it again.
+        needed: whether there must be a token. Otherwise the file may come later.
+
     Raises:
-        ConfigurationError: when made, as `read_tokens`; also if there is no token.
+        ConfigurationError: when made, as `read_tokens`; also if there must be a token, and is none.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, *, needed: bool = True) -> None:
         self._path = path
         self._clock = clock
         self._revision = 0
         self._seen = self._version()
-        self._use(read_tokens(path))
-        if not self._records:
+        self._use(read_tokens(path) if needed or self._seen is not None else ())
+        if needed and not self._records:
             msg = f"there is no token in {path}: make one with `storekeeper token add NAME`"
             raise ConfigurationError(msg)
         self._check_at_s = clock.monotonic_s() + _CHECK_EVERY_S

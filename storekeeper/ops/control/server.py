@@ -93,5 +93,7 @@ async def _clean_airflow(platform: PlatformSettings, clock: Clock) -> None:
 
 
 def _callers(layout: RunLayout, nodes: NodeSettings, clock: Clock) -> Callers:
-    tokens = None if nodes.tokens_file is None else TokenBook(nodes.tokens_file, clock)
+    # It always needs a token, nodes on loopback don't: so it also takes those that were made without a configured file.
+    named = nodes.tokens_file
+    tokens = TokenBook(named or layout.tokens, clock, needed=named is not None)
     return Callers(own_token(layout.control_token), Authenticator(tokens))

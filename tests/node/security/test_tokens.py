@@ -58,6 +58,16 @@ def test_a_removed_token_is_refused_and_a_new_one_taken_within_a_second(tmp_path
     assert book.find(new.encode()) is not None
 
 
+def test_where_none_is_needed_the_first_token_is_taken_when_it_comes(tmp_path: Path) -> None:
+    path, clock, token = tmp_path / "tokens", ManualClock(), new_token()
+    book = TokenBook(path, clock, needed=False)
+    assert book.find(token.encode()) is None
+    write_tokens(path, [record("airflow", token)])
+    clock.advance(1000)
+    assert book.find(token.encode()) is not None
+    assert TokenBook(path, clock, needed=False).named("airflow") is not None
+
+
 def test_a_file_that_breaks_leaves_the_tokens_of_before(tmp_path: Path) -> None:
     path, clock, token = tmp_path / "tokens", ManualClock(), new_token()
     write_tokens(path, [record("a", token)])

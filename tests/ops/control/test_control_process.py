@@ -12,8 +12,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from storekeeper.clock import SystemClock
+from harness.tokens import write_callers
+from storekeeper.clock import ManualClock, SystemClock
 from storekeeper.errors import ConfigurationError
+from storekeeper.node.security.access import Caller, Role, UnauthenticatedError, new_token
+from storekeeper.node.settings import load_node_settings
 from storekeeper.ops.control import server
 from storekeeper.ops.control.jobs import Jobs, end_job_processes
 from storekeeper.ops.control.server import run_control
@@ -119,6 +122,16 @@ def test_there_is_one_control_process_for_a_run_directory(tmp_path: Path) -> Non
         pytest.raises(AlreadyRunningError, match="`storekeeper control`"),
     ):
         run_control(settings, "127.0.0.1", 1, SystemClock())
+
+
+def test_on_loopback_it_takes_a_token_that_was_made_without_a_configured_file(tmp_path: Path) -> None:
+    layout, token = RunLayout(tmp_path), new_token()
+    callers = server._callers(layout, load_node_settings(), (clock := ManualClock()))
+    with pytest.raises(UnauthenticatedError):
+        callers.caller(f"Bearer {token}".encode())
+    write_callers(layout.tokens, {token: Caller("airflow", frozenset({Role.OPERATOR}))})
+    clock.advance(1000)
+    assert callers.caller(f"Bearer {token}".encode()).name == "airflow"
 
 
 def test_beyond_loopback_it_needs_what_a_node_needs(tmp_path: Path) -> None:
