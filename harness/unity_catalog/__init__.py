@@ -49,7 +49,7 @@ class UnityProcess:
 
     @property
     def address(self) -> str:
-        """For `storekeeper register --unity`."""
+        """For `storekeeper tables --register --unity`."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""`stores` and `cluster`: the stores, replicas and nodes, their state and their progress."""
+"""`stores`: the stores, replicas and nodes, their state and their progress."""
 
 from __future__ import annotations
 
@@ -26,15 +26,23 @@ def stores(
     each: Annotated[
         bool, typer.Option("--replicas", help="Show each replica, and how far it is behind its changelog.")
     ] = False,
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Show each node and what it holds: nothing if it is silent for long."),
+    ] = False,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """List the stores with their partitions, or their replicas.
+    """List the stores with their partitions, their replicas, or the nodes.
 
     With --replicas, exit code 4: a node does not answer, or a replica does not serve.
 
     Example: storekeeper stores --replicas
     """
-    if each:
+    if each and nodes:
+        raise typer.BadParameter("does not go with --replicas", param_hint="--nodes")
+    if nodes:
+        _write_nodes(client.cluster(), output)
+    elif each:
         _write_replicas(client.lag(), output)
     else:
         write_rows(client.stores(), output, _STORES)
@@ -58,13 +66,7 @@ def _with_notes(replica: Mapping[str, Any]) -> dict[str, Any]:
     return {**replica, "notes": ", ".join([*notes, *filter(None, [replica["error"]])])}
 
 
-@asks
-def cluster(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
-    """Show the nodes of the cluster and what each holds. A node that has been silent for long holds nothing.
-
-    Example: storekeeper cluster
-    """
-    view = client.cluster()
+def _write_nodes(view: Mapping[str, Any], output: ListOutput) -> None:
     members = [*view["members"], *view["missing"]]
     write_rows(members if output is ListOutput.JSON else map(member_row, members), output, _MEMBERS)
 

@@ -60,14 +60,15 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "fetch": "storekeeper.cli.ask:fetch",
         "rank": "storekeeper.cli.ask:rank",
         "sql": "storekeeper.cli.platform:sql",
+        "history": "storekeeper.cli.history:history",
+        "diff": "storekeeper.cli.history:diff",
     },
     "Look after stores": {
         "stores": "storekeeper.cli.cluster:stores",
-        "cluster": "storekeeper.cli.cluster:cluster",
+        "tables": "storekeeper.cli.tables:tables",
         "size": "storekeeper.cli.size:size",
         "token": "storekeeper.cli.token:token_commands",
         "snapshot": "storekeeper.cli.stream_apps:snapshot_commands",
-        "register": "storekeeper.cli.stream_apps:register",
         "verify": "storekeeper.cli.stream_apps:verify",
         "check": "storekeeper.cli.quality:check",
         "quarantine": "storekeeper.cli.quality:quarantine_commands",
@@ -89,7 +90,6 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "run": "storekeeper.cli.stream_apps:run",
         "node": "storekeeper.cli.node:node",
         "control": "storekeeper.cli.platform:control",
-        "supervise": "storekeeper.cli.platform:supervise",
     },
 }
 _PROCESSES = frozenset({"run", "node", "control"})
@@ -98,11 +98,11 @@ _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""
 _OF_A_PLATFORM = frozenset({"plan", "apply"})
 """Commands that compare a platform, wherever it was started, with the configuration file of its project."""
-_OF_THE_USER = frozenset({"up", "supervise", "settings", *_OF_A_PLATFORM})
+_OF_THE_USER = frozenset({"up", "settings", *_OF_A_PLATFORM})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = {
-    **dict.fromkeys(("up", "supervise"), "interrupted: a platform that was not up before is stopped again"),
+    "up": "interrupted: a platform that was not up before is stopped again",
     **dict.fromkeys(("apply", "app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""

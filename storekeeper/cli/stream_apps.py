@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,14 +14,13 @@ from storekeeper.apps.priority import begin_job, begin_stream
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings, SnapshotSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
-from storekeeper.client.credentials import Credentials
 from storekeeper.clock import SystemClock
 from storekeeper.engine.driver.health_server import health_served
 from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.aliases import aliases_kept
 from storekeeper.generations.desired_state import Role
-from storekeeper.generations.live import live_store, live_stores, store_in
+from storekeeper.generations.live import live_store, store_in
 from storekeeper.program import ExitCode
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
 
@@ -136,42 +134,6 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     from storekeeper.snapshots.table_upkeep import optimized  # noqa: PLC0415 (loads Delta)
 
     write_answer(optimized(store, SnapshotSettings.of_platform()), output)
-
-
-def register(
-    schema: Annotated[
-        str | None, typer.Option(help="Schema of the entries; in Spark's catalogue by default its default one.")
-    ] = None,
-    unity: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Unity Catalog, http(s)://host:port, not Spark's catalogue."),
-    ] = None,
-    token_file: Annotated[Path | None, typer.Option(help="File with the token for Unity Catalog.")] = None,
-    output: AnswerOption = AnswerOutput.TABLE,
-) -> None:
-    """Enter all tables in a catalogue, with comments.
-
-    Your own programs then find them by name. No data is moved. It is Spark's catalogue, which the properties of
-    [spark] name, or Unity Catalog.
-
-    Example: storekeeper register --schema shop
-    """
-    begin_job()
-    settings = AppSettings.of_platform()
-    if unity is not None:
-        from storekeeper.snapshots.catalogue.unity import register_in_unity  # noqa: PLC0415 (loads Delta)
-
-        credentials = Credentials(token_file=token_file)
-        write_answer(
-            register_in_unity(
-                settings, live_stores(settings), unity, schema, credentials=credentials, clock=SystemClock()
-            ),
-            output,
-        )
-        return
-    from storekeeper.snapshots.catalogue.registration import register_tables  # noqa: PLC0415 (loads Spark)
-
-    write_answer(register_tables(settings, live_stores(settings), schema, SystemClock()), output)
 
 
 def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:

@@ -24,6 +24,7 @@ CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
+_TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
 _SUFFIXED = frozenset({ServedKind.WINDOW, ServedKind.SESSION, ServedKind.VERSIONED})
 
 
@@ -122,6 +123,11 @@ def fold_sql(changes: str, columns: Iterable[str]) -> str:
 def row_columns(columns: Iterable[str]) -> list[str]:
     """The columns of a history that are those of the store's rows."""
     return [name for name in columns if name not in CHANGE_COLUMNS]
+
+
+def value_columns(columns: Iterable[str]) -> list[str]:
+    """The columns of a history that follow from values."""
+    return [name for name in columns if name not in _TECHNICAL]
 
 
 def quoted(name: str) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import orjson
+import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from storekeeper.delta_files import is_table
+from storekeeper.errors import StorageError
 from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import Coverage, changes_until, history_of
 from storekeeper.snapshots.columns import sql_types
@@ -23,12 +27,14 @@ class StoreHistory:
 
     Attributes:
         table: the name of the store's table.
+        place: the folder of the history.
         kind: the kind of the store.
         coverage: for which times it is exact.
         columns: SQL type by name.
     """
 
     table: str
+    place: Location
     kind: ServedKind
     coverage: Coverage
     columns: dict[str, str]
@@ -52,7 +58,7 @@ class StoreHistory:
                 gaps = tuple((start, end) for start, end in facts["gaps"])
                 from_ms, to_ms = facts["exact_from_ms"], facts["exact_to_ms"]
                 coverage = Coverage(to_ms + 1 if from_ms is None else from_ms, to_ms, gaps, tuple(facts["eras"]))
-                return cls(path.name, ServedKind(facts["kind"]), coverage, sql_types(delta), delta)
+                return cls(path.name, place, ServedKind(facts["kind"]), coverage, sql_types(delta), delta)
         raise damaged(place, "has no manifest")
 
     def as_of(self, at_ms: int, *predicates: str) -> Scan:
@@ -63,6 +69,33 @@ class StoreHistory:
         """
         self.coverage.check(self.table, at_ms)
         return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
+
+    def read(self, columns: Sequence[str], *predicates: str) -> pa.Table:
+        """Some columns of the changes for which all predicates hold, in memory.
+
+        Raises:
+            StorageError: a file can't be read.
+        """
+        try:
+            batches = self._delta.scan(columns=list(columns), predicate=" AND ".join(predicates) or None)
+            return pa.RecordBatchReader.from_stream(batches).read_all()
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            msg = f"the history of {self.table} can't be read: {error}"
+            raise StorageError(msg) from error
+
+    def source_positions(self, from_ms: int) -> list[tuple[int, dict[str, Any]]]:
+        """How far the sources had been read at the end of each commit since a time, with the time of its last batch.
+
+        They are ascending, and go back as far as the table's log.
+        """
+        found = []
+        for commit in commits(self.place):
+            if told := commit.info.get("userMetadata"):
+                facts = orjson.loads(told)
+                found.append((facts["exact_to_ms"], facts["source_offsets"]))
+                if facts["exact_to_ms"] < from_ms:
+                    break
+        return found[::-1]
 
     def changes(self, *predicates: str) -> Scan:
         """The changes for which all predicates hold."""

@@ -147,7 +147,7 @@ def test_ranks(run: Command) -> None:
 def test_the_state_of_things(run: Command) -> None:
     assert len(lines(run("stores", "--replicas", "--output", "json"))) == 5 * 12 * 2
     assert "visits" in run("stores").stdout
-    assert run("cluster", "--output", "json").exit_code == 0
+    assert run("stores", "--nodes", "--output", "json").exit_code == 0
 
 
 def test_a_node_that_is_silent_makes_the_list_of_replicas_fail(nodes: ServedCluster) -> None:

@@ -1,4 +1,4 @@
-"""A small platform that `storekeeper supervise` keeps alive: as a container's command, or as a unit of systemd.
+"""A small platform that `storekeeper up --foreground` keeps alive: as a container's command, or as a unit of systemd.
 
 Both are containers on the network of this machine, so that tests reach the broker and the nodes as any client.
 """
@@ -146,7 +146,7 @@ def kept_platform(engine: Engine, image: str, folder: Path, *, by_systemd: bool)
         shutil.chown(folder / "run", USER, USER)
         engine.call(
             *common, *_TIGHT, "--volume", f"{folder / 'run'}:/run/storekeeper",
-            "--env", f"STOREKEEPER_CONFIG={_CONFIG}", image, "storekeeper", "supervise",
+            "--env", f"STOREKEEPER_CONFIG={_CONFIG}", image, "storekeeper", "up", "--foreground",
         )  # fmt: skip
     try:
         yield platform

@@ -158,7 +158,7 @@ def test_keys_of_other_nodes_are_forwarded(shared_split: Two) -> None:
             assert answer.json() == {"key": key, "value": value}
             served_by.add(answer.headers["storekeeper-served-by"])
         assert served_by == {"a", "b"}
-        shown = CliRunner().invoke(app, ["cluster", "--node", node.address]).stdout
+        shown = CliRunner().invoke(app, ["stores", "--nodes", "--node", node.address]).stdout
         for each in shared_split:
             (row,) = [line.split() for line in shown.splitlines() if each.address in line]
             assert row == [each.name, each.address, "-", "alive", "2", "0"]

@@ -50,7 +50,7 @@ def test_tables_are_entered_found_by_name_and_read(unity: UnityProcess, tmp_path
     apps = AppProcesses(run_dir, "127.0.0.1:9", patience_s=600)
 
     def registered(schema: str = f"{CATALOGUE}.{SCHEMA}") -> dict[str, Any]:
-        done = apps.run("register", "--unity", unity.address, "--schema", schema, "--output", "json")
+        done = apps.run("tables", "--register", "--unity", unity.address, "--schema", schema, "--output", "json")
         assert done.returncode == 0, done.stderr[-3000:]
         answer: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
         return answer
@@ -80,6 +80,6 @@ def test_tables_are_entered_found_by_name_and_read(unity: UnityProcess, tmp_path
     assert columns == [("InvoiceNumber", "string"), ("City", "string"), ("State", "string")]
     assert sorted(read(entry("hadoop_export"))["InvoiceNumber"].to_pylist()) == ["1", "2", "3"]
 
-    done = apps.run("register", "--unity", unity.address, "--schema", f"{CATALOGUE}.no_such")
+    done = apps.run("tables", "--register", "--unity", unity.address, "--schema", f"{CATALOGUE}.no_such")
     assert done.returncode == ExitCode.CONFIGURATION, done.stderr[-3000:]
     assert "no_such" in done.stderr

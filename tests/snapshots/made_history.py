@@ -88,7 +88,8 @@ class Produced:
     def write(self, root: Path, name: str, *, appends: int = 1, **facts: object) -> None:
         """Writes the history of table `name`, in some commits, and the table with the rows now."""
         exact = {"exact_from_ms": START_MS, "exact_to_ms": self.now_ms, "gaps": [], "eras": self.eras}
-        told = exact | {"kind": self.kind.value, **facts}
+        sources = {"pos": {"0": self.now_ms}}
+        told = exact | {"kind": self.kind.value, "source_offsets": sources, **facts}
         metadata = CommitProperties(custom_metadata={"userMetadata": orjson.dumps(told).decode()})
         changes, path = self.table(), root / history_of(name)
         step = max(1, -(-changes.num_rows // appends))

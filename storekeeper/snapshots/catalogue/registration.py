@@ -47,7 +47,9 @@ def try_to_register(spark: SparkSession, entry: Entry) -> None:
         register(spark, entry)
     except Exception as error:  # our error, Spark's, or a catalogue's Java error, wrapped by py4j
         reason = str(error).partition("\n")[0]
-        _log.warning("table_not_in_catalogue", table=entry.name, reason=reason, retry="storekeeper register, or wait")
+        _log.warning(
+            "table_not_in_catalogue", table=entry.name, reason=reason, retry="storekeeper tables --register, or wait"
+        )
 
 
 def register(spark: SparkSession, entry: Entry) -> bool:

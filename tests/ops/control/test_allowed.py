@@ -34,7 +34,7 @@ def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
         (["down"], "can't run as a job"),
         (["token", "add", "me"], "can't run as a job"),
         (["plan", "--export", "/etc/x"], "can't run as a job"),
-        (["register", "--unity", "http://elsewhere", "--token-file", "/etc/x"], "can't run as a job"),
+        (["tables", "--register", "--unity", "http://elsewhere", "--token-file", "/etc/x"], "can't run as a job"),
         (["--help"], "can't run as a job"),
         (["generation", "list", "pos"], "`generation` is followed by one of: handover, plan"),
         (["snapshot"], "`snapshot` is followed by one of"),
@@ -71,7 +71,7 @@ def test_no_job_takes_a_path_or_an_address() -> None:
         for each in [command] if not subcommands else map(partial(command.get_command, None), subcommands):
             taken += [f"{name} {each.name} {given}" for given in _reaching_out(each)]
     assert taken == []
-    assert _reaching_out(program.get_command(None, "register")) == ["token_file", "unity"]  # type: ignore[attr-defined]
+    assert _reaching_out(program.get_command(None, "tables")) == ["token_file", "unity"]  # type: ignore[attr-defined]
 
 
 def _reaching_out(command: Any) -> list[str]:

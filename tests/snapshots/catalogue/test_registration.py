@@ -131,7 +131,7 @@ def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings
     apps = AppProcesses(settings.run_dir, "127.0.0.1:9", {"spark": json.dumps(metastore)}, patience_s=900)
 
     def registered(*arguments: str) -> dict[str, Any]:
-        done = apps.run("register", *arguments, "--output", "json")
+        done = apps.run("tables", "--register", *arguments, "--output", "json")
         assert done.returncode == 0, done.stderr[-3000:]
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
@@ -142,7 +142,7 @@ def test_a_users_own_spark_finds_the_tables_in_a_metastore(settings: AppSettings
     answer = spark_sql(metastore, tmp_path, "SELECT sum(InvoiceCount) FROM rewards; DESCRIBE TABLE rewards")
     assert answer.splitlines()[0] == "10"
     assert POINTS in answer
-    done = apps.run("register", "--schema", "no_such")
+    done = apps.run("tables", "--register", "--schema", "no_such")
     assert (done.returncode, "has no schema 'no_such'" in done.stderr) == (ExitCode.CONFIGURATION, True)
 
 
@@ -178,6 +178,6 @@ def test_spark_starts_for_a_catalogue_that_its_own_folder_names(
 
 
 def test_the_command_ends_with_78_without_a_catalogue(settings: AppSettings) -> None:
-    done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("register")
+    done = AppProcesses(settings.run_dir, "127.0.0.1:9", patience_s=900).run("tables", "--register")
     assert done.returncode == ExitCode.CONFIGURATION
     assert "no catalogue is configured" in done.stderr

@@ -193,7 +193,7 @@ def test_a_token_goes_to_this_machine_and_by_tls(tmp_path: Path, server: str) ->
 def test_the_command_ends_with_75_while_nobody_answers(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "delta" / "rewards", pa.table({"Item": ["ale"]}))
     apps = AppProcesses(tmp_path, "127.0.0.1:9", patience_s=900)
-    done = apps.run("register", "--unity", "http://127.0.0.1:9", "--schema", "shop.tables")
+    done = apps.run("tables", "--register", "--unity", "http://127.0.0.1:9", "--schema", "shop.tables")
     assert done.returncode == ExitCode.TRY_AGAIN, done.stderr[-3000:]
     assert "Unity Catalog at 127.0.0.1 does not answer" in done.stderr
     assert "Traceback" not in done.stderr
