@@ -21,6 +21,7 @@ from storekeeper.cli.output import (
     write_value,
 )
 from storekeeper.cli.times import TIMES, time_option
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 
 if TYPE_CHECKING:
     from storekeeper.client.client import StateClient
@@ -37,9 +38,7 @@ def get(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; without it, rows in the order of their keys.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", help=f"The value at this time, in a versioned store: {TIMES}.")
-    ] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help=f"What the key had at this time: {TIMES}.")] = None,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys with this prefix.")] = None,
@@ -69,9 +68,26 @@ def get(  # noqa: PLR0917 - each is an option of its own
         missing = f"store {store} has no key {key!r}"
         _write_one(reading, lambda value: {"key": key, "value": value}, write_value, output, missing)
     else:
-        version = client.versioned(store).get(key, time_option(as_of, "--as-of", ""))
-        missing = f"store {store} had no value of key {key!r} then, or its history does not go back so far"
-        _write_one(version, asdict, lambda row: write_value(row.value), output, missing)
+        _get_as_of(client, store, key, time_option(as_of, "--as-of", ""), limit=limit, output=output)
+
+
+def _get_as_of(client: StateClient, store: str, key: str, at_ms: int, *, limit: int, output: ListOutput) -> None:
+    """Writes what a key had at a time: a value, a version, windows or sessions, as the store's kind says."""
+    missing = f"store {store} had nothing of key {key!r} then"
+    match {one["store"]: one["kind"] for one in client.stores()}.get(store):
+        case "versioned":
+            version = client.versioned(store).get(key, at_ms)
+            missing = f"store {store} had no value of key {key!r} then, or its history does not go back so far"
+            _write_one(version, asdict, lambda row: write_value(row.value), output, missing)
+        case "window":
+            windows = client.window(store).fetch(key, 0, MAX_TIMESTAMP_MS, as_of=at_ms)
+            _write_first(limit, map(asdict, windows), output, missing=missing)
+        case "session":
+            sessions = client.session(store).find_sessions(key, as_of=at_ms)
+            _write_first(limit, map(asdict, sessions), output, missing=missing)
+        case _:
+            reading = client.key_value(store).get(key, as_of=at_ms)
+            _write_one(reading, lambda value: {"key": key, "value": value}, write_value, output, missing)
 
 
 def _write_one(

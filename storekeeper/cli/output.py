@@ -184,7 +184,8 @@ def origin_sentence(reading: Reading[Any]) -> str:
         parts[0] += f" ({reading.role})"
     if reading.partition is not None:
         parts.append(f"partition {reading.partition}")
-    parts.append(f"{reading.offset_lag} records behind")
+    if reading.role != "history":
+        parts.append(f"{reading.offset_lag} records behind")
     if reading.staleness_ms is not None:
         parts.append(f"at most {reading.staleness_ms} ms old")
     if not reading.complete:

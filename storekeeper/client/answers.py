@@ -16,6 +16,7 @@ from storekeeper.errors import (
     ConfigurationError,
     InvalidArgumentError,
     InvalidStateStoreError,
+    NotExactError,
     SerializationError,
     StateError,
     StoreRestoringError,
@@ -140,6 +141,8 @@ def error_of(reply: Reply) -> StateError:
         return UnknownStoreError(reply.detail)
     if reply.status in {401, 403}:
         return AccessDeniedError(reply.detail)
+    if reply.kind == "not-exact":
+        return NotExactError(reply.detail)
     if 400 <= reply.status < 500:
         return InvalidArgumentError(reply.detail)
     msg = f"the node answered with status {reply.status}: {reply.detail}"

@@ -117,6 +117,11 @@ def _paged(query: Callable[Concatenate[Any, P], Query[Page[T]]]) -> _Paged[P, T]
     return cast("_Paged[P, T]", method)
 
 
+def _as_of(at_ms: int | None) -> tuple[str, int | None]:
+    """The parameter of a time; None leaves it out."""
+    return "as_of", None if at_ms is None else time_ms(at_ms)
+
+
 class RemoteStore(Generic[C_co]):
     """The methods of every kind of store."""
 
@@ -136,10 +141,14 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
     """The latest value of each key."""
 
     @_asked
-    def get(self, key: Key, **options: Unpack[ReadOptions]) -> Query[Any]:
-        """The value of a key, None if there is no such key."""
+    def get(self, key: Key, *, as_of: int | None = None, **options: Unpack[ReadOptions]) -> Query[Any]:
+        """The value of a key, None if there is no such key.
+
+        With `as_of`, the value after the last batch until then; options of freshness have no effect on it.
+        """
         written, key_format = segment(key)
-        query = about(self.name, f"keyvalue/{{}}/{written}", [key_format], value_of, options, key=key)
+        parameters = [key_format, _as_of(as_of)]
+        query = about(self.name, f"keyvalue/{{}}/{written}", parameters, value_of, options, key=key)
         return replace(query, missing=lambda: None)
 
     @_asked
@@ -228,14 +237,23 @@ class RemoteWindowStore(RemoteStore[C_co]):
 
     @_paged
     def fetch(
-        self, key: Key, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self,
+        key: Key,
+        from_ms: int,
+        to_ms: int,
+        *,
+        as_of: int | None = None,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
     ) -> Query[Page[WindowedRow]]:
-        """A key's windows that begin from `from_ms` to `to_ms`, in the order of time."""
+        """A key's windows that begin from `from_ms` to `to_ms`, in the order of time.
+
+        With `as_of`, as they were after the last batch until then.
+        """
         written, key_format = segment(key, _WINDOW_WORDS)
         path = f"windowed/{{}}/{written}/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(
-            self.name, path, [key_format, ("limit", page_rows)], page_of(WindowedRow, windowed_row_of), options, key=key
-        )
+        parameters = [key_format, ("limit", page_rows), _as_of(as_of)]
+        return about(self.name, path, parameters, page_of(WindowedRow, windowed_row_of), options, key=key)
 
     @_paged
     def fetch_all(
@@ -256,12 +274,16 @@ class RemoteSessionStore(RemoteStore[C_co]):
         from_ms: int | None = None,
         to_ms: int | None = None,
         *,
+        as_of: int | None = None,
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
     ) -> Query[Page[SessionRow]]:
-        """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open."""
+        """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open.
+
+        With `as_of`, as they were after the last batch until then.
+        """
         written, key_format = segment(key, _SESSION_WORDS)
-        parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms)]
+        parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms), _as_of(as_of)]
         return about(
             self.name, f"sessions/{{}}/{written}", parameters, page_of(SessionRow, session_row_of), options, key=key
         )
@@ -295,8 +317,7 @@ class RemoteVersionedStore(RemoteStore[C_co]):
     def get(self, key: Key, as_of: int | None = None, **options: Unpack[ReadOptions]) -> Query[VersionRow | None]:
         """The version of a key that was valid at `as_of`, the newest by default; None if it had no value then."""
         written, key_format = segment(key)
-        parameters = [key_format, ("as_of", None if as_of is None else time_ms(as_of))]
-        query = about(self.name, f"keyvalue/{{}}/{written}", parameters, version_of, options, key=key)
+        query = about(self.name, f"keyvalue/{{}}/{written}", [key_format, _as_of(as_of)], version_of, options, key=key)
         return replace(query, missing=lambda: None)
 
     @_paged

@@ -27,6 +27,7 @@ from storekeeper.node.query.observing.metrics import NodeCollector, Scrapes
 from storekeeper.node.query.observing.spans import Spans, TracingVariables, tracer
 from storekeeper.node.query.protection.guard import Guard, GuardLimits
 from storekeeper.node.query.protection.request_counts import Traffic
+from storekeeper.node.query.reads.as_of import PastReads
 from storekeeper.node.query.reads.freshness_gate import FreshnessGate
 from storekeeper.node.query.reads.gather import Gatherer
 from storekeeper.node.query.reads.hot import HotReads
@@ -105,6 +106,7 @@ class Node:
         router = Router(self._catalog, peers)
         gate = FreshnessGate(self._clock, self._runtime.replicas.end_offset_poller.ask_soon)
         hot = HotReads(self._catalog, self._clock, limits)
+        past = PastReads(self._catalog.node, settings.tables, self._clock, shown=self._shown)
         point = PointQueries(
             self._catalog,
             router,
@@ -116,6 +118,7 @@ class Node:
             snapshots=SnapshotFallback(
                 self._catalog.node, settings.tables, self._serving_topic, self._clock, shown=self._shown
             ),
+            past=past,
         )
         gatherer = Gatherer(
             self._catalog,
@@ -133,6 +136,7 @@ class Node:
             catalog=self._catalog,
             point=point,
             gatherer=gatherer,
+            past=past,
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
             scrapes=Scrapes(metrics, gatherer.scheduler, self._clock),
@@ -166,6 +170,7 @@ class Node:
                 traffic=traffic,
             )
         finally:
+            past.close()
             await peers.close()
             self._runtime.close()
             if self._schema_rows is not None:

@@ -1,7 +1,7 @@
 """DuckDB as a reader of Delta tables: it sees what it is given, and reaches nothing else.
 
-No files, network, extensions or settings; bounded memory, and nothing is spilled to disk. `deltalake` reads the tables,
-so deletion vectors and column mapping are honoured and DuckDB's own Delta extension, a download, isn't needed.
+No files, network, extensions or settings; bounded memory, and nothing is spilled to disk. It is given tables as `scan`
+reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-from deltalake import DeltaTable
 
 from storekeeper.errors import InvalidArgumentError, StorageError
 
@@ -51,20 +50,6 @@ class QueryResult:
         """The rows by column. The names must be unique."""
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
-
-
-class Scan:
-    """One version of a Delta table, or those of its rows that a predicate names, as a stream.
-
-    It opens any number of times.
-    """
-
-    def __init__(self, table: DeltaTable, predicate: str | None = None) -> None:
-        self._table = table
-        self._predicate = predicate
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._table.scan(predicate=self._predicate).__arrow_c_stream__(requested_schema)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import Coverage, changes_until, history_of
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import commits, damaged, open_table
-from storekeeper.snapshots.duck import Scan
+from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
 
 
@@ -69,6 +69,11 @@ class StoreHistory:
         """
         self.coverage.check(self.table, at_ms)
         return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
+
+    def read_as_of(self, columns: Sequence[str], at_ms: int, *predicates: str) -> pa.Table:
+        """Some columns of the changes whose fold are the rows at a time, in memory. Raises as `as_of` and `read` do."""
+        self.coverage.check(self.table, at_ms)
+        return self.read(columns, changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
 
     def read(self, columns: Sequence[str], *predicates: str) -> pa.Table:
         """Some columns of the changes for which all predicates hold, in memory.

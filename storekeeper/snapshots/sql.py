@@ -24,8 +24,9 @@ from storekeeper.errors import InvalidArgumentError, NotExactError, StorageError
 from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import HISTORY, changes_until, fold_sql, history_of, iso_ms, row_columns
 from storekeeper.snapshots.delta_log import commits, delta_table
-from storekeeper.snapshots.duck import Column, QueryResult, Scan, close_off, opened, run
+from storekeeper.snapshots.duck import Column, QueryResult, close_off, opened, run
 from storekeeper.snapshots.history_reads import StoreHistory
+from storekeeper.snapshots.scan import Scan
 
 __all__ = ["Column", "QueryResult", "list_tables", "query"]
 

@@ -10,14 +10,26 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from storekeeper.cli.entry import app
+from tests.client.past import made_past
 from tests.client.served_cluster import BEGAN_MS, HOUR_MS, REWARDS, ServedCluster, served_cluster
+from tests.snapshots.made_history import Produced
 
 Command = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[ServedCluster]:
-    with served_cluster() as found:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="module")
+def produced(tables: Path) -> dict[str, Produced]:
+    return made_past(tables)
+
+
+@pytest.fixture(scope="module")
+def nodes(tables: Path) -> Iterator[ServedCluster]:
+    with served_cluster(tables) as found:
         yield found
 
 
@@ -51,9 +63,23 @@ def test_get_as_of_a_time(run: Command) -> None:
     gone = run(*at, str(BEGAN_MS + HOUR_MS))
     assert (gone.exit_code, gone.stdout) == (3, "")
     assert "store prices had no value of key 'shoes' then" in gone.stderr
-    other = run("get", "rewards", "card-07", "--as-of", "now")
-    assert other.exit_code == 2
-    assert "rewards is a keyvalue store, which has no earlier values" in other.stderr
+
+
+def test_get_as_of_a_time_from_the_history(run: Command, produced: dict[str, Produced]) -> None:
+    first, second = (str(ms) for ms, _ in produced["rewards"].states)
+    found = run("get", "rewards", "card-07", "--as-of", first)
+    assert found.stdout == '{"Card":"card-07","Points":1.5,"Visits":1}\n'
+    assert "(history)" in found.stderr
+    assert json.loads(run("get", "rewards", "card-07", "--as-of", second).stdout)["Points"] == 2.5
+    assert run("get", "rewards", "nobody", "--as-of", first).exit_code == 3
+    too_early = run("get", "rewards", "card-07", "--as-of", "2020-01-01")
+    assert too_early.exit_code == 2
+    assert "the earliest exact time is 2026-01-01T00:00:00.000Z" in too_early.stderr
+    (window,) = lines(run("get", "sales", "s1", "--as-of", first, "--output", "json"))
+    assert (window["start_ms"], window["value"]["Points"]) == (BEGAN_MS, 1.5)  # type: ignore[index]
+    (session,) = lines(run("get", "visits", "u1", "--as-of", second, "--output", "json"))
+    assert (session["end_ms"], session["value"]["Points"]) == (BEGAN_MS + 7, 2.5)  # type: ignore[index]
+    assert run("get", "players", "anna", "--as-of", first).exit_code == 2, "there is no history of this store"
 
 
 def test_what_is_not_there_is_3_and_an_error_tells_what_helps(run: Command) -> None:

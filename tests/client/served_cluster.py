@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 import uvicorn
 
@@ -49,9 +50,9 @@ def fill(cluster: Cluster) -> None:
 
 
 @contextmanager
-def served_cluster() -> Iterator[ServedCluster]:
-    """Serves three nodes until the end of the block."""
-    cluster = Cluster(standbys=1)
+def served_cluster(tables: Path = Path("/nonexistent")) -> Iterator[ServedCluster]:
+    """Serves three nodes until the end of the block; histories are in `tables`."""
+    cluster = Cluster(standbys=1, tables=tables)
     fill(cluster)
     servers: list[uvicorn.Server] = []
     sockets: list[socket.socket] = []

@@ -135,21 +135,31 @@ def fields_of(value: bytes | None) -> dict[str, object]:
     return {**fields, "Points": Decimal(str(fields["Points"])).quantize(Decimal("0.0001"))}
 
 
-def played(seed: int, keys: Sequence[bytes], *, batches: int, kind: ServedKind = ServedKind.KEY_VALUE) -> Produced:
-    """A random app: batches that set and delete rows of these keys in 3 partitions; sometimes a new generation."""
+def played(
+    seed: int,
+    keys: Sequence[bytes],
+    *,
+    batches: int,
+    kind: ServedKind = ServedKind.KEY_VALUE,
+    stray: float = 0.1,
+) -> Produced:
+    """A random app: batches that set and delete rows of these keys in 3 partitions; sometimes a new generation.
+
+    `stray` of the changes are in any partition, the others in their key's own.
+    """
     drawn, produced = random.Random(seed), Produced(kind)
     for _ in range(batches):
-        produced.commit(list(_changes(drawn, keys)), after_ms=drawn.choice([1, 1000, 3_600_000, 50_000_000]))
+        produced.commit(list(_changes(drawn, keys, stray)), after_ms=drawn.choice([1, 1000, 3_600_000, 50_000_000]))
         if drawn.random() < 0.1:
             kept = {place: value for place, value in produced.rows.items() if drawn.random() < 0.8}
             produced.hand_over(kept)
     return produced
 
 
-def _changes(drawn: random.Random, keys: Sequence[bytes]) -> Iterator[tuple[int, bytes, bytes | None]]:
+def _changes(drawn: random.Random, keys: Sequence[bytes], stray: float) -> Iterator[tuple[int, bytes, bytes | None]]:
     for _ in range(drawn.randrange(6)):
         key = drawn.choice(keys)
-        partition = drawn.randrange(3) if drawn.random() < 0.1 else len(key) % 3
+        partition = drawn.randrange(3) if drawn.random() < stray else len(key) % 3
         yield partition, key, None if drawn.random() < 0.3 else _value(drawn)
 
 

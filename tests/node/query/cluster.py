@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,6 +18,7 @@ from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.app import make_app
 from storekeeper.node.query.forwarding import Peers, Router
 from storekeeper.node.query.observing.metrics import Scrapes
+from storekeeper.node.query.reads.as_of import PastReads
 from storekeeper.node.query.reads.freshness_gate import FreshnessGate
 from storekeeper.node.query.reads.gather import Gatherer
 from storekeeper.node.query.reads.hot import HotReads
@@ -93,13 +95,16 @@ class Node:
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
         hot = HotReads(self.catalog, cluster.clock, cluster.limits)
+        past = PastReads(name, cluster.tables, cluster.clock)
+        limits, clock = cluster.limits, cluster.clock
         point = PointQueries(
-            self.catalog, self.router, hot, limits=cluster.limits, longest_s=5, clock=cluster.clock, gate=gate
+            self.catalog, self.router, hot, limits=limits, longest_s=5, clock=clock, gate=gate, past=past
         )
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,
             gatherer=gatherer,
+            past=past,
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),
             scrapes=Scrapes(CollectorRegistry(), gatherer.scheduler, cluster.clock),
@@ -125,10 +130,12 @@ class Cluster:
         max_reads: int = 32,
         stores: str = STORES,
         addresses: Mapping[str, str] | None = None,
+        tables: Path = Path("/nonexistent"),
     ) -> None:
         names = list(nodes)
         self.clock = SystemClock()
         self.limits = limits
+        self.tables = tables
         self.ranked_bytes = ranked_bytes
         self.max_reads = max_reads
         self.stream_limits = PageLimits(stream_page_rows, 1 << 20, limits.max_examined_rows)

@@ -10,10 +10,12 @@ Errors are `application/problem+json` (RFC 9457) with stable types, and Kafka Co
 | `unknown-store`            | 404    | no such store                                                 |
 | `unknown-key`              | 404    | the store is complete and has no such key                     |
 | `unknown-route`            | 404    | no such path                                                  |
+| `no-history`               | 404    | the node finds no history of the store                        |
 | `invalid-argument`         | 400    | a key, bound, limit or cursor that can't be used              |
 | `wrong-kind`               | 400    | the store is of another kind; the detail names what to ask    |
 | `not-acceptable`           | 406    | a stream in a format that this node can't write               |
 | `method-not-allowed`       | 405    | the service only reads                                        |
+| `not-exact`                | 409    | the rows at that time are not known; the detail has a time    |
 | `body-too-slow`            | 408    | the request's body was not there in time                      |
 | `body-too-large`           | 413    | the request's body is over the limit                          |
 | `key-too-long`             | 414    | the key is over the limit                                     |
@@ -41,6 +43,7 @@ import orjson
 from storekeeper.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
+    NotExactError,
     RetriableError,
     SerializationError,
     StateError,
@@ -96,6 +99,10 @@ _RETRY_AFTER_S = 1
 
 class UnknownKeyError(StateError):
     """The store is complete and holds no such key."""
+
+
+class NoHistoryError(StateError):
+    """The node has no history of the store, so it can't answer for a time."""
 
 
 def unknown_key(store: str, key: bytes) -> UnknownKeyError:
@@ -179,6 +186,8 @@ class NotAcceptableError(InvalidArgumentError):
 _KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (UnknownStoreError, "unknown-store", HTTPStatus.NOT_FOUND),
     (UnknownKeyError, "unknown-key", HTTPStatus.NOT_FOUND),
+    (NoHistoryError, "no-history", HTTPStatus.NOT_FOUND),
+    (NotExactError, "not-exact", HTTPStatus.CONFLICT),
     (UnauthenticatedError, "unauthenticated", HTTPStatus.UNAUTHORIZED),
     (ForbiddenError, "forbidden", HTTPStatus.FORBIDDEN),
     (HopRefusedError, "hop-refused", HTTPStatus.FORBIDDEN),

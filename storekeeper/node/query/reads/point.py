@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
@@ -34,17 +33,19 @@ from storekeeper.node.query.answers.answer import (
     SERVED_BY,
     STALENESS,
     Answer,
+    DeadlineExceededError,
     KeyTooLongError,
-    WrongKindError,
+    UnknownKeyError,
     problem_of,
     unknown_key,
 )
 from storekeeper.node.query.answers.json_rows import row_json
 from storekeeper.node.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
+from storekeeper.node.query.reads.as_of import AS_OF, PastReads, parse_as_of
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
 from storekeeper.node.query.reads.kinds import KEYED_KINDS, require_kind
-from storekeeper.node.query.reads.pages import QueryLimits
+from storekeeper.node.query.reads.pages import KeyRange, QueryLimits
 from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.node.query.reads.versions import version_at, version_json
 from storekeeper.node.replicas.replica import Replica
@@ -61,29 +62,6 @@ from storekeeper.protocol.freshness import (
 from storekeeper.protocol.keys import decode_base64url, key_segments
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.store_definitions import ServedKind
-
-AS_OF = "as_of"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def parse_as_of(text: str) -> int:
-    """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
-
-    Raises:
-        InvalidArgumentError: it is neither, or before 1970.
-    """
-    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TIMESTAMP_MS:
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-        at_ms = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        at_ms = -1
-    if at_ms < 0 or text.isdigit():
-        msg = f"{AS_OF} is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
-        raise InvalidArgumentError(msg)
-    return at_ms
-
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +116,8 @@ class _Query(Asked):
 class PointQueries:
     """Answers for one key at a time. Belongs to one event loop.
 
-    No request takes longer than `longest_s`. `snapshots` answers when no replica can, for callers that allow it.
+    No request takes longer than `longest_s`. `snapshots` answers when no replica can, for callers that allow it. `past`
+    answers for a time.
 
     Attributes:
         hot: answers at once, in front of the application.
@@ -157,6 +136,7 @@ class PointQueries:
         clock: Clock,
         gate: FreshnessGate,
         snapshots: SnapshotFallback | None = None,
+        past: PastReads,
     ) -> None:
         self._catalog = catalog
         self._router = router
@@ -165,6 +145,7 @@ class PointQueries:
         self._clock = clock
         self._gate = gate
         self._snapshots = snapshots
+        self._past = past
         self._origin = hot.origin
         self.hot = hot
         self.latency = hot.latency
@@ -198,20 +179,26 @@ class PointQueries:
     ) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
 
-        Of a versioned store it is the version that was valid at `as_of_ms`, the newest for None. A `forwarded` request
-        comes from another node and is not sent on.
+        Of a versioned store it is the version that was valid at `as_of_ms`, the newest for None; of another one the row
+        after the last batch until then. A `forwarded` request comes from another node and is not sent on.
         """
         arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
             check_key(key, self._max_key_bytes)
             partition = self._catalog.partition(store, key)
-            self._check_kind(store, as_of_ms)
+            self._check_kind(store)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
+            if as_of_ms is not None and not self._is_versioned(store):
+                async with asyncio.timeout(deadline_s - arrived_s):
+                    return await self._as_of(store, key, as_of_ms, partition)
             query = _Query(requirement, arrived_s, deadline_s, store, partition, key, as_of_ms)
             answer = await self._answered(query, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
             self.answered[way].record(time.perf_counter_ns() - began_ns)
             return answer
+        except TimeoutError:
+            late = DeadlineExceededError("the history was not read before the deadline: ask again, with more time")
+            return Answer.problem(problem_of(late), (SERVED_BY, self._catalog.node.encode()))
         except Exception as error:
             if not isinstance(error, StateError):
                 log.exception("point_query_failed", store=store)
@@ -293,14 +280,18 @@ class PointQueries:
         row = replica.get(query.key, restoring=query.requirement.stale is Stale.OK)
         return None if row is None else row_json(query.key, row.value)
 
-    def _check_kind(self, store: str, as_of_ms: int | None) -> None:
-        definition = self._catalog.definitions[store_of(store)]
-        require_kind(definition, *KEYED_KINDS, _VERSIONED)
-        if as_of_ms is not None and definition.kind is not _VERSIONED:
-            msg = (
-                f"{definition.name} is a {definition.kind.value} store, which has no earlier values: leave {AS_OF} out"
-            )
-            raise WrongKindError(msg)
+    async def _as_of(self, store: str, key: bytes, at_ms: int, partition: int) -> Answer:
+        """The row of a key after the last batch until a time."""
+        rows = await self._past.rows(store, KeyRange.between(key, key), at_ms, partition)
+        if not rows:
+            shown = key[:200].decode(errors="replace")
+            msg = f"store {store_of(store)} had no key {shown!r} at {at_ms}"
+            return Answer.problem(problem_of(UnknownKeyError(msg)), *self._past.headers)
+        ((_, value),) = rows
+        return Answer(200, [JSON, *self._past.headers], row_json(key, self._past.shown(store_of(store), value)))
+
+    def _check_kind(self, store: str) -> None:
+        require_kind(self._catalog.definitions[store_of(store)], *KEYED_KINDS, _VERSIONED)
 
     def _is_versioned(self, store: str) -> bool:
         return self._catalog.definitions[store_of(store)].kind is _VERSIONED

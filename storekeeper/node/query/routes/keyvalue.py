@@ -37,7 +37,7 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
     async def keyvalue(
         store: str, request: Request, key_format: KeyFormat = "string", as_of: AsOf | None = None
     ) -> Response:
-        """The row of one key: `{"key": …, "value": …}`; of a versioned store its newest version, or that of a time."""
+        """The row of one key: `{"key": …, "value": …}`; of a versioned store its newest version. Or that of a time."""
         del store, key_format, as_of  # read from the path and query as they were sent
         return response_of(await services.point.answer_request(request.scope))
 

@@ -11,10 +11,12 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from storekeeper.errors import InvalidArgumentError
+from storekeeper.names import store_of
 from storekeeper.node.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from storekeeper.node.query.answers.json_rows import RowLayout
+from storekeeper.node.query.reads.as_of import parse_as_of
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.pages import PageLimits, PageQuery, Scan, scan_page
+from storekeeper.node.query.reads.pages import PageLimits, PageQuery, Scan, scan_page, take_page
 from storekeeper.node.query.reads.point import asked_path
 from storekeeper.node.query.reads.stream_format import (
     ARROW,
@@ -77,7 +79,7 @@ async def answer_scan(
     page: PageParameters,
     key: bytes | None = None,
 ) -> Response:
-    """The answer to a scan, in the format of the request's `Accept`.
+    """The answer to a scan of the rows now, in the format of the request's `Accept`.
 
     With `key`, the scan is within that key's rows: only its partition is asked.
     """
@@ -95,6 +97,32 @@ async def answer_scan(
         headers |= next_page(request, services.cursors.encode(scan.identity(), read.reached))
     body = await joined(services, (json_of(layout, *row) for row in read.rows))
     return Response(body, headers=headers, media_type=JSON)
+
+
+async def answer_past(
+    services: QueryServices, request: Request, scan: Scan, page: PageParameters, *, as_of: str, key: bytes
+) -> Response:
+    """The page of a scan within a key's rows as they were at a time.
+
+    Raises:
+        InvalidArgumentError: the time is none, or a stream is asked for.
+        NotExactError, NoHistoryError: the rows of then are not known.
+    """
+    if first_named(request.headers.get("accept", "")) != JSON:
+        raise InvalidArgumentError("rows as of a time come in pages: accept application/json")
+    at_ms, limits = parse_as_of(as_of), page_limits(services, page.limit)
+    identity = b"%b|%d" % (scan.identity(), at_ms)
+    rest = scan if page.cursor is None else scan.beyond(services.cursors.decode(identity, page.cursor))
+    partition = services.catalog.partition(scan.store, key)
+    found = await services.past.rows(scan.store, rest.keys, at_ms, partition)
+    accepts = None if scan.times is None else scan.times.accepts
+    read = take_page(iter(found[::-1] if scan.reverse else found), limits, accepts)
+    headers = {name.decode(): value.decode() for name, value in services.past.headers}
+    if read.reached is not None:
+        headers |= next_page(request, services.cursors.encode(identity, read.reached))
+    layout, store = None if scan.times is None else scan.times.layout, store_of(scan.store)
+    rows = (json_of(layout, row_key, services.past.shown(store, value)) for row_key, value in read.rows)
+    return Response(await joined(services, rows), headers=headers, media_type=JSON)
 
 
 async def stream_format(

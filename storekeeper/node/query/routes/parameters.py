@@ -26,7 +26,10 @@ KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="Ho
 
 AsOf = Annotated[
     str,
-    Query(description="Of a versioned store: the version that was valid then. Epoch milliseconds, or ISO 8601."),
+    Query(
+        description="The rows after the last batch until then; of a versioned store the version that was valid then. "
+        "Epoch milliseconds, or ISO 8601."
+    ),
 ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.observing.metrics import Scrapes
+from storekeeper.node.query.reads.as_of import PastReads
 from storekeeper.node.query.reads.gather import Gatherer
 from storekeeper.node.query.reads.pages import CursorCodec, QueryLimits
 from storekeeper.node.query.reads.point import PointQueries
@@ -20,6 +21,7 @@ class QueryServices:
     catalog: Catalog
     point: PointQueries
     gatherer: Gatherer
+    past: PastReads
     streams: Streams
     cursors: CursorCodec
     scrapes: Scrapes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 
 import httpx2
 
@@ -15,6 +16,7 @@ from storekeeper.node.cluster.routing import Tolerance, routing_table
 from storekeeper.node.cluster.view import Member
 from storekeeper.node.query.answers.answer import SERVED_BY, Answer
 from storekeeper.node.query.forwarding import Peers, Router
+from storekeeper.node.query.reads.as_of import PastReads
 from storekeeper.node.query.reads.freshness_gate import FreshnessGate
 from storekeeper.node.query.reads.hot import HotReads
 from storekeeper.node.query.reads.pages import QueryLimits
@@ -60,6 +62,7 @@ class Woken:
             longest_s=5,
             clock=clock,
             gate=FreshnessGate(clock, lambda: None),
+            past=PastReads("a", Path("/nonexistent"), clock),
         )
         self._clock = clock
 

@@ -14,6 +14,7 @@ from storekeeper.clock import SystemClock
 from storekeeper.node.cluster.assignment import Assignment
 from storekeeper.node.cluster.catalog import Catalog
 from storekeeper.node.query.forwarding import Peers, Router
+from storekeeper.node.query.reads.as_of import PastReads
 from storekeeper.node.query.reads.freshness_gate import FreshnessGate
 from storekeeper.node.query.reads.hot import HotReads
 from storekeeper.node.query.reads.pages import QueryLimits
@@ -54,7 +55,10 @@ class OneNode:
         self.clock = clock
         self.hot = self.hot_of(1000)
         gate = FreshnessGate(clock, lambda: None)
-        self.point = PointQueries(catalog, router, self.hot, limits=LIMITS, longest_s=0.1, clock=clock, gate=gate)
+        past = PastReads("a", Path("/nonexistent"), clock)
+        self.point = PointQueries(
+            catalog, router, self.hot, limits=LIMITS, longest_s=0.1, clock=clock, gate=gate, past=past
+        )
 
     def hot_of(self, most_keys: int) -> HotReads:
         return HotReads(self.catalog, self.clock, replace(LIMITS, max_page_rows=most_keys))

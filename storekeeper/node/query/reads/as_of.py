@@ -1,0 +1,180 @@
+"""Reads of a key as of a time, from the store's history, which any node reads alike.
+
+One thread reads, and few requests wait for it: a history is in files, and a node is for the present. A versioned store
+has its own past: see `versions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from storekeeper.clock import Clock
+from storekeeper.errors import InvalidArgumentError, StorageError, StoreUnavailableError
+from storekeeper.locations import Location
+from storekeeper.names import store_of
+from storekeeper.node.query.answers.answer import (
+    COMPLETE,
+    ROLE,
+    SERVED_BY,
+    NoHistoryError,
+    TooManyScansError,
+)
+from storekeeper.node.query.reads.pages import KeyRange, Row
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
+
+if TYPE_CHECKING:
+    # They load the reader of Delta tables, which is an extra.
+    from storekeeper.snapshots.history_reads import StoreHistory
+
+AS_OF = "as_of"
+ROLE_HISTORY = "history"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CHECK_EVERY_S = 5.0
+_MOST_WAITING = 16
+_COLUMNS = ("_partition", "_key", "_offset", "_batch_ms", "_value")
+
+
+def parse_as_of(text: str) -> int:
+    """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        InvalidArgumentError: it is neither, or before 1970.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TIMESTAMP_MS:
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+        at_ms = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if at_ms < 0 or text.isdigit():
+        msg = f"{AS_OF} is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
+        raise InvalidArgumentError(msg)
+    return at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An opened history, and when it was opened."""
+
+    history: StoreHistory
+    opened_at_s: float
+
+
+class PastReads:
+    """Rows as of a time. Belongs to one event loop.
+
+    Args:
+        node: this node's name.
+        folder: the folder of the Delta tables.
+        clock: for the age of what is open.
+        shown: how a store's value is shown.
+        most_waiting: how many requests may be under way at once.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        folder: Location,
+        clock: Clock,
+        *,
+        shown: Callable[[str, bytes], bytes] = lambda _, value: value,
+        most_waiting: int = _MOST_WAITING,
+    ) -> None:
+        self._node = node
+        self._folder = folder
+        self._clock = clock
+        self.shown = shown
+        self._free = most_waiting
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="as-of")
+        self._held: dict[str, _Held] = {}
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Where an answer comes from."""
+        return [(SERVED_BY, self._node.encode()), (ROLE, ROLE_HISTORY.encode()), (COMPLETE, b"true")]
+
+    async def rows(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
+        """The rows in a bounded range of row keys at a time, in the order of their keys.
+
+        Args:
+            store: the store.
+            keys: the range; both ends are given.
+            at_ms: the time.
+            partition: the one whose row counts if several partitions have rows of one key.
+
+        Raises:
+            NoHistoryError: the node has no history of the store.
+            NotExactError: the rows at that time are not known.
+            TooManyScansError: too many such requests are under way.
+            StoreUnavailableError: the history can't be read now.
+        """
+        if not self._free:
+            raise TooManyScansError(
+                "this node answers as many requests about the past as it may: ask again in a moment"
+            )
+        self._free -= 1
+        reading = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._read, store_of(store), keys, at_ms, partition
+        )
+        reading.add_done_callback(self._ended)
+        # A thread can't be ended: it keeps its place if the request stops waiting.
+        return await asyncio.shield(reading)
+
+    def close(self) -> None:
+        """Starts no more reads."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _ended(self, reading: asyncio.Future[Any]) -> None:
+        self._free += 1
+        if not reading.cancelled():
+            reading.exception()  # taken, also if nobody waits any more
+
+    def _read(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
+        """Runs in the thread."""
+        try:
+            rules = importlib.import_module("storekeeper.snapshots.as_of")
+            named = rules.changes_between_keys(keys.start, keys.stop)
+            found = self._history(store).read_as_of(_COLUMNS, at_ms, named).to_pylist()
+        except ImportError as error:
+            msg = f"node {self._node} can't read tables: install storekeeper[sql] there"
+            raise StoreUnavailableError(msg) from error
+        except StorageError as error:
+            raise StoreUnavailableError(str(error)) from error
+        return newest_rows(found, partition)
+
+    def _history(self, store: str) -> StoreHistory:
+        held, now_s = self._held.get(store), self._clock.monotonic_s()
+        if held is None or now_s - held.opened_at_s >= _CHECK_EVERY_S:
+            # The reader of Delta tables takes a second to load, and most nodes never need it.
+            reads = importlib.import_module("storekeeper.snapshots.history_reads")
+            history = reads.StoreHistory.beside(self._folder / store)
+            if history is None:
+                msg = (
+                    f"node {self._node} finds no history of store {store} in {self._folder}: no snapshot was taken yet"
+                )
+                raise NoHistoryError(msg)
+            held = self._held[store] = _Held(history, now_s)
+        return held.history
+
+
+def newest_rows(changes: Sequence[dict[str, Any]], partition: int) -> list[Row]:
+    """The rows that changes of one era leave, in the order of their keys.
+
+    If several partitions have a row of a key, that of `partition` counts, else the newest.
+    """
+    newest: dict[tuple[bytes, int], dict[str, Any]] = {}
+    for change in changes:
+        place = (change["_key"], change["_partition"])
+        known = newest.get(place)
+        if known is None or change["_offset"] > known["_offset"]:
+            newest[place] = change
+    there = [change for change in newest.values() if change["_value"] is not None]
+    there.sort(key=lambda change: (change["_partition"] == partition, change["_batch_ms"]))
+    return sorted({change["_key"]: change["_value"] for change in there}.items())
