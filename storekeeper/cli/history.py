@@ -15,8 +15,9 @@ from storekeeper.errors import InvalidArgumentError
 from storekeeper.ops.settings import PlatformSettings
 
 if TYPE_CHECKING:
+    from storekeeper.snapshots.differences import Difference, RowDifference
     from storekeeper.snapshots.history_reads import StoreHistory
-    from storekeeper.snapshots.key_changes import Change, Difference, RowDifference
+    from storekeeper.snapshots.key_changes import Change
 
 _DELETED = "deleted"
 
@@ -66,7 +67,7 @@ def diff(  # noqa: PLR0917 - each is an option of its own
 
     Example: storekeeper diff rewards -1d 2026-01-31T18:00:00Z
     """
-    from storekeeper.snapshots.key_changes import difference  # noqa: PLC0415 (loads Delta)
+    from storekeeper.snapshots.differences import difference  # noqa: PLC0415 (loads Delta)
 
     times = time_option(since, "T1", ""), time_option(until, "T2", "")
     found = difference(_history_of(store), *times, most=limit, key=None if key is None else key.encode())

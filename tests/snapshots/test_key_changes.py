@@ -12,8 +12,9 @@ from storekeeper.errors import NotExactError
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.versions import version_row_key
 from storekeeper.serdes.keys.windows import window_row_key
+from storekeeper.snapshots.differences import Difference, difference
 from storekeeper.snapshots.history_reads import StoreHistory
-from storekeeper.snapshots.key_changes import Difference, changes_of_key, difference, row_of
+from storekeeper.snapshots.key_changes import changes_of_key, row_of
 from storekeeper.stores.store_definitions import ServedKind
 from tests.snapshots.made_history import START_MS, Produced, RowKey, fields_of, played, value_of
 

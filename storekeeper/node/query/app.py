@@ -7,6 +7,7 @@ from storekeeper.node.query.page.routes import page_routes
 from storekeeper.node.query.reads.point import Front
 from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.health import health_routes
+from storekeeper.node.query.routes.history import history_routes
 from storekeeper.node.query.routes.internal import digest_routes, internal_routes
 from storekeeper.node.query.routes.keyvalue import keyvalue_routes
 from storekeeper.node.query.routes.openapi import NodeApp, operation_id
@@ -36,6 +37,7 @@ def make_app(services: QueryServices) -> Front:
         windowed_routes(services),
         session_routes(services),
         version_routes(services),
+        history_routes(services),
         ranked_routes(services),
         internal_routes(services),
         store_routes(services.catalog, services.backend),

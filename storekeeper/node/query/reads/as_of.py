@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from storekeeper.clock import Clock
 from storekeeper.errors import InvalidArgumentError, StorageError, StoreUnavailableError
@@ -31,6 +32,9 @@ from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 if TYPE_CHECKING:
     # They load the reader of Delta tables, which is an extra.
     from storekeeper.snapshots.history_reads import StoreHistory
+    from storekeeper.snapshots.key_changes import Change
+
+T = TypeVar("T")
 
 AS_OF = "as_of"
 ROLE_HISTORY = "history"
@@ -115,14 +119,18 @@ class PastReads:
             TooManyScansError: too many such requests are under way.
             StoreUnavailableError: the history can't be read now.
         """
+        return await self._run(self._read, store_of(store), keys, at_ms, partition)
+
+    async def changes(self, store: str, key: bytes) -> list[Change]:
+        """All changes of a key's rows, the newest first. Raises as `rows` does."""
+        return await self._run(self._changes, store_of(store), key)
+
+    async def _run(self, read: Callable[..., T], *arguments: object) -> T:
+        """Runs it in the thread."""
         if not self._free:
-            raise TooManyScansError(
-                "this node answers as many requests about the past as it may: ask again in a moment"
-            )
+            raise TooManyScansError("this node answers as many requests for the past as it may: ask again in a moment")
         self._free -= 1
-        reading = asyncio.get_running_loop().run_in_executor(
-            self._thread, self._read, store_of(store), keys, at_ms, partition
-        )
+        reading = asyncio.get_running_loop().run_in_executor(self._thread, read, *arguments)
         reading.add_done_callback(self._ended)
         # A thread can't be ended: it keeps its place if the request stops waiting.
         return await asyncio.shield(reading)
@@ -137,17 +145,27 @@ class PastReads:
             reading.exception()  # taken, also if nobody waits any more
 
     def _read(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
-        """Runs in the thread."""
-        try:
+        with self._readable():
             rules = importlib.import_module("storekeeper.snapshots.as_of")
             named = rules.changes_between_keys(keys.start, keys.stop)
-            found = self._history(store).read_as_of(_COLUMNS, at_ms, named).to_pylist()
+            return newest_rows(self._history(store).read_as_of(_COLUMNS, at_ms, named).to_pylist(), partition)
+
+    def _changes(self, store: str, key: bytes) -> list[Change]:
+        with self._readable():
+            reader = importlib.import_module("storekeeper.snapshots.key_changes")
+            found: list[Change] = reader.changes_of_key(self._history(store), key)
+            return found
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Says why tables can't be read here."""
+        try:
+            yield
         except ImportError as error:
             msg = f"node {self._node} can't read tables: install storekeeper[sql] there"
             raise StoreUnavailableError(msg) from error
         except StorageError as error:
             raise StoreUnavailableError(str(error)) from error
-        return newest_rows(found, partition)
 
     def _history(self, store: str) -> StoreHistory:
         held, now_s = self._held.get(store), self._clock.monotonic_s()

@@ -15,7 +15,7 @@ _KEYED = (
     "/state/keyvalues/{store}/range/{from}/{to}",
     "/state/keyvalues/{store}/prefix/{prefix}",
 )
-_ANY = ("/state/metadata/{store}/{key}",)
+_ANY = ("/state/metadata/{store}/{key}", "/state/history/{store}/{key}")
 
 ROUTES: Mapping[ServedKind, tuple[str, ...]] = MappingProxyType(
     {

@@ -110,6 +110,25 @@ def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown, pict
         expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
 
 
+def test_the_history_of_a_key_is_drawn(page: Page, shown: Shown) -> None:
+    path = "/state/history/rewards/c1?key_format=string&from_ms=0&to_ms=1767268800000&limit=10"
+    rows = [(3_000, "null"), (2_000, '{"Points": 2.50, "Tier": "gold"}'), (1_000, '{"Points": 1.5, "Visits": 7}')]
+    body = ", ".join(f'{{"at_ms": {at_ms}, "key": "c1", "value": {value}}}' for at_ms, value in rows)
+    shown.answers[path] = (f"[{body}]", {"storekeeper-served-by": "a", "storekeeper-role": "history"})
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Store", exact=True).select_option("rewards")
+        page.get_by_label("Query", exact=True).select_option("history of a key")
+        for label, text in (("Key", "c1"), ("From", "1970-01-01T00:00Z"), ("To", "1767268800000")):
+            page.get_by_label(label, exact=True).fill(text)
+        page.get_by_role("button", name="Ask").click()
+        expect(page.get_by_role("img", name="Points: 1.5 to 2.5")).to_be_visible()
+        expect(page.locator(".plot circle")).to_have_count(2)
+        expect(page.locator("#answer pre")).to_contain_text("2.50")
+        page.get_by_label("Field", exact=True).select_option("Visits")
+        expect(page.get_by_role("img", name="Visits: 7 to 7")).to_be_visible()
+
+
 LOST = "changelog pos-rewards-changelog was deleted: this node keeps the old rows"
 FULL = "the disk is full"
 WAITS = "1 replica can\u2019t answer"

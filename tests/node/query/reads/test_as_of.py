@@ -119,6 +119,30 @@ def test_pages_of_windows_as_of_a_time_follow_each_other(tmp_path: Path) -> None
     asyncio.run(ask())
 
 
+def test_the_changes_of_a_key_are_shown_the_newest_first(tmp_path: Path) -> None:
+    one = Produced(ServedKind.SESSION)
+    one.commit([(0, session_row_key(b"a", 5, 9), value_of("a", "1.50", 1))])
+    one.commit([(0, session_row_key(b"a", 5, 9), None), (0, session_row_key(b"b", 5, 9), value_of("b", "1", 1))])
+    one.write(tmp_path, "visits")
+    cluster, (first, last) = Cluster(tables=tmp_path), (ms for ms, _ in one.states)
+
+    async def ask() -> None:
+        row = {"generation": 1, "partition": 0, "key": "a", "window": {"start_ms": 5, "end_ms": 9}}
+        answer = await cluster.get("a", "/state/history/visits/a")
+        assert '"Points":1.50' in answer.text, "numbers keep their digits"
+        assert answer.json() == [
+            {"at_ms": last, "batch": 2, "offset": 1, "value": None, **row},
+            {"at_ms": first, "batch": 1, "offset": 0, "value": {"Card": "a", "Points": 1.5, "Visits": 1}, **row},
+        ]
+        for query, expected in ((f"to_ms={first}", [1]), (f"from_ms={last}", [2]), ("limit=1", [2])):
+            found = (await cluster.get("a", f"/state/history/visits/a?{query}")).json()
+            assert [one["batch"] for one in found] == expected
+        assert (await cluster.get("a", "/state/history/visits/nobody")).json() == []
+        assert (await cluster.get("a", "/state/history/rewards/a")).json()["type"].endswith("no-history")
+
+    asyncio.run(ask())
+
+
 def test_what_can_not_be_answered_is_refused(tmp_path: Path) -> None:
     one = Produced()
     one.commit([(0, b"a", value_of("a", "1", 1))])

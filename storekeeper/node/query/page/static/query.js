@@ -1,6 +1,7 @@
 // The box that asks: which queries a store answers, their paths, and what came back from where.
 
 import { byId, element } from "./dom.js";
+import { historyPlot } from "./history.js";
 import { ask } from "./node.js";
 
 const encoded = encodeURIComponent;
@@ -35,9 +36,14 @@ const versions = {
   path: (s, q) => keyed(`/state/versions/${s}/{}`, q.key) + `&from_ms=${time(q.from)}&to_ms=${time(q.to)}&limit=${q.limit}`,
 };
 
+const history = {
+  name: "history of a key", fields: ["key", "from", "to", "limit"], plot: historyPlot,
+  path: (s, q) => keyed(`/state/history/${s}/{}`, q.key) + `&from_ms=${time(q.from)}&to_ms=${time(q.to)}&limit=${q.limit}`,
+};
+
 const QUERIES = {
-  keyvalue: [get, prefix], global: [get, prefix], ranked: [get, top, rank, prefix],
-  window: [windows], session: [active, sessions, ended], versioned: [get, versions],
+  keyvalue: [get, prefix, history], global: [get, prefix, history], ranked: [get, top, rank, prefix, history],
+  window: [windows, history], session: [active, sessions, ended, history], versioned: [get, versions],
 };
 
 // A path with its key; as base64url where the text would be taken for a word of the path, or be resolved away.
@@ -109,11 +115,13 @@ export class QueryBox {
     const began = performance.now();
     try {
       const values = Object.fromEntries(["key", "from", "to", "limit"].map((name) => [name, byId(name).value.trim()]));
-      const path = this.#chosen().path(encoded(byId("store").value), values);
+      const { path: pathOf, plot } = this.#chosen();
+      const path = pathOf(encoded(byId("store").value), values);
       const response = await ask(path, 15000);
       const text = await response.text();
       this.#tell(response.headers, performance.now() - began);
-      byId("answer").replaceChildren(element("pre", {}, indented(text)));
+      const drawn = plot && response.ok && text !== "[]" ? [plot(JSON.parse(text))] : [];
+      byId("answer").replaceChildren(...drawn, element("pre", {}, indented(text)));
     } catch (error) {
       byId("origin").hidden = true;
       const told = error.name === "TimeoutError" ? "no answer came in time" : error.message;

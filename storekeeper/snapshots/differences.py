@@ -1,0 +1,131 @@
+"""How the rows of a store differ between two times, row by row and in sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from storekeeper.snapshots.as_of import changes_between_keys, fold_sql, quoted, rows_of_key, value_columns
+from storekeeper.snapshots.duck import close_off, opened, run
+from storekeeper.snapshots.history_reads import StoreHistory
+from storekeeper.snapshots.key_changes import fields_of, row_of
+
+_NUMBERS = ("DECIMAL", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT")
+
+
+@dataclass(frozen=True, slots=True)
+class RowDifference:
+    """A row that isn't the same at two times; `before` or `after` is None if it was not there."""
+
+    row: dict[str, Any]
+    partition: int
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    @property
+    def change(self) -> str:
+        """`added`, `removed` or `changed`."""
+        return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What all rows have together at two times: their number, or the sum of a column."""
+
+    of: str
+    before: Any
+    after: Any
+
+    @property
+    def difference(self) -> Any:
+        """By how much it has grown."""
+        return (self.after or 0) - (self.before or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the rows of a store differ between two times.
+
+    Attributes:
+        totals: the number of rows, and the sum of each column of numbers.
+        counts: of rows, by kind of change.
+        rows: those that differ, in the order of their keys; at most as many as were asked for.
+    """
+
+    totals: tuple[Total, ...]
+    counts: dict[str, int]
+    rows: tuple[RowDifference, ...]
+
+
+def difference(history: StoreHistory, from_ms: int, to_ms: int, *, most: int, key: bytes | None = None) -> Difference:
+    """The difference between the rows of two times.
+
+    Args:
+        history: the store's.
+        from_ms: the first time.
+        to_ms: the second time.
+        most: how many rows to show.
+        key: the only key that counts; None for all.
+
+    Raises:
+        NotExactError: the rows at one of the times aren't known.
+    """
+    named = () if key is None else (changes_between_keys(*rows_of_key(history.kind, key)),)
+    columns = value_columns(history.columns)
+    with opened() as connection:
+        for name, at_ms in (("before", from_ms), ("after", to_ms)):
+            _fold(connection, name, history, at_ms, named)
+        close_off(connection)
+        totals = _totals(connection, columns)
+        connection.execute(_DIFFERING)
+        counted = run(connection, "SELECT change, count(*) FROM differing GROUP BY change ORDER BY change")
+        shown = run(connection, f"FROM differing ORDER BY _partition, _key LIMIT {most}")
+    rows = tuple(
+        RowDifference(
+            row_of(history.kind, one["_key"]), one["_partition"], *(_side(one[side], columns) for side in ("b", "a"))
+        )
+        for one in shown.dicts()
+    )
+    ordered = sorted(rows, key=lambda one: tuple(str(part) for part in one.row.values()))
+    return Difference(totals, dict(counted.rows), tuple(ordered))
+
+
+_DIFFERING = """
+CREATE TEMP VIEW differing AS
+SELECT coalesce(b._partition, a._partition) AS _partition, coalesce(b._key, a._key) AS _key, b, a,
+    CASE WHEN b._key IS NULL THEN 'added' WHEN a._key IS NULL THEN 'removed' ELSE 'changed' END AS change
+FROM before b FULL JOIN after a ON b._partition = a._partition AND b._key = a._key
+WHERE b._value IS DISTINCT FROM a._value
+"""
+
+
+def _fold(
+    connection: duckdb.DuckDBPyConnection, name: str, history: StoreHistory, at_ms: int, named: Sequence[str]
+) -> None:
+    """Makes the table of the rows at a time."""
+    connection.register("changes", history.as_of(at_ms, *named))
+    columns = ["_partition", "_key", "_value", *value_columns(history.columns)]
+    connection.execute(f"CREATE TEMP TABLE {name} AS {fold_sql('changes', columns)}")
+    connection.unregister("changes")
+
+
+def _totals(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> tuple[Total, ...]:
+    kinds = {name: str(kind) for name, kind in zip(*_described(connection), strict=True)}
+    sums = [name for name in columns if kinds[name].startswith(_NUMBERS)]
+    asked = ", ".join(["count(*) AS c", *(f"sum({quoted(name)})" for name in sums)])
+    before, after = (run(connection, f"FROM {side} SELECT {asked}").rows[0] for side in ("before", "after"))
+    return tuple(Total(*each) for each in zip(["rows", *sums], before, after, strict=True))
+
+
+def _described(connection: duckdb.DuckDBPyConnection) -> tuple[list[str], list[Any]]:
+    relation = connection.table("before")
+    return relation.columns, relation.types
+
+
+def _side(record: dict[str, Any] | None, columns: Sequence[str]) -> dict[str, Any] | None:
+    if record is None or record["_key"] is None:
+        return None
+    return fields_of(record, columns)
