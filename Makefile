@@ -111,6 +111,11 @@ $(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benc
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/kafka-streams
 	@touch $@
 
+$(JARS)/spark-kafka/.ready: benchmarks/spark_kafka/pom.xml
+	@echo "setup: fetching Spark's Kafka connector, which a peer of the benchmarks uses"
+	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/spark-kafka
+	@touch $@
+
 $(JARS)/schema-registry/.ready: harness/schema_registry/pom.xml | $(JARS)/broker/.ready
 	@echo "setup: fetching the schema registry that tests run (once; 140 MB)"
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/schema-registry
@@ -157,7 +162,7 @@ bench-quix: setup $(QUIX)/.ready ## the POS topology beside Quix Streams
 
 bench-app bench-windows bench-join: $(QUIX)/.ready ## small apps beside Kafka Streams and Quix Streams
 
-bench-%: setup $(JARS)/kafka-streams/.ready ## measure NAME beside its peer: make bench-restore
+bench-%: setup $(JARS)/kafka-streams/.ready $(JARS)/spark-kafka/.ready ## measure NAME beside its peer: make bench-restore
 	@$(BIN)/python -m benchmarks.$*
 
 $(DOCS)/.ready: docs/requirements.lock

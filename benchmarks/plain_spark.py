@@ -1,7 +1,7 @@
 """`totals` of `benchmarks/stream_apps.py` by PySpark's own state: `python -m benchmarks.plain_spark BOOTSTRAP RUN_DIR`.
 
 Written as Spark's documentation shows `transformWithState`: RocksDB as the state store with changelog checkpointing,
-and each updated total to a topic. It runs until TERM, with the same jars, master and memory as our side.
+and each updated total to a topic, by its own Kafka connector. It runs until TERM, with our master and memory.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.engine.runtime.session import start_session
 
 TOTALS = "plain-spark-totals"
+CONNECTOR_JARS = Path(__file__).parents[1] / ".jars" / "spark-kafka"
 _STATE_STORE = "spark.sql.streaming.stateStore"
 _SQL_STATE = "org.apache.spark.sql.execution.streaming.state"
 _PARTITIONS = 4
@@ -91,7 +92,8 @@ def _run(spark: SparkSession, bootstrap: str, settings: AppSettings) -> None:
 def main() -> None:
     """Runs the query."""
     bootstrap, run_dir = sys.argv[1:]
-    settings = AppSettings(run_dir=Path(run_dir))
+    connector = ",".join(map(str, sorted(CONNECTOR_JARS.glob("*.jar"))))
+    settings = AppSettings(run_dir=Path(run_dir)).with_spark({"spark.jars": connector})
     _run(start_session("plain-spark", settings), bootstrap, settings)
 
 

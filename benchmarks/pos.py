@@ -30,7 +30,7 @@ from benchmarks.rounds import run_rounds
 from harness.broker import Broker, start_broker
 from spark_apps.records.topics import POS
 from storekeeper.changelog.errors import BrokerUnavailableError
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.program import storekeeper_command
 
@@ -92,7 +92,7 @@ class Bench:
         }
         self.broker.create_topic(f"{pos}-dlq", PARTITIONS)
         with _app(chosen, run_dir) as process:
-            checkpoint = SparkCheckpoint(run_dir / "checkpoints" / APP / "gen-1")
+            checkpoint = BatchCheckpoint(run_dir / "checkpoints" / APP / "gen-1")
             self._await(checkpoint, pos)
             warm = checkpoint.last_committed_batch() or 0
             before = processor_time([process, self.broker.pid])
@@ -128,7 +128,7 @@ class Bench:
         publish(producer, pos, self.load.timed)
         producer.commit_transaction(60)
 
-    def _await(self, checkpoint: SparkCheckpoint, topic: str) -> None:
+    def _await(self, checkpoint: BatchCheckpoint, topic: str) -> None:
         """Returns once the app has committed all of its topic."""
         ends, deadline = Topics(self.broker.kafka), time.monotonic() + _PATIENCE_S
         while True:

@@ -32,7 +32,7 @@ from benchmarks.results import Measure, write_results
 from benchmarks.rounds import run_rounds
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.program import storekeeper_command
 
@@ -97,7 +97,7 @@ class Bench:
         run_dir = self._next("ours")
         app = f"benchmarks.stream_apps:{ {'totals': 'APP', 'windows': 'WINDOWS', 'join': 'JOIN'}[self.app] }"
         name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
-        checkpoint = SparkCheckpoint(run_dir / "checkpoints" / name / "gen-1")
+        checkpoint = BatchCheckpoint(run_dir / "checkpoints" / name / "gen-1")
         with _process(storekeeper_command("run", app), run_dir, self._environment(run_dir)) as process:
             rate, self.spent = self._timed_batches(checkpoint, process.pid)
             self.resident_mb.append(_resident_mb(process.pid))
@@ -107,7 +107,7 @@ class Bench:
         """Events a second of PySpark's `transformWithState`."""
         run_dir = self._next("plain-spark")
         command: list[str | Path] = [sys.executable, "-m", "benchmarks.plain_spark", self.broker.bootstrap, run_dir]
-        checkpoint = SparkCheckpoint(run_dir / "checkpoint")
+        checkpoint = BatchCheckpoint(run_dir / "checkpoint")
         with _process(command, run_dir, self._environment(run_dir)) as process:
             return self._timed_batches(checkpoint, process.pid, _SLOW_SHARE)[0]
 
@@ -154,7 +154,7 @@ class Bench:
         self._await(position)
         return self.load.timed / (time.monotonic() - began_s)
 
-    def _timed_batches(self, checkpoint: SparkCheckpoint, pid: int, share: float = 1) -> tuple[float, dict[str, float]]:
+    def _timed_batches(self, checkpoint: BatchCheckpoint, pid: int, share: float = 1) -> tuple[float, dict[str, float]]:
         """Events a second of a query of Spark's, and the processor time of its process and the broker's."""
         timed = round(self.load.timed * share)
         self._publish_warm_up(share)
@@ -243,7 +243,7 @@ def _process(
         process.wait(120)
 
 
-def _position(checkpoint: SparkCheckpoint) -> dict[int, int]:
+def _position(checkpoint: BatchCheckpoint) -> dict[int, int]:
     return dict(checkpoint.committed_position().offsets.get(EVENTS, {}))
 
 

@@ -9,23 +9,19 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 from storekeeper.apps.registry import app_named
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
 from storekeeper.engine.driver.runner import AppRun
-from storekeeper.engine.runtime.stream import ProcessBatch
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from storekeeper.engine.runtime.batch_query import ProcessBatch
 
 
 def killed_after(batch: int, process: ProcessBatch) -> ProcessBatch:
     """`process`, and after that batch the end of this Python."""
 
-    def processed(frame: DataFrame, batch_id: int) -> None:
-        process(frame, batch_id)
+    def processed(batch_id: int) -> None:
+        process(batch_id)
         if batch_id == batch:
             os.kill(os.getpid(), signal.SIGKILL)
 

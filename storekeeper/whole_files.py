@@ -26,6 +26,7 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
         private: whether it is for its owner alone, from its first byte on, and a folder made for it as well.
         durable: whether to wait until it would survive a crash of the machine.
     """
+    made = [folder for folder in path.parents if not folder.exists()] if durable else []
     path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
@@ -39,7 +40,8 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
                 os.fsync(file.fileno())
         draft.replace(path)
         if durable:
-            _sync_folder(path.parent)
+            for folder in {path.parent, *(folder.parent for folder in made)}:
+                _sync_folder(folder)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

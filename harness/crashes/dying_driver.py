@@ -10,8 +10,8 @@ from harness.crashes.armed import Armed, Place
 from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.points import Point
 from storekeeper.engine import stream
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.stream import ProcessBatch
+from storekeeper.engine.runtime.batch_query import ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.table_sink import letters
 from storekeeper.engine.table_sink.stream import TableWriter
 from storekeeper.locations import Location
@@ -41,15 +41,15 @@ class DyingDriver:
     def __init__(self, armed: Armed, app: str, checkpoint: Location) -> None:
         self._armed = armed
         self._place = Place(app)
-        self._checkpoint = SparkCheckpoint(checkpoint)
+        self._checkpoint = BatchCheckpoint(checkpoint)
         threading.Thread(target=self._watch_commits, daemon=True).start()
 
     def around_batch(self, process: ProcessBatch) -> ProcessBatch:
         """`process`, with death before and behind it."""
 
-        def processed(frame: DataFrame, batch_id: int) -> None:
+        def processed(batch_id: int) -> None:
             self._armed.at(Point.PLANNED, self._place)
-            process(frame, batch_id)
+            process(batch_id)
             self._armed.at(Point.WRITTEN, self._place)
 
         return processed

@@ -1,1 +1,1 @@
-"""Spark Structured Streaming apps: one package per app, and the code that they share."""
+"""Stream apps on Spark: one package per app, and the code that they share."""

@@ -25,7 +25,6 @@ OWNED: Mapping[str, str] = {
     "spark.speculation": "the second copy of a task would abort the transaction of the first",
     "spark.sql.catalog.spark_catalog": "it is Delta's",
     "spark.sql.session.timeZone": "tables hold times in UTC",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "an app decides about batches without data",
     "spark.submit.deployMode": "the supervisor runs the drivers",
 }
 """Properties that no user can set, and what to do instead."""

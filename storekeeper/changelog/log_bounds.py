@@ -85,6 +85,21 @@ def known_offsets(
     return {(one.topic, one.partition): one.offset for one in answers if one.error is None and one.offset >= 0}
 
 
+def offsets_at(
+    client: Consumer, times: Mapping[TopicAndPartition, int], timeout_s: float
+) -> dict[TopicAndPartition, int]:
+    """The first offset of each log whose record is of a time, in epoch milliseconds, or later; without those of none.
+
+    Raises:
+        KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
+    """
+    answers = _asked(client, times, timeout_s)
+    for one in answers:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
+
+
 def log_offsets(
     client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
 ) -> dict[TopicAndPartition, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,11 +21,12 @@ from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.rows import DDL
-from storekeeper.engine.runtime.checkpoint_sources import add_sources
+from storekeeper.engine.runtime.planner import Planner
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.runtime.stream import Stream, StreamContext, planned_stream
+from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
 from storekeeper.engine.stages import run_gathered, run_sources
+from storekeeper.engine.topic_groups import topic_groups
 from storekeeper.engine.transaction import WriterPlan, producer_options
 from storekeeper.engine.work import AppWork, BatchWork
 from storekeeper.topology.layout import Layout, check_runnable
@@ -63,23 +64,12 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     check_partitions(app, between, topics.partition_counts(between.keys() - topics.missing(between)))
     for own in own_topics_of(app, layout, settings.generation, context.slots):
         topics.ensure_internal(own.name, own.partitions, own.config)
-    return Stream(_records(context, layout), Batches(context, describe, layout))
-
-
-def _records(context: StreamContext, layout: Layout) -> DataFrame:
-    """What the app reads, for Spark to plan: tasks read it. One source for its inputs, one for its repartition topics.
-
-    A batch takes a repartition topic to its end, whatever the limit of records is. So one batch reads all that an
-    earlier one wrote there, in the order of time. If that were cut, records of one task would come later than younger
-    ones of another, and windows would drop them.
-    """
-    spark, settings, between = context.spark, context.settings, layout.topics_to_create
-    inputs = [topic for topic in layout.topics if topic not in between]
+    # A batch takes a repartition topic to its end. So one batch reads all that an earlier one wrote there, in the order
+    # of time. If that were cut, records of one task would come later than younger ones of another, and windows would
+    # drop them.
     most = settings.max_offsets_per_trigger
-    frames = [planned_stream(spark, settings, *topics, most=limit)
-              for topics, limit in ((inputs, most), (sorted(between), None)) if topics]  # fmt: skip
-    add_sources(context.checkpoint, len(frames))
-    return reduce(type(frames[0]).unionAll, frames)
+    planner = Planner(topics, topic_groups(layout), most=most, unlimited=sorted(between))
+    return Stream(planner, Batches(context, describe, layout))
 
 
 def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:
@@ -99,7 +89,7 @@ def planned(topology: Topology, topics: Topics, repartitioned: int | None = None
 
 
 class Batches:
-    """Runs the batches of one app. Called by Spark's thread alone."""
+    """Runs the batches of one app. Called by one thread."""
 
     def __init__(self, context: StreamContext, describe: Describe, layout: Layout) -> None:
         self._context = context
@@ -109,7 +99,7 @@ class Batches:
         self._topics = Topics(context.settings.kafka)
         self._purged_s = time.monotonic()
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def __call__(self, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
 
         Raises:
@@ -118,7 +108,7 @@ class Batches:
             OpenTransactionError: what was written to a repartition topic stays hidden.
         """
         with errors_of_tasks():
-            rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
+            rows = self.tasks(batch_id, self._layout.last_stage).select("outcome").collect()
         written = sum((_decode_outcome(row["outcome"]) for row in rows), Written())
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
@@ -127,11 +117,11 @@ class Batches:
         if batch_id > 0:  # this batch may be run again
             self._purge(batch_id - 1)
 
-    def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
+    def tasks(self, batch_id: int, last_stage: int) -> DataFrame:
         """A frame that, when collected, runs a batch's tasks up to and with a stage. For its rows see `engine.rows`."""
         context = self._context
         self._check_partitions(batch_id)
-        if self._work is None:  # Spark gives a query its id when it starts
+        if self._work is None:  # the query gets its id when it starts
             self._work = self._app_work()
         work = BatchWork(
             app=self._work,
@@ -140,7 +130,7 @@ class Batches:
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
         count = max(1, len(work.first_tasks(self._layout)))
-        frame = batch.sparkSession.range(0, count, 1, count).mapInArrow(partial(run_sources, work=work), DDL)
+        frame = context.spark.range(0, count, 1, count).mapInArrow(partial(run_sources, work=work), DDL)
         for stage in range(1, last_stage + 1):
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
@@ -158,7 +148,7 @@ class Batches:
             committed_ends(self._context.settings.kafka, partitions)
 
     def _check_partitions(self, batch_id: int) -> None:
-        """Refuses a batch with partitions that the tasks were not laid out for. Spark finds new ones by itself.
+        """Refuses a batch with partitions that the tasks were not laid out for. The planner finds new ones.
 
         Raises:
             PartitionsChangedError: keys of a repartition topic have moved.

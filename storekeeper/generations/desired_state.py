@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.generations.boundary import is_settled
 from storekeeper.generations.errors import GenerationRefusedError
@@ -48,7 +48,7 @@ class DesiredState:
     batch: int | None = None
     position: Position | None = None
 
-    def reached(self, checkpoint: SparkCheckpoint, *, owed: int | None = None) -> bool:
+    def reached(self, checkpoint: BatchCheckpoint, *, owed: int | None = None) -> bool:
         """Whether it has reached `batch` and `position`. Always False without `holds`.
 
         `owed` is a batch that was already planned when the query started. It must be finished too, because a process
@@ -62,12 +62,12 @@ class DesiredState:
             return False
         return self.position is None or checkpoint.committed_position().reaches(self.position)
 
-    def fulfilled(self, checkpoint: SparkCheckpoint) -> bool:
+    def fulfilled(self, checkpoint: BatchCheckpoint) -> bool:
         """Whether nothing needs to run: the state is reached, and no batch is unfinished."""
         unused = checkpoint.last_planned_batch() is None
         return self.reached(checkpoint) and (unused or is_settled(checkpoint))
 
-    def last_batch(self, checkpoint: SparkCheckpoint) -> int | None:
+    def last_batch(self, checkpoint: BatchCheckpoint) -> int | None:
         """The last batch that may begin; None if it is not known beforehand.
 
         Planned batches run first: a process that crashed may have begun them.

@@ -21,7 +21,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock, SystemClock
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.heartbeat import read_heartbeat
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.topics import Topics
@@ -144,9 +144,9 @@ class GenerationController:
             with self._held(journal.generation(number), "its process ends"):
                 return journal
 
-    def checkpoint(self, generation: Generation) -> SparkCheckpoint:
+    def checkpoint(self, generation: Generation) -> BatchCheckpoint:
         """The checkpoint of a generation's query."""
-        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
+        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
     def prepare(self, journal: Journal, number: int) -> None:
         """Publishes aliases that make nodes warm a generation's changelogs beside the live ones."""
@@ -188,7 +188,7 @@ class GenerationController:
         with self._held(target, "it holds", is_settled) as behind_it:
             reached = self.input_of(behind_it.committed_position())
 
-            def is_there(checkpoint: SparkCheckpoint) -> bool:
+            def is_there(checkpoint: BatchCheckpoint) -> bool:
                 return is_settled(checkpoint) and checkpoint.committed_position().reaches(reached)
 
             with self._held(source, "it reaches its successor and holds", is_there) as ahead:
@@ -196,7 +196,7 @@ class GenerationController:
                 batches = self._planned_to(source, ahead, end), self._planned_to(target, behind_it, end)
                 self._write(steps.aligning(journal, end, *batches))
 
-    def _planned_to(self, generation: Generation, checkpoint: SparkCheckpoint, end: Position) -> int:
+    def _planned_to(self, generation: Generation, checkpoint: BatchCheckpoint, end: Position) -> int:
         """The batch that ends at input position `end` and at the repartition topics' ends; planned if not yet run."""
         through, last = self.repartition_topics(generation), _last(checkpoint)
         target = end.merged(self.log_ends(through)) if through else end
@@ -269,8 +269,8 @@ class GenerationController:
 
     @contextmanager
     def _held(
-        self, generation: Generation, until: str, is_there: Callable[[SparkCheckpoint], bool] = lambda _: True
-    ) -> Iterator[SparkCheckpoint]:
+        self, generation: Generation, until: str, is_there: Callable[[BatchCheckpoint], bool] = lambda _: True
+    ) -> Iterator[BatchCheckpoint]:
         """Waits until a generation is that far, then holds its lease so that its query can't run."""
         checkpoint = self.checkpoint(generation)
         lease: Lease | None = None
@@ -344,11 +344,11 @@ _PHASES: dict[TransferPhase, Callable[[GenerationController], object]] = {
 }
 
 
-def _behind_batch(batch: int | None) -> Callable[[SparkCheckpoint], bool]:
+def _behind_batch(batch: int | None) -> Callable[[BatchCheckpoint], bool]:
     return lambda checkpoint: is_settled(checkpoint) and (batch is None or _last(checkpoint) >= batch)
 
 
-def _last(checkpoint: SparkCheckpoint) -> int:
+def _last(checkpoint: BatchCheckpoint) -> int:
     committed = checkpoint.last_committed_batch()
     return -1 if committed is None else committed
 

@@ -19,15 +19,14 @@ import structlog
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.clock import Clock
-from storekeeper.engine.driver.drain_barrier import BatchRefusedError
 from storekeeper.engine.driver.runner import AppRun, first_heartbeat
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_query import BatchRefusedError, ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import offsets_of
 from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
-from storekeeper.engine.runtime.stream import ProcessBatch
 from storekeeper.errors import TablesUnreachableError
 from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
@@ -35,7 +34,7 @@ from storekeeper.generations.desired_state import DesiredState, Role, desired_st
 from storekeeper.generations.journal import Generation, Journal, JournalFile
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 POLL_S = 0.2
 
@@ -56,12 +55,12 @@ class BatchLimit:
     def __call__(self, process: ProcessBatch) -> ProcessBatch:
         """`process` within the limit."""
 
-        def limited(batch: DataFrame, batch_id: int) -> None:
+        def limited(batch_id: int) -> None:
             if self.last is not None and batch_id > self.last:
                 self.end()
                 raise BatchRefusedError("the generation holds here")
             self.begun = batch_id
-            process(batch, batch_id)
+            process(batch_id)
 
         return limited
 
@@ -199,8 +198,8 @@ class GenerationRun:
             lease.record_jvm(jvm_pid(self._spark))
         return self._spark
 
-    def _checkpoint(self, generation: Generation) -> SparkCheckpoint:
-        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
+    def _checkpoint(self, generation: Generation) -> BatchCheckpoint:
+        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
     def _heartbeats(self, program: str) -> HeartbeatWriter:
         desired = self._desired()

@@ -29,14 +29,14 @@ from storekeeper.clock import Clock
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.markers import Marker
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.engine.runtime.session import leased_session
 from storekeeper.engine.runtime.topics import Topics, counts_in
 from storekeeper.engine.stream import planned
 from storekeeper.engine.transaction import producer_options
-from storekeeper.generations.boundary import BatchFiles, begin_behind
+from storekeeper.generations.boundary import begin_behind
 from storekeeper.generations.catalog import chain_of, describe_of, settings_of, spec_of
 from storekeeper.generations.comparison import chain_between
 from storekeeper.generations.errors import (
@@ -131,7 +131,7 @@ class Seeding:
     def from_live(self, spark: SparkSession) -> Seed:
         """Copies and converts the live generation's rows as of a finished batch. Raises as `make_seed`."""
         moves = self._moves()
-        batch, files, before = self._pinned()
+        batch, before = self._pinned()
         progress = self._progress(before, moves)
         rows = reduce(DataFrame.unionAll, self._frames(spark, batch, moves)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -140,25 +140,23 @@ class Seeding:
             count = self._written(rows, batch.source)
         finally:
             rows.unpersist()
-        self._begin(batch.source, files, progress)
+        self._begin(batch.source, progress)
         return self._made(batch.source, count)
 
     def from_input(self) -> Seed:
         """Makes a generation without rows that reads the input from its `since`. Raises as `make_seed`."""
         self._check_sources()
-        batch = CommittedBatch.of(self._live_checkpoint, self.live.number)
-        if batch is None:
+        if self._live_checkpoint.last_committed_batch() is None:
             raise self._pending("it has no finished batch: let it run first")
-        files = BatchFiles.of(self._live_checkpoint, batch.batch_id)
         since, topics = self.new.since or BEGINNING, self._topics
-        # Those that Spark reads: global tables are none of them. Repartition topics begin empty.
+        # Those that tasks read: global tables are none of them. Repartition topics begin empty.
         sources = [topic for topic in self._new_layout.topics if topic not in self._new_layout.topics_to_create]
         if since == BEGINNING:
             start = topics.bounds(sources).start
         else:
             start = topics.offsets_at(sources, round(datetime.fromisoformat(since).timestamp() * 1000))
         self._make_topics()
-        self._begin(start, files, {})
+        self._begin(start, {})
         return self._made(start, 0)
 
     @cached_property
@@ -170,8 +168,8 @@ class Seeding:
         return settings_of(self.settings, self.live)
 
     @cached_property
-    def _live_checkpoint(self) -> SparkCheckpoint:
-        return SparkCheckpoint(self._live_settings.checkpoint_dir(self.spec.name))
+    def _live_checkpoint(self) -> BatchCheckpoint:
+        return BatchCheckpoint(self._live_settings.checkpoint_dir(self.spec.name))
 
     @cached_property
     def _live_layout(self) -> Layout:
@@ -273,10 +271,10 @@ class Seeding:
             moves[spec.name] = moved
         return moves
 
-    def _pinned(self) -> tuple[CommittedBatch, BatchFiles, Mapping[str, Progress]]:
-        """A finished batch of the live generation, its files, and the progress of the tasks after it.
+    def _pinned(self) -> tuple[CommittedBatch, Mapping[str, Progress]]:
+        """A finished batch of the live generation, and the progress of the tasks after it.
 
-        All of it is read at once: the app runs on, and Spark may delete it before the rows are copied.
+        Both are read at once: the app runs on, and its markers go on before the rows are copied.
         """
         checkpoint, gone = self._live_checkpoint, None
         for _ in range(_TRIES):
@@ -284,12 +282,11 @@ class Seeding:
             query_id = checkpoint.query_id()
             if batch is None or query_id is None:
                 break
-            files = BatchFiles.of(checkpoint, batch.batch_id)
             kafka, name = self.settings.kafka, self.spec.name
             slots = partitions_by_slot(self._live_layout, self._live_slots)
             try:
                 before = live_progress(kafka, name, self.live.number, slots, query_id=query_id, batch_id=batch.batch_id)
-                return batch, files, before
+                return batch, before
             except NotesGoneError as error:
                 gone = error
                 time.sleep(_PAUSE_S)
@@ -382,14 +379,14 @@ class Seeding:
             schema_version=1 + len(chain.of(spec.name).steps),
         )
 
-    def _begin(self, start: Position, live_batch: BatchFiles, progress: Mapping[str, Progress]) -> None:
+    def _begin(self, start: Position, progress: Mapping[str, Progress]) -> None:
         """Writes the tasks' progress, then the checkpoint and the claim on it."""
         query_id, number = str(uuid4()), self.new.number
         self._write_markers(query_id, progress)
-        checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
+        checkpoint = BatchCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
         # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
         empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.topics_to_create.items()}
-        begin_behind(checkpoint, live_batch, [start, *([Position(empty)] if empty else [])], query_id)
+        begin_behind(checkpoint, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
         claim = CheckpointOwner(self.spec.name, number, query_id, ids, partitions, slots=self._new_slots)

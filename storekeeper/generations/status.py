@@ -12,7 +12,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.app_health import heartbeat_problem
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.heartbeat import read_heartbeat
 from storekeeper.generations.desired_state import Role, check_not_fixed
 from storekeeper.generations.errors import GenerationRefusedError
@@ -103,9 +103,9 @@ def _generation(generation: Generation, app: AppFacts, settings: AppSettings, li
     }
 
 
-def _checkpoint(generation: Generation, app: AppFacts, settings: AppSettings) -> SparkCheckpoint:
+def _checkpoint(generation: Generation, app: AppFacts, settings: AppSettings) -> BatchCheckpoint:
     of_it = settings.model_copy(update={"generation": generation.number})
-    return SparkCheckpoint(of_it.checkpoint_dir(app.name))
+    return BatchCheckpoint(of_it.checkpoint_dir(app.name))
 
 
 def _position(generation: Generation, app: AppFacts, settings: AppSettings) -> Position:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka, replication_factor, topic_config
-from storekeeper.kafka.properties import jvm_properties, read_properties
+from storekeeper.kafka.properties import read_properties
 
 CONNECT_AT_ONCE: Mapping[str, str] = MappingProxyType({"enable.sparse.connections": "false"})
 """For the settings of a short-lived client: it connects to its brokers without delay.
@@ -110,17 +110,6 @@ def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str
         )
         raise ConfigurationError(msg)
     return NewTopic(name, partitions, replication_factor(kafka), config=topic_config(kafka, config))
-
-
-def spark_options(kafka: Kafka) -> dict[str, str]:
-    """The options with which Spark's source reaches a Kafka. No secret is among them.
-
-    Raises:
-        ConfigurationError: the properties of the Kafka can't be used in a JVM.
-    """
-    jvm = {} if kafka.properties is None else jvm_properties(kafka.properties, read_properties(kafka.properties))
-    own = {"bootstrap.servers": kafka.bootstrap, "allow.auto.create.topics": "false"}
-    return {f"kafka.{name}": value for name, value in {**own, **jvm}.items()}
 
 
 def _settings(kafka: Kafka, more: Mapping[str, Any]) -> dict[str, Any]:

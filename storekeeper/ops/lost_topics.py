@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CLAIM_SUFFIX, CheckpointOwner
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.live import named_generations
@@ -139,7 +139,7 @@ def _known(app: AppSpec, settings: AppSettings) -> Known:
         if claim is None:
             continue
         ids |= claim.topic_ids
-        for topic, partition, offset in SparkCheckpoint(of_generation.checkpoint_dir(app.name)).committed_position():
+        for topic, partition, offset in BatchCheckpoint(of_generation.checkpoint_dir(app.name)).committed_position():
             ends.setdefault(topic, {})[partition] = offset
         for store in spec.stores:
             manifest = newest_manifest(of_generation.delta_table(store.table_name))

@@ -20,7 +20,7 @@ BATCHES = Metric("spark_app_batches_total", Kind.COUNTER, "Batches committed sin
 BATCH_SECONDS = Metric("spark_app_last_batch_seconds", Kind.GAUGE, "Duration of the last batch.", _BY_APP)
 PHASE_SECONDS = Metric(
     "spark_app_batch_phase_seconds_total", Kind.COUNTER,
-    "Time of batches, by Spark's name of the phase; `triggerExecution` is their sum.",
+    "Time of batches, by phase, with Structured Streaming's names; `triggerExecution` is their sum.",
     ("app", "phase"),
 )  # fmt: skip
 INPUT_ROWS = Metric(

@@ -19,7 +19,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.changelog.skipped import skip_reason
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.kafka_rows import kafka_rows
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.errors import ChangelogError
 from storekeeper.locations import entries
@@ -41,7 +41,7 @@ class CommittedBatch:
     source: Position
 
     @classmethod
-    def of(cls, checkpoint: SparkCheckpoint, generation: int) -> CommittedBatch | None:
+    def of(cls, checkpoint: BatchCheckpoint, generation: int) -> CommittedBatch | None:
         """The batch of a checkpoint; None before the first is finished."""
         batch_id = checkpoint.last_committed_batch()
         if batch_id is None:
@@ -49,10 +49,10 @@ class CommittedBatch:
         return cls(generation, batch_id, checkpoint.end_position(batch_id))
 
 
-def planned_batches(checkpoint: SparkCheckpoint) -> dict[int, int]:
+def planned_batches(checkpoint: BatchCheckpoint) -> dict[int, int]:
     """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
     folders = [path for path in entries(checkpoint.path.parent) if _GENERATION.fullmatch(path.name)]
-    checkpoints = {int(path.name.removeprefix("gen-")): SparkCheckpoint(path) for path in folders}
+    checkpoints = {int(path.name.removeprefix("gen-")): BatchCheckpoint(path) for path in folders}
     return {
         generation: planned
         for generation, one in checkpoints.items()

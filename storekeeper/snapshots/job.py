@@ -19,7 +19,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
 from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.engine.runtime.session import leased_session, make_table
 from storekeeper.engine.runtime.topics import Topics, await_topics, facts_of
@@ -210,7 +210,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     jobs = [job_lease(store.name, "snapshot") for store in stores]
     with leased_session(jobs, settings, clock) as spark:
-        batch = CommittedBatch.of(SparkCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
+        batch = CommittedBatch.of(BatchCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
             entry = entry_of_store(store, APPS[store.app], settings)
@@ -264,7 +264,7 @@ class Snapshot:
         self._path = entry.path
         self._table = SnapshotTable(spark, entry)
         self._values = values_of(store, settings)
-        self._checkpoint = SparkCheckpoint(settings.checkpoint_dir(store.app))
+        self._checkpoint = BatchCheckpoint(settings.checkpoint_dir(store.app))
 
     def take(self, batch: CommittedBatch | None) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ from storekeeper.apps.topology_app import changelog_topics
 from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_query import ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.session import session_of_batches
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import Batches, open_topology_stream
@@ -29,7 +31,7 @@ from storekeeper.topology.driver import CrashStep, TopologyTestDriver
 from storekeeper.topology.records import DeadLetter, Record, StoreChange
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -62,7 +64,8 @@ class SparkDriver(TopologyTestDriver):
         super().__init__(topology, partitions_of(topology, partitions))
         self._describe = spec.describe
         self._settings = settings
-        self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
+        checkpoint = BatchCheckpoint(settings.checkpoint_dir(spec.name))
+        self._context = StreamContext(spec, session_of_batches(spark), settings, checkpoint)
         self._admin = new_admin(settings.kafka)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)
@@ -131,33 +134,26 @@ class SparkDriver(TopologyTestDriver):
         """Processes the records in the topics. Starts another query after each crash."""
         while True:
             stream = open_topology_stream(self._context, self._describe)
-            query = (
-                stream.frame.writeStream.foreachBatch(self._crashing(stream))
-                .option("checkpointLocation", str(self._context.checkpoint.path))
-                .trigger(processingTime="0 seconds")
-                .start()
-            )
+            query = replace(stream, process=self._crashing(stream)).query(self._context).start()
             try:
-                query.processAllAvailable()
-            except Exception as error:
-                if PlannedCrash.__name__ not in str(error):
-                    raise
+                query.settle(_TIMEOUT_S)
+            except PlannedCrash:
+                continue
             else:
                 return
             finally:
-                with contextlib.suppress(Exception):  # a failed query raises its error again
-                    query.stop()
+                query.stop()
 
-    def _crashing(self, stream: Stream) -> Callable[[DataFrame, int], None]:
+    def _crashing(self, stream: Stream) -> ProcessBatch:
         batches = stream.process
         assert isinstance(batches, Batches)  # noqa: S101 (for the type checker)
 
-        def processed(batch: DataFrame, batch_id: int) -> None:
+        def processed(batch_id: int) -> None:
             crash = self._next_crash()
             if crash is CrashStep.OUTPUTS_WRITTEN:
-                batches.tasks(batch, batch_id, 0).collect()
+                batches.tasks(batch_id, 0).collect()
             elif crash is not CrashStep.BEFORE_COMMIT:
-                batches(batch, batch_id)
+                batches(batch_id)
             if crash is not None:
                 raise PlannedCrash
 

@@ -75,6 +75,16 @@ class Layout:
                  if source.topic in self.shuffles and isinstance(source, RepartitionSource)]  # fmt: skip
         return frozenset(source.topic for source in sub.sources if source.topic not in self.shuffles).union(*above)
 
+    def inputs(self, sub: SubTopology) -> frozenset[str]:
+        """The topics whose records reach a sub-topology, whatever repartitions are between."""
+        found, waiting, seen = set[str](), [sub], set[int]()
+        while waiting:
+            seen.add((each := waiting.pop()).number)
+            found |= {source.topic for source in each.sources if not isinstance(source, RepartitionSource)}
+            above = [self._writer(source) for source in each.sources if isinstance(source, RepartitionSource)]
+            waiting += [writer for writer in above if writer.number not in seen]
+        return frozenset(found)
+
     def reader(self, topic: str) -> SubTopology:
         """The sub-topology that reads a topic, or the shuffle that stands for it."""
         return next(sub for sub in self.running if any(source.topic == topic for source in sub.sources))

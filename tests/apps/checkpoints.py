@@ -1,12 +1,12 @@
-"""Checkpoint folders as Spark writes them, for tests."""
+"""Checkpoint folders, for tests."""
 
 from __future__ import annotations
 
 import orjson
 
-from storekeeper.locations import Location, write_in_one_step
-
-METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795254209671,"conf":{}}'
+from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.locations import Location
 
 
 def write_checkpoint(
@@ -17,11 +17,11 @@ def write_checkpoint(
     initial: dict[str, dict[str, int]] | None,
 ) -> None:
     """A checkpoint whose batches end at the given offsets; the first `committed` of them are finished."""
-    write_in_one_step(path / "metadata", b'{"id":"d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"}')
+    checkpoint = BatchCheckpoint(path)
+    checkpoint.begin("d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11")
     if initial is not None:
-        write_in_one_step(path / "sources" / "0" / "0", b"\0v1\n" + orjson.dumps(initial))
+        checkpoint.begin_at(Position.from_json(orjson.dumps(initial)))
     for number, end in enumerate(batches):
-        write_in_one_step(path / "offsets" / str(number), b"\n".join([b"v1", METADATA.encode(), orjson.dumps(end)]))
-        write_in_one_step(path / "offsets" / f".{number}.crc", b"crc")
+        checkpoint.plan(number, Position.from_json(orjson.dumps(end)))
         if number < committed:
-            write_in_one_step(path / "commits" / str(number), b'v1\n{"nextBatchWatermarkMs":0}')
+            checkpoint.commit(number)

@@ -76,7 +76,7 @@ def test_all_work_with_the_least_acls(
     try:
         run.make_topics({"counted-events": PARTITIONS, "counted-out": 1})
         run.produce("counted-events", [(b"a", b"1", NOW_MS), (b"a", b"2", NOW_MS + 1), (b"x", b"bad", NOW_MS + 2)])
-        run.run_batch()
+        run.run()
         assert {key: orjson.loads(row)["total"] for key, row in run.rows(CHANGELOG).items()} == {b"a": 3}
         assert len(run.records("counted-dlq")) == 1
         _check_batch_job(spark_session, run)
@@ -143,7 +143,7 @@ def test_a_team_whose_names_have_one_prefix_runs_its_own_app(
         made = make_topics(settings, [run.context.spec])
         assert check_clock(settings).startswith("the clock differs")
         run.produce("purchases", [(b"a", b"1", NOW_MS), (b"a", b"2", NOW_MS + 1), (b"x", b"bad", NOW_MS + 2)])
-        run.run_batch()
+        run.run()
         assert [orjson.loads(row or b"")["total"] for *_, row, _ in run.records(f"{name}-out")] == [1, 3]
         assert [key for _, key, _, _ in run.records(f"{name}-dlq")] == [b"x"]
         assert run.rows(f"{name}-initials-changelog") == {b"a": b"2"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from harness.broker import Broker
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, read_topics, topology_app
 from storekeeper.changelog.bounded_reader import read_topic
-from storekeeper.engine.driver.drain_barrier import DrainBarrier
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.engine.runtime.stream import ProcessBatch, StreamContext
+from storekeeper.engine.runtime.batch_query import BatchQuery, ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.session import session_of_batches
+from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.stream import open_topology_stream
 from storekeeper.kafka.clients import new_producer
@@ -21,7 +23,6 @@ from storekeeper.kafka.connection import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 _TIMEOUT_S = 90.0
 
@@ -55,8 +56,8 @@ class SparkRun:
             **settings,
         )
         spec = topology_app(app, describe, title=app)
-        self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
-        self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
+        self.checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(app))
+        self.context = StreamContext(spec, session_of_batches(spark), self.settings, self.checkpoint)
         self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:
@@ -83,22 +84,7 @@ class SparkRun:
         Raises:
             Exception: what ended the query.
         """
-        run_query(self._start(around), self.context)
-
-    def run_batch(self) -> None:
-        """As `run`, but raises the error of ours that ended the query."""
-        gates: list[DrainBarrier] = []
-
-        def gated(process: ProcessBatch) -> ProcessBatch:
-            gates.append(DrainBarrier(process))
-            return gates[0]
-
-        try:
-            self.run(gated)
-        except Exception:
-            if gates[0].failure is not None:
-                raise gates[0].failure from None
-            raise
+        run_query(self._started(around), self.context)
 
     def settle(self, topic: str, count: int) -> None:
         """Runs until a topic holds `count` committed records."""
@@ -135,17 +121,12 @@ class SparkRun:
         found = Topics(self._broker.kafka).bounds([topic])
         return dict(found.start.offsets[topic]), dict(found.end.offsets[topic])
 
-    def _start(self, around: Callable[[ProcessBatch], ProcessBatch]) -> StreamingQuery:
+    def _started(self, around: Callable[[ProcessBatch], ProcessBatch]) -> BatchQuery:
         stream = open_topology_stream(self.context, self._describe)
-        return (
-            stream.frame.writeStream.foreachBatch(around(stream.process))
-            .option("checkpointLocation", str(self.checkpoint.path))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
+        return replace(stream, process=around(stream.process)).query(self.context).start()
 
 
-def run_query(query: StreamingQuery, context: StreamContext) -> None:
+def run_query(query: BatchQuery, context: StreamContext) -> None:
     """Lets an app's query handle all that waits, and stops it.
 
     Raises:
@@ -153,10 +134,10 @@ def run_query(query: StreamingQuery, context: StreamContext) -> None:
     """
     deadline_s = time.monotonic() + _TIMEOUT_S
     try:
-        query.processAllAvailable()
-        while not _is_caught_up(context):  # Spark may not have seen the newest offsets
+        query.settle(_TIMEOUT_S)
+        while not _is_caught_up(context):  # the broker may not have told the newest offsets
             assert time.monotonic() < deadline_s, "the query doesn't catch up"
-            query.processAllAvailable()
+            query.settle(_TIMEOUT_S)
     finally:
         query.stop()
 

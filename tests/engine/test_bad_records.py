@@ -11,13 +11,13 @@ import pytest
 
 from harness.broker import Broker
 from storekeeper.changelog.bounded_reader import read_topic
-from storekeeper.engine.runtime.stream import ProcessBatch
+from storekeeper.engine.runtime.batch_query import ProcessBatch
 from storekeeper.errors import RecordFailedError
 from tests.engine import topologies
 from tests.engine.spark_run import SparkRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
@@ -39,8 +39,8 @@ class DeadError(Exception):
 def dying(process: ProcessBatch) -> ProcessBatch:
     """Dies when all tasks have committed, and before the batch counts as done."""
 
-    def run(batch: DataFrame, batch_id: int) -> None:
-        process(batch, batch_id)
+    def run(batch_id: int) -> None:
+        process(batch_id)
         raise DeadError
 
     return run
@@ -60,7 +60,7 @@ def in_source(broker: Broker) -> Iterator[tuple[int | None, int | None, bytes | 
 def test_each_record_is_in_the_result_or_in_the_dead_letters_once(run: SparkRun, broker: Broker) -> None:
     numbers = [*range(20), 950, 20, 21]
     produce(run, numbers[:10])
-    with pytest.raises(Exception, match="FOREACH_BATCH"):
+    with pytest.raises(DeadError):
         run.run(dying)
     run.run()  # the tasks have committed: they pass the same records on again
     produce(run, numbers[10:])
@@ -133,7 +133,7 @@ def test_an_app_that_is_to_fail_names_the_line_and_the_record(run: SparkRun) -> 
     produce(run, [1, 2, 7])
     told = r"ValueError at engine/topologies.py:\d+ in _not_7, in operator bad-numbers.peek, while bad-numbers\[\d\]@\d"
     with pytest.raises(RecordFailedError, match=told):
-        run.run_batch()
+        run.run()
     assert run.records("bad-copies") == []
 
 

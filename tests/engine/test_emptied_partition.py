@@ -29,7 +29,7 @@ CHANGELOG = "counted-totals-changelog"
 def refused(run: SparkRun) -> LostChangelogError | None:
     """The error that ends an app for good; None if it is to try again, as after any restart of a broker."""
     try:
-        run.run_batch()
+        run.run()
     except BrokerUnavailableError:
         return None
     except LostChangelogError as error:

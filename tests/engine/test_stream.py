@@ -163,6 +163,25 @@ def test_a_batch_behind_a_topic_has_all_that_the_one_before_wrote_there(
     assert sum(map(int, run.rows("late-regions-changelog").values())) == 100
 
 
+def test_full_topics_give_at_a_first_start_what_they_give_live(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun("regions", topologies.regions, broker, spark_session, tmp_path / "full", max_offsets_per_trigger=200)
+    run.make_topics({"regions-users": 4, "regions-views": 4})
+    names, expected, lives_in = [b"north", b"south", b"west"], Counter[tuple[bytes, int]](), dict[bytes, bytes]()
+    for n in range(1500):  # whoever views a page has moved before, and nothing waits for anything
+        user, at_ms = b"u%d" % (n * n % 20), NOW_MS + 1 + 50 * n
+        if n % 5 == 0:
+            lives_in[user] = names[n % 3]
+            run.produce("regions-users", [(user, lives_in[user], at_ms)])
+        run.produce("regions-views", [(b"page", user, at_ms)], partition=n % 4)
+        expected[lives_in.get(user, b"nowhere"), at_ms // 1000 * 1000] += 1
+    run.run()
+    assert (run.checkpoint.last_committed_batch() or 0) > 8, "there were many batches"
+    found = {decode_window_row_key(key)[:2]: int(value) for key, value in run.rows("regions-regions-changelog").items()}
+    assert found == expected
+
+
 def test_an_app_goes_on_with_its_first_repartition_topic(make_run: MakeRun) -> None:
     before, run = make_run("growing", topologies.growing), make_run("growing", topologies.grown)
     before.make_topics({"growing-numbers": 2, "growing-out": 1})
@@ -181,7 +200,7 @@ def test_keys_that_nodes_would_not_find_are_refused(make_run: MakeRun) -> None:
     other = 1 - partition_for(b"a", 2)
     run.produce("counted-events", [(b"a", b"1", NOW_MS)], partition=other)
     with pytest.raises(MisplacedKeyError, match=f"at {other}@0 a key that belongs to partition {1 - other}"):
-        run.run_batch()
+        run.run()
     assert run.rows("counted-totals-changelog") == {}
 
 

@@ -13,20 +13,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-import orjson
-
 from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import Lease
-from storekeeper.generations.boundary import BatchFiles, begin_behind, take_back
+from storekeeper.generations.boundary import begin_behind, take_back
 from storekeeper.generations.catalog import first_journal, settings_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, JournalFile
-from storekeeper.locations import write_in_one_step
-from tests.apps.checkpoints import METADATA
 
 TOPIC = "pos"
 OWN = "own-{}"
@@ -66,8 +62,8 @@ class World:
     def journal_file(self) -> JournalFile:
         return JournalFile(self.settings.run_dir, POS.name)
 
-    def checkpoint(self, generation: Generation) -> SparkCheckpoint:
-        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(POS.name))
+    def checkpoint(self, generation: Generation) -> BatchCheckpoint:
+        return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(POS.name))
 
     def seed(self, live: Generation, new: Generation) -> Position:
         """Makes the checkpoint of a generation that begins with what the live one has; where its input begins."""
@@ -75,7 +71,7 @@ class World:
         batch, start = of_live.last_committed_batch(), at(of_live.committed_position().offset(TOPIC, 0) or 0)
         assert batch is not None
         empty = Position({OWN.format(new.number): {0: 0}})
-        begin_behind(self.checkpoint(new), BatchFiles.of(of_live, batch), [start, empty], "f7a3")
+        begin_behind(self.checkpoint(new), start.merged(empty), "f7a3")
         return start
 
     def written_twice(self) -> list[int]:
@@ -184,8 +180,7 @@ class PlayedApp:
         own_start, own_end = self._start(desired, batch, own), len(self.world.logs[desired.generation.number])
         if (end, own_end) == (start, own_start):
             return
-        content = f"v1\n{METADATA}\n{orjson.dumps({own: {'0': own_end}, TOPIC: {'0': end}}).decode()}"
-        write_in_one_step(checkpoint.path / "offsets" / str(batch), content.encode())
+        checkpoint.plan(batch, Position({own: {0: own_end}, TOPIC: {0: end}}))
 
     def _write(self, desired: DesiredState, batch: int) -> None:
         generation, number = desired.generation, desired.generation.number
@@ -213,7 +208,7 @@ class PlayedApp:
         checkpoint = self._checkpoint(desired)
         batch = checkpoint.last_planned_batch()
         assert batch is not None
-        write_in_one_step(checkpoint.path / "commits" / str(batch), b"v1\n{}")
+        checkpoint.commit(batch)
         if self.world.rng.random() < _PLANS_AT_ONCE:
             self._plan(desired, batch + 1)
 
@@ -222,7 +217,7 @@ class PlayedApp:
             return 0
         return self._checkpoint(desired).end_position(batch - 1).offset(topic, 0) or 0
 
-    def _checkpoint(self, desired: DesiredState) -> SparkCheckpoint:
+    def _checkpoint(self, desired: DesiredState) -> BatchCheckpoint:
         return self.world.checkpoint(desired.generation)
 
 

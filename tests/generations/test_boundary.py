@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.generations.boundary import BatchFiles, begin_behind, is_settled, plan_batch, take_back
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.generations.boundary import begin_behind, is_settled, plan_batch, take_back
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.locations import Location, write_in_one_step
 from tests.apps.checkpoints import write_checkpoint
@@ -16,9 +16,9 @@ def at(first: int, second: int) -> Position:
     return Position({"pos": {0: first, 1: second}})
 
 
-def stopped(path: Location, *, planned: int = 2, committed: int = 2) -> SparkCheckpoint:
+def stopped(path: Location, *, planned: int = 2, committed: int = 2) -> BatchCheckpoint:
     write_checkpoint(path, ENDS[:planned], committed=committed, initial={"pos": {"0": 1, "1": 0}})
-    return SparkCheckpoint(path)
+    return BatchCheckpoint(path)
 
 
 def test_a_planned_batch_ends_where_it_was_told_and_begins_where_the_last_one_ended(place: Location) -> None:
@@ -63,16 +63,6 @@ def test_a_topic_that_the_query_does_not_read_yet_is_not_left_out(place: Locatio
     assert checkpoint.last_planned_batch() == 1
 
 
-def test_what_a_plan_says_of_a_source_without_offsets_stays(place: Location) -> None:
-    checkpoint = stopped(place / "gen-2")
-    plan = checkpoint.path / "offsets" / "1"
-    version, settings, kafka = plan.read_bytes().decode().splitlines()
-    write_in_one_step(plan, f"{version}\n{settings}\n-\n{kafka}".encode())
-    plan_batch(checkpoint, 2, at(23, 8))
-    written = (checkpoint.path / "offsets" / "2").read_bytes().decode().splitlines()
-    assert written == [version, settings, "-", '{"pos":{"0":23,"1":8}}']
-
-
 def test_a_batch_that_never_began_is_taken_back(place: Location) -> None:
     checkpoint = stopped(place / "gen-2", planned=3, committed=2)
     assert checkpoint.last_planned_batch() == 2
@@ -82,8 +72,7 @@ def test_a_batch_that_never_began_is_taken_back(place: Location) -> None:
     take_back(checkpoint, 1)
     assert is_settled(checkpoint)
     assert checkpoint.end_position(1) == at(20, 5)
-    # Nor is a checksum left that belongs to no plan.
-    assert sorted(path.name for path in (checkpoint.path / "offsets").iterdir()) == [".0.crc", ".1.crc", "0", "1"]
+    assert sorted(path.name for path in (checkpoint.path / "offsets").iterdir()) == ["0", "1"]
     plan_batch(checkpoint, 2, at(23, 8))
 
 
@@ -94,14 +83,12 @@ def test_before_the_first_batch_the_end_is_the_beginning(place: Location) -> Non
 
 
 def test_a_query_begins_behind_what_it_was_seeded_with(place: Location) -> None:
-    live, path = stopped(place / "gen-1"), place / "gen-2"
+    path = place / "gen-2"
     write_in_one_step(path / "offsets" / "7", b"of an earlier attempt")
-    checkpoint = SparkCheckpoint(path)
-    begin_behind(checkpoint, BatchFiles.of(live, 1), [at(20, 5), Position({"own": {0: 0}})], "f7a3")
+    checkpoint = BatchCheckpoint(path)
+    begin_behind(checkpoint, at(20, 5).merged(Position({"own": {0: 0}})), "f7a3")
     assert checkpoint.query_id() == "f7a3"
     assert is_settled(checkpoint)
     assert checkpoint.committed_position() == at(20, 5).merged(Position({"own": {0: 0}}))
     plan_batch(checkpoint, 1, at(23, 8).merged(Position({"own": {0: 4}})))
     assert checkpoint.source_ranges(1) == {"pos": {0: (20, 23), 1: (5, 8)}, "own": {0: (0, 4)}}
-    _, _, *sources = (path / "offsets" / "1").read_bytes().decode().splitlines()
-    assert sources == ['{"pos":{"0":23,"1":8}}', '{"own":{"0":4}}'], "each source has its own topics"

@@ -11,11 +11,15 @@ from harness.broker import Broker
 from harness.topics import write_topic
 from harness.waiting import eventually
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_ends import TopicGroup
+from storekeeper.engine.runtime.batch_query import BatchQuery
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.planner import Planner
+from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.boundary import is_settled, plan_batch, take_back
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -27,42 +31,23 @@ class _KilledError(Exception):
 
 
 def run(spark: SparkSession, broker: Broker, path: Path, seen: dict[int, int], *, batches: int, dies_in: int) -> None:
-    """Sums the input until so many batches are finished, or until the batch that it dies in."""
-    from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+    """Reads the input until so many batches are finished, or until the batch that it dies in."""
+    checkpoint = BatchCheckpoint(path)
 
-    source = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", broker.bootstrap)
-        .option("subscribe", TOPIC)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 30)
-        .load()
-    )
-    total = source.agg(F.sum(F.col("value").cast("string").cast("bigint")).alias("total"))
-
-    def process(batch: DataFrame, batch_id: int) -> None:
+    def process(batch_id: int) -> None:
         if batch_id == dies_in:
             raise _KilledError
-        seen[batch_id] = batch.collect()[0]["total"]
+        seen[batch_id] = checkpoint.end_position(batch_id).offsets[TOPIC][0]
 
-    query = (
-        total.writeStream.outputMode("update")
-        .foreachBatch(process)
-        .option("checkpointLocation", str(path))
-        .trigger(processingTime="50 milliseconds")
-        .start()
-    )
+    planner = Planner(Topics(broker.kafka), [TopicGroup((TOPIC,), meet=False)], most=30)
+    query = BatchQuery(spark, "boundary", planner, process, checkpoint, 0.05).start()
     try:
-        eventually(lambda: not query.isActive or len(seen) >= batches, 90, f"{batches} batches")
+        eventually(lambda: not query.is_active or len(seen) >= batches, 90, f"{batches} batches")
         if dies_in >= 0:
-            eventually(lambda: not query.isActive, 90, f"batch {dies_in} dies")
-        elif batches:
-            # A batch is seen before Spark notes that it is finished.
-            wanted = max(seen)
-            finished = SparkCheckpoint(path).last_committed_batch
-            eventually(lambda: (finished() or 0) >= wanted, 90, f"batch {wanted} is finished")
+            eventually(lambda: not query.is_active, 90, f"batch {dies_in} dies")
+            assert isinstance(query.failure, _KilledError)
     finally:
-        query.stop()
+        query.drain(90)
 
 
 def test_a_batch_ends_exactly_where_it_was_planned_to(
@@ -72,7 +57,7 @@ def test_a_batch_ends_exactly_where_it_was_planned_to(
     write_topic(broker.bootstrap, TOPIC, [(b"k", b"1")] * 200)
     path, seen = tmp_path / "checkpoint", dict[int, int]()
     run(spark_session, broker, path, seen, batches=2, dies_in=2)
-    checkpoint = SparkCheckpoint(path)
+    checkpoint = BatchCheckpoint(path)
     assert seen == {0: 30, 1: 60}
     assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (2, 1)
     take_back(checkpoint, 1)

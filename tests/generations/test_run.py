@@ -12,8 +12,8 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
-from storekeeper.engine.driver.drain_barrier import BatchRefusedError
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_query import BatchRefusedError
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.heartbeat import AppState, read_heartbeat
 from storekeeper.generations import run as run_module
 from storekeeper.generations import steps
@@ -61,7 +61,7 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
 
     eventually(holds, 30, "it holds")
     assert not started
-    checkpoint = SparkCheckpoint(folder)
+    checkpoint = BatchCheckpoint(folder)
     plan_batch(checkpoint, 1, Position({"pos": {0: 9}}))
     thread.join(30)
     assert started == ["pos-next"]
@@ -96,7 +96,7 @@ def test_a_plan_beyond_the_batch_at_which_a_generation_holds_is_taken_back(
     finally:
         stop.set()
         thread.join(30)
-    checkpoint = SparkCheckpoint(folder)
+    checkpoint = BatchCheckpoint(folder)
     assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (1, 1)
 
 
@@ -142,10 +142,10 @@ def test_a_limit_lets_nothing_begin_behind_it() -> None:
     ended: list[bool] = []
     limit = BatchLimit(4, lambda: ended.append(True))
     run: list[int] = []
-    process = limit(lambda _, batch_id: run.append(batch_id))
-    process(NO_FRAME, 3)
-    process(NO_FRAME, 4)
+    process = limit(run.append)
+    process(3)
+    process(4)
     assert not ended
     with pytest.raises(BatchRefusedError):
-        process(NO_FRAME, 5)
+        process(5)
     assert (run, limit.begun, ended) == ([3, 4], 4, [True])

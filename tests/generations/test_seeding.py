@@ -15,7 +15,7 @@ from harness.broker import Broker
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import TopicBounds, Topics
@@ -149,17 +149,12 @@ class Shop:
 
     def _run(self, generation: Generation) -> None:
         settings = settings_of(self.run.settings, generation)
-        checkpoint = SparkCheckpoint(settings.checkpoint_dir(self.spec.name))
+        checkpoint = BatchCheckpoint(settings.checkpoint_dir(self.spec.name))
         spec = spec_of(self.spec, generation)
         context = StreamContext(spec, self._spark, settings, checkpoint, generation=generation)
         assert spec.describe is not None
         stream = open_topology_stream(context, spec.describe)
-        query = (
-            stream.frame.writeStream.foreachBatch(stream.process)
-            .option("checkpointLocation", str(checkpoint.path))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
+        query = stream.query(context).start()
         run_query(query, context)
 
 
@@ -248,7 +243,7 @@ def test_what_is_behind_a_repartition_topic_is_filled_from_the_input_alone(
     with pytest.raises(GenerationRefusedError, match=r"its rows can't be copied\. .*: `seed --from beginning`"):
         Seeding(shop.spec, run.settings, copied.generation(1), copied.generation(2)).check()
     shop.seeded(since="beginning")
-    checkpoint = SparkCheckpoint(settings_of(run.settings, shop.journal.generation(2)).checkpoint_dir(shop.spec.name))
+    checkpoint = BatchCheckpoint(settings_of(run.settings, shop.journal.generation(2)).checkpoint_dir(shop.spec.name))
     assert checkpoint.committed_position().offsets["seeded_groups-gen-2-grouped-items.table.group-by-repartition"] == {
         0: 0,
         1: 0,

@@ -14,7 +14,7 @@ from storekeeper.apps.topology_app import topology_app
 from storekeeper.changelog.position import Position
 from storekeeper.engine.driver.preflight import check_bounds
 from storekeeper.engine.markers import Marker
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
 from storekeeper.generations import seeding as seeding_module
 from storekeeper.generations import steps
@@ -108,9 +108,9 @@ def seeding(run_dir: Path, since: str | None = None) -> Seeding:
     return found
 
 
-def made_by(found: Seeding) -> SparkCheckpoint:
+def made_by(found: Seeding) -> BatchCheckpoint:
     """The checkpoint of the new generation."""
-    return SparkCheckpoint(settings_of(found.settings, found.new).checkpoint_dir(APP.name))
+    return BatchCheckpoint(settings_of(found.settings, found.new).checkpoint_dir(APP.name))
 
 
 @pytest.mark.parametrize(("since", "start"), [(BEGINNING, 0), ("2026-01-31T00:00:00Z", 4)])

@@ -6,7 +6,7 @@ import pytest
 
 from spark_apps.pos import POS
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import first_journal
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of
@@ -152,11 +152,11 @@ def test_processes_change_places_once_the_successor_is_live() -> None:
     assert who(steps.retired(handed_over(), 1)) == (2, None)
 
 
-def checkpoint(path: Path, *, planned: int, committed: int) -> SparkCheckpoint:
+def checkpoint(path: Path, *, planned: int, committed: int) -> BatchCheckpoint:
     write_checkpoint(
         path, [{"pos": {"0": 2 * end}} for end in range(1, planned + 1)], committed=committed, initial=None
     )
-    return SparkCheckpoint(path)
+    return BatchCheckpoint(path)
 
 
 def desired(journal: Journal, role: Role) -> DesiredState:
@@ -172,7 +172,7 @@ def test_what_is_told_to_hold_finishes_the_batch_that_is_planned(tmp_path: Path)
     assert not told.fulfilled(unfinished)
     assert not told.reached(unfinished, owed=2)
     assert told.reached(unfinished, owed=1)
-    assert told.fulfilled(SparkCheckpoint(tmp_path / "none"))
+    assert told.fulfilled(BatchCheckpoint(tmp_path / "none"))
 
 
 def test_the_predecessor_goes_on_until_it_has_what_the_successor_has(tmp_path: Path) -> None:

@@ -6,15 +6,20 @@ several ways. Each node is observed: `finals` gives the last value of each key, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.changelog.partitioner import partition_for
+from storekeeper.engine.runtime.batch_ends import BatchEnds
+from storekeeper.engine.topic_groups import topic_groups
 from storekeeper.topology import (
     EmitStrategy,
     JoinWindows,
@@ -138,10 +143,10 @@ VALUES = st.dictionaries(st.sampled_from(["v", "w"]), JSON, min_size=1, max_size
 
 
 @st.composite
-def inputs(draw: st.DrawFn, size: int = 16) -> list[Input]:
+def inputs(draw: st.DrawFn, size: int = 16, *, least: int = 0) -> list[Input]:
     """Records of all sources, deletions of rows included."""
     record = st.builds(Input, st.sampled_from(TABLES + STREAMS), st.sampled_from(KEYS), VALUES | st.none())
-    found = draw(st.lists(record, max_size=size))
+    found = draw(st.lists(record, min_size=least, max_size=size))
     return [one if one.topic in TABLES or one.value is not None else one._replace(value={"v": 1}) for one in found]
 
 
@@ -278,6 +283,36 @@ def driven(nodes: Nodes, records: Sequence[Input], cuts: Sequence[int], driver: 
             driver.run()
             batch, number_of_batch = 0, number_of_batch + 1
     driver.run()
+    return finished(nodes, driver)
+
+
+def driven_from_full_topics(
+    nodes: Nodes, records: Sequence[Input], most: int, driver: TopologyTestDriver
+) -> dict[int, Final]:
+    """The same where all records are there at the first start, and the engine plans batches of at most `most`."""
+    logs: dict[TopicAndPartition, list[tuple[int, Input]]] = {}
+    for at, record in enumerate(records):
+        partition = partition_for(record.key.encode(), driver.plan.partitions[record.topic])
+        logs.setdefault((record.topic, partition), []).append((BEGIN_MS + at, record))
+
+    def offsets_at(places: Iterable[TopicAndPartition], time_ms: int) -> dict[TopicAndPartition, int]:
+        return {place: bisect_left(logs[place], time_ms, key=itemgetter(0)) for place in places}
+
+    plan = BatchEnds(topic_groups(driver._layout), most, offsets_at)
+    start, end = dict.fromkeys(logs, 0), {place: len(log) for place, log in logs.items()}
+    while start != end:
+        planned = plan(start, end)
+        assert 0 < sum(planned.values()) - sum(start.values()) <= most + len(logs)
+        for place, log in logs.items():
+            for time_ms, (topic, key, value) in log[start[place] : planned[place]]:
+                driver.append(topic, key, value, time_ms)
+        driver.run()
+        start = planned
+    return finished(nodes, driver)
+
+
+def finished(nodes: Nodes, driver: TopologyTestDriver) -> dict[int, Final]:
+    """What the outputs of each node have come to, once all windows are closed."""
     for topic in STREAMS:
         for partition in range(driver.plan.partitions[topic]):
             driver.append(topic, _flush_key(partition, driver.plan.partitions[topic]), {}, FLUSH_MS)

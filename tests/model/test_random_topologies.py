@@ -14,9 +14,11 @@ from tests.model.random_topologies import (
     STREAMS,
     TABLES,
     Input,
+    Node,
     Nodes,
     describe,
     driven,
+    driven_from_full_topics,
     expected,
     inputs,
     is_delayed,
@@ -61,6 +63,47 @@ def test_larger_topologies_do_not_depend_on_them_either(
     nodes: Nodes, records: list[Input], ways: Any, _part: int
 ) -> None:
     check(nodes, records, ways)
+
+
+def check_from_full_topics(nodes: Nodes, records: list[Input], most: int, partitions: int) -> None:
+    """Compares what comes out of full topics with what came out of the same records live."""
+    drivers = []
+    for _ in range(2):
+        streams = StreamsBuilder("app")
+        describe(nodes, streams)
+        drivers.append(TopologyTestDriver(streams.build(), dict.fromkeys(TABLES + STREAMS, partitions)))
+    live = driven(nodes, records, [1], drivers[0])
+    found = driven_from_full_topics(nodes, records, most, drivers[1])
+    for place, final in live.items():
+        assert found[place] == final, (place, nodes[place])
+
+
+EVERY_KIND: Nodes = (
+    *(Node("table", topic=topic, stored=True) for topic in TABLES),
+    *(Node("stream", topic=topic) for topic in STREAMS),
+    *(Node(kind, (0, 1)) for kind in ("join", "left", "outer", "fk", "fk-left")),
+    *(Node(kind, (2,)) for kind in ("filter", "map", "group", "suppress")),
+    *(Node(kind, (3,)) for kind in ("windows", "hopping", "closing", "final", "sessions", "totals")),
+    Node("near", (3, 4)),
+    Node("lookup", (3, 0)),
+    Node("lookup", (4, 5)),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(records=inputs(60, least=30), most=st.integers(2, 12), partitions=st.integers(1, 2))
+def test_full_topics_give_what_they_give_live(records: list[Input], most: int, partitions: int) -> None:
+    check_from_full_topics(EVERY_KIND, records, most, partitions)
+
+
+@pytest.mark.long("test_full_topics_give_what_they_give_live")
+@pytest.mark.parametrize("_part", range(8))
+@settings(max_examples=250, deadline=None)
+@given(nodes=topologies(9), records=inputs(60), most=st.integers(1, 20), partitions=st.integers(1, 2))
+def test_full_topics_of_any_topology_give_what_they_give_live(
+    nodes: Nodes, records: list[Input], most: int, partitions: int, _part: int
+) -> None:
+    check_from_full_topics(nodes, records, most, partitions)
 
 
 BAD = st.lists(st.booleans(), max_size=40)

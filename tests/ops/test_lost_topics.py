@@ -95,7 +95,7 @@ def test_a_lost_topic_is_named_with_its_app_and_the_others_go_on(
 
 def test_older_data_is_a_loss(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "storekeeper.ops.lost_topics.SparkCheckpoint.committed_position", lambda _: Position({"pos": {0: 50}})
+        "storekeeper.ops.lost_topics.BatchCheckpoint.committed_position", lambda _: Position({"pos": {0: 50}})
     )
     kafka = {**POS_IDS, **TICKS_IDS}
     assert found(run_dir, kafka, {"pos": 50}).by_app == {}

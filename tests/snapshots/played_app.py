@@ -13,9 +13,10 @@ from harness.changelog_writer import KafkaChangelogWriter
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
-from storekeeper.locations import Location, write_in_one_step
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.locations import Location
 from storekeeper.snapshots.catalogue.entry import entry_of_store
 from storekeeper.snapshots.changes import CommittedBatch
 from storekeeper.snapshots.columns import PLACE_COLUMNS, values_of
@@ -25,7 +26,6 @@ from storekeeper.snapshots.proof import prove
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
 from storekeeper.verification.verify import SnapshotCopies
-from tests.apps.checkpoints import METADATA
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table
 
@@ -65,13 +65,12 @@ class App:
     def commit(self, batch_id: int) -> None:
         """Finishes a batch, whose input ends at ten times its number."""
         path = self._plan(batch_id, self.settings.generation)
-        write_in_one_step(path / "commits" / str(batch_id), b"v1\n{}")
+        BatchCheckpoint(path).commit(batch_id)
 
     def _plan(self, batch_id: int, generation: int) -> Location:
         """Begins a batch as Spark does; returns the checkpoint."""
         path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
-        plan = f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}'
-        write_in_one_step(path / "offsets" / str(batch_id), plan.encode())
+        BatchCheckpoint(path).plan(batch_id, Position({"pos": {0: batch_id * 10}}))
         return path
 
     def snapshot(self) -> tuple[SnapshotManifest, int | None]:
@@ -80,7 +79,7 @@ class App:
 
         app = AppSpec(self.store.app, "Words of a test", lambda _: (), lambda _: (), stores=(self.store,))
         entry = entry_of_store(self.store, app, self.settings)
-        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
+        checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(self.store.app))
         batch = CommittedBatch.of(checkpoint, self.settings.generation)
         topics = Topics(self.broker.kafka)
         return Snapshot(self.spark, self.settings, self.store, topics, entry, now_ms=self.now_ms).take(batch)

@@ -20,7 +20,7 @@ from storekeeper.apps.topology_app import (
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
 from storekeeper.engine.markers import Marker
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore, confirmed_owner, owner_file
 from storekeeper.engine.runtime.code_digest import code_digest
 from storekeeper.engine.runtime.topics import (
@@ -72,7 +72,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         check_backends(described(spec.name, spec.describe, settings), settings)
     await_topics(topics, names, clock=clock, wait=time.sleep)
     sources = spec.sources(settings)
-    checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
+    checkpoint = BatchCheckpoint(settings.checkpoint_dir(spec.name))
     counts = topics.partition_counts(state_topics(spec, settings))
     slots = _slots(spec, settings, checkpoint)
     own = own_topics(spec, settings, slots)
@@ -108,7 +108,7 @@ def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[
     return kept_inside(described(spec.name, spec.describe, settings))
 
 
-def _slots(spec: AppSpec, settings: AppSettings, checkpoint: SparkCheckpoint) -> dict[str, list[str]]:
+def _slots(spec: AppSpec, settings: AppSettings, checkpoint: BatchCheckpoint) -> dict[str, list[str]]:
     """The slots of the app's tasks: those of its last start, if a query of it has run."""
     earlier = CheckpointOwner.read(checkpoint.path)
     ran = earlier is not None and (earlier.app, earlier.generation) == (spec.name, settings.generation)
@@ -120,7 +120,7 @@ def _slots(spec: AppSpec, settings: AppSettings, checkpoint: SparkCheckpoint) ->
         raise UnusableCheckpointError(msg) from error
 
 
-def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: Position) -> None:
+def _check_never_ran(mine: CheckpointOwner, checkpoint: BatchCheckpoint, ends: Position) -> None:
     """Checks that an app without checkpoint and claim has no state: it would count its input on top of it."""
     if CheckpointOwner.read(checkpoint.path) is not None:
         return
@@ -135,7 +135,7 @@ def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, ends: P
             raise UnusableCheckpointError(msg)
 
 
-def check_newest(mine: CheckpointOwner, checkpoint: SparkCheckpoint, markers: Mapping[tuple[str, int], Marker]) -> None:
+def check_newest(mine: CheckpointOwner, checkpoint: BatchCheckpoint, markers: Mapping[tuple[str, int], Marker]) -> None:
     """Checks that a checkpoint has planned what the app's tasks have committed.
 
     A task refuses a batch of an older copy as well. But one that has not committed since would run it, and then refuse
@@ -196,7 +196,7 @@ def check_changelogs(topics: Topics, markers: Mapping[tuple[str, int], Marker], 
             raise LostChangelogError.of(topic, partition, f"ends at {end}", f"the task's marker has it at {offset}")
 
 
-def _read_further(marker: Marker, checkpoint: SparkCheckpoint) -> str | None:
+def _read_further(marker: Marker, checkpoint: BatchCheckpoint) -> str | None:
     """Input of a committed batch that ends elsewhere than the checkpoint says; None if there is none."""
     planned = checkpoint.end_position(marker.batch_id)
     for topic, ranges in marker.source.items():

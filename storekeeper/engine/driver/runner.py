@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from storekeeper.apps.settings import AppSettings
@@ -26,17 +27,17 @@ from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import own_topics, read_topics
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.clock import Clock
-from storekeeper.engine.driver.drain_barrier import DrainBarrier
 from storekeeper.engine.driver.preflight import Preflight, preflight
 from storekeeper.engine.restore_progress import restore_dir, restores
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_query import BatchQuery, ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from storekeeper.engine.runtime.heartbeat_writer import HeartbeatWriter, described
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.progress import Progress, advanced, offsets_of, with_progress
-from storekeeper.engine.runtime.session import jvm_pid, start_session, stop_session
-from storekeeper.engine.runtime.stream import GenerationView, ProcessBatch, Stream, StreamContext
+from storekeeper.engine.runtime.session import jvm_pid, session_of_batches, start_session, stop_session
+from storekeeper.engine.runtime.stream import GenerationView, Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in
 from storekeeper.engine.stream import open_topology_stream
 from storekeeper.engine.table_sink.stream import open_table_stream
@@ -87,17 +88,15 @@ class DeadLetterBreaker:
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql import SparkSession
 
 DRAIN_TIMEOUT_S = 45.0
 """How long a stopping app lets its batch run before it cuts it: shorter than supervisor waits before it kills."""
 _BREAKER_WINDOW_S = 60.0
 _BREAKER_MIN_RECORDS = 1000
 """Fewer records in that time say nothing about the share of dead letters."""
-_POLL_S = 1.0
-"""A query that failed waits this long for its end. Each look is a call into the JVM, also of an idle app."""
-_DRAIN_POLL_S = 0.05
+_POLL_S = 0.2
+"""A query that failed waits this long for its end."""
 _WATCH_TIMEOUT_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -156,16 +155,15 @@ class AppRun:
                 stop_session(spark)
 
     def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, checked: Preflight) -> None:
-        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
+        checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         made_with = checked.claim.partitions
         context = StreamContext(
-            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with,
-            slots=checked.claim.slots,
+            self.spec, session_of_batches(spark), self.settings, checkpoint, generation=self.generation,
+            partitions=made_with, slots=checked.claim.slots,
         )  # fmt: skip
         stream = opened(context)
         process = self._on_same_topics(stream.process, checkpoint, checked.claim)
-        barrier = DrainBarrier(self.around_batch(process))
-        query = self.begin(stream, barrier, checkpoint)
+        query = self.begin(replace(stream, process=self.around_batch(process)), context)
         try:
             # By now the app has made its own topics.
             own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings, checked.claim.slots))
@@ -178,61 +176,47 @@ class AppRun:
         heartbeats.refresh_with(watch)
         heartbeats.enter(AppState.RUNNING)
         _log.info("running", app=self.spec.name, generation=self.settings.generation)
-        while _is_active(query) and watch.tripped is None and not self.stop.wait(_POLL_S):
+        while query.is_active and watch.tripped is None and not self.stop.wait(_POLL_S):
             pass
         if self.stop.is_set() or watch.tripped is not None:
             heartbeats.enter(AppState.STOPPING)
-            self._drain(query, barrier)
+            self._drain(query)
             if watch.tripped is not None:
                 raise watch.tripped
         else:
-            failure = barrier.failure or StreamFailedError(_failure(query))
+            failure = _failure(query)
             _log.error("stream_failed", app=self.spec.name, error=described(failure))
             raise failure
 
     def _on_same_topics(
-        self, process: ProcessBatch, checkpoint: SparkCheckpoint, claim: CheckpointOwner
+        self, process: ProcessBatch, checkpoint: BatchCheckpoint, claim: CheckpointOwner
     ) -> ProcessBatch:
         """Wraps `process`: refuses a batch if topics were recreated, or have other numbers of partitions than at first.
 
-        Spark finds new partitions when it plans a batch, and reads on in a recreated topic that is long enough. Until
-        `process` runs nothing of the batch is executed.
+        A planned batch has new partitions, and goes on in a recreated topic that is long enough. Until `process` runs
+        nothing of it is executed.
         """
         topics, sources = Topics(self.settings.kafka), self.spec.sources(self.settings)
 
-        def checked(batch: DataFrame, batch_id: int) -> None:
+        def checked(batch_id: int) -> None:
             claim.check_sources(topics.ids(sources))
             check_partitions(self.spec.name, claim.partitions, counts_in(checkpoint.end_position(batch_id)))
-            process(batch, batch_id)
+            process(batch_id)
 
         return checked
 
-    def begin(self, stream: Stream, barrier: DrainBarrier, checkpoint: SparkCheckpoint) -> StreamingQuery:
+    def begin(self, stream: Stream, context: StreamContext) -> BatchQuery:
         """Starts the query."""
         interval_ms = stream.trigger_interval_ms
         if interval_ms is None:
             interval_ms = self.settings.trigger_interval_ms
-        return (
-            stream.frame.writeStream.queryName(self.spec.name)
-            .foreachBatch(barrier)
-            .option("checkpointLocation", str(checkpoint.path))
-            .trigger(processingTime=f"{interval_ms} milliseconds")
-            .start()
-        )
+        return stream.query(context, interval_ms=interval_ms).start()
 
-    def _drain(self, query: StreamingQuery, barrier: DrainBarrier) -> None:
-        """Waits until the running batch is committed, at most `DRAIN_TIMEOUT_S`, then ends the query.
-
-        While the barrier is closed, a further batch fails before it writes anything, which ends the query.
-        """
-        barrier.close()
-        deadline = self.clock.monotonic_s() + DRAIN_TIMEOUT_S
-        while _is_active(query) and (barrier.busy or query.status["isTriggerActive"]):
-            if self.clock.monotonic_s() >= deadline:
-                _log.warning("batch_cut_off", app=self.spec.name, after_s=DRAIN_TIMEOUT_S)
-                break
-            time.sleep(_DRAIN_POLL_S)
-        query.stop()
+    def _drain(self, query: BatchQuery) -> None:
+        """Waits until the running batch is finished, at most `DRAIN_TIMEOUT_S`, then ends the query."""
+        if not query.drain(DRAIN_TIMEOUT_S):
+            _log.warning("batch_cut_off", app=self.spec.name, after_s=DRAIN_TIMEOUT_S)
+            query.stop()
 
 
 def first_heartbeat(path: Path, spec: AppSpec, generation: int, clock: Clock) -> Heartbeat:
@@ -269,7 +253,7 @@ def opened(context: StreamContext) -> Stream:
 class Watch:
     """Brings a running app's heartbeat up to date. Called by the heartbeat writer's thread alone."""
 
-    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, checked: Preflight) -> None:
+    def __init__(self, run: AppRun, query: BatchQuery, context: StreamContext, checked: Preflight) -> None:
         settings = run.settings
         self._run = run
         self._query = query
@@ -290,9 +274,9 @@ class Watch:
             self._counted_before = heartbeat.dead_letters_total, heartbeat.dropped_total
         dead_letters_before, dropped_before = self._counted_before
         before, now_ms = self._progress, self._run.clock.now_ms()
-        self._progress = advanced(before, self._query.recentProgress, self._metrics.rows)
+        self._progress = advanced(before, self._query.reports, self._metrics.rows)
         position = self._start.merged(self._checkpoint.committed_position())
-        idle = not self._query.status["isDataAvailable"]
+        idle = not self._query.has_data
         restoring = tuple(map(asdict, restores(self._restore_dir)))
         moved = idle or self._progress is not before or restoring != heartbeat.restoring
         written = self._metrics.sum
@@ -320,19 +304,15 @@ class Watch:
             self.tripped = tripped
 
 
-def _is_active(query: StreamingQuery) -> bool:
-    try:
-        return bool(query.isActive)
-    except Exception:  # py4j fails in many ways once the JVM is gone
-        return False
-
-
-def _failure(query: StreamingQuery) -> str:
-    try:
-        error = query.exception()
-    except Exception as lost:  # py4j fails in many ways once the JVM is gone
-        return f"the JVM is gone ({type(lost).__name__}): see the log; a restart goes on at the last finished batch"
+def _failure(query: BatchQuery) -> StateError:
+    """What an app ends with whose query has ended by itself."""
+    error = query.failure
+    if isinstance(error, StateError):
+        return error
     if error is None:
-        return "the query ended without an error"
+        return StreamFailedError("the query ended without an error")
+    if isinstance(error, (Py4JError, OSError)) and not isinstance(error, Py4JJavaError):
+        lost = f"the JVM is gone ({type(error).__name__}): see the log; a restart goes on at the last finished batch"
+        return StreamFailedError(lost)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
-    return f"the query failed ({condition or type(error).__name__}): see the log for the cause"
+    return StreamFailedError(f"the query failed ({condition or type(error).__name__}): see the log for the cause")

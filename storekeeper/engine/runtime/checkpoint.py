@@ -1,15 +1,18 @@
-"""Reading the progress that Spark keeps in a query's checkpoint folder. Free of Spark.
+"""The progress of an app's batches, in a folder.
 
-metadata        {"id": "<the query's id>"}
-offsets/<n>     planned batch n: `v1`, a line of settings, then a line per source with its end offsets
-commits/<n>     exists once batch n is finished
-sources/<s>/0   the start offsets of the first batch; for Kafka, with a leading zero byte
+metadata      {"id": "<the query's id>"}
+beginning     the start offsets of the first batch
+offsets/<n>   planned batch n: its end offsets
+commits/<n>   exists once batch n is finished
+
+Files appear whole, and are durable before the next step.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from uuid import uuid4
 
 import orjson
 
@@ -17,24 +20,21 @@ from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.changelog.position import Position
 from storekeeper.errors import SerializationError
-from storekeeper.locations import Location, entries
-
-NO_OFFSETS = "-"
-"""What Spark writes for a source that has no offsets yet."""
+from storekeeper.locations import Location, entries, write_in_one_step
 
 
 @dataclass(frozen=True, slots=True)
-class SparkCheckpoint:
+class BatchCheckpoint:
     """One query's checkpoint at `path`, which need not exist yet.
 
-    Methods raise `UnusableCheckpointError` for a file that isn't in Spark's format, and `TablesUnreachableError` if
+    Methods raise `UnusableCheckpointError` for a file that isn't in this format, and `TablesUnreachableError` if
     its store does not answer.
     """
 
     path: Location
 
     def query_id(self) -> str | None:
-        """The id that Spark gave the query at its very first start; None before that."""
+        """The id that the query got at its very first start; None before that."""
         file = self.path / "metadata"
         try:
             return str(orjson.loads(file.read_bytes())["id"])
@@ -48,7 +48,7 @@ class SparkCheckpoint:
         return _newest(self.path / "offsets")
 
     def plans(self, batch_id: int) -> bool:
-        """Whether it still has the plan of a batch: Spark deletes those of old ones."""
+        """Whether it still has the plan of a batch: those of old ones are deleted."""
         return any(entry.name == str(batch_id) for entry in entries(self.path / "offsets"))
 
     def last_committed_batch(self) -> int | None:
@@ -59,23 +59,39 @@ class SparkCheckpoint:
         """The end of a planned batch's input from Kafka, exclusive."""
         file = self.path / "offsets" / str(batch_id)
         try:
-            version, _, *sources = file.read_bytes().decode().splitlines()
-        except (OSError, ValueError) as error:
+            return Position.from_json(file.read_bytes())
+        except (OSError, SerializationError) as error:
             raise self._damaged(file) from error
-        if version != "v1":
-            raise self._damaged(file)
-        return self._merged(file, sources)
 
     def initial_position(self) -> Position:
         """The start of batch 0's input; empty before the first start."""
-        merged = Position()
-        for source in entries(self.path / "sources"):
-            file = source / "0"
-            with suppress(FileNotFoundError):  # Spark makes the folder first
-                # Spark puts a zero byte in front, for the sake of its oldest versions.
-                _, _, offsets = file.read_bytes().decode().lstrip("\0").partition("\n")
-                merged = merged.merged(self._merged(file, [offsets]))
-        return merged
+        file = self.path / "beginning"
+        with suppress(FileNotFoundError):
+            try:
+                return Position.from_json(file.read_bytes())
+            except SerializationError as error:
+                raise self._damaged(file) from error
+        return Position()
+
+    def begin(self, query_id: str | None = None) -> None:
+        """Gives the query its id, unless it has one."""
+        if self.query_id() is None:
+            self._write("metadata", orjson.dumps({"id": query_id or str(uuid4())}))
+
+    def begin_at(self, start: Position) -> None:
+        """Writes the start of batch 0's input."""
+        self._write("beginning", start.to_json())
+
+    def plan(self, batch_id: int, end: Position) -> None:
+        """Writes the end of the next batch's input."""
+        self._write(f"offsets/{batch_id}", end.to_json())
+
+    def commit(self, batch_id: int, *, kept: int | None = None) -> None:
+        """Notes that a batch is finished; `kept` is how many of those before it keep their files."""
+        self._write(f"commits/{batch_id}", b"{}")
+        if kept is not None and batch_id >= kept:
+            for folder in ("offsets", "commits"):
+                (self.path / folder / str(batch_id - kept)).unlink(missing_ok=True)
 
     def committed_position(self) -> Position:
         """The committed input position: the end of the last committed batch, or the start of the first batch."""
@@ -92,19 +108,12 @@ class SparkCheckpoint:
             ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
         return ranges
 
-    def _merged(self, file: Location, sources: list[str]) -> Position:
-        merged = Position()
-        try:
-            for source in sources:
-                if source != NO_OFFSETS:
-                    merged = merged.merged(Position.from_json(source))
-        except SerializationError as error:
-            raise self._damaged(file) from error
-        return merged
+    def _write(self, name: str, data: bytes) -> None:
+        write_in_one_step(self.path / name, data, durable=True)
 
     def _damaged(self, file: Location) -> UnusableCheckpointError:
         msg = (
-            f"{file} is not what Spark writes there, so this checkpoint can't be continued: "
+            f"{file} is not what was written there, so this checkpoint can't be continued: "
             "put the folder back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
         )
         return UnusableCheckpointError(msg)

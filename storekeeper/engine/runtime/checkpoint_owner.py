@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from storekeeper.apps.errors import UnusableCheckpointError
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.locations import Location, write_in_one_step
 from storekeeper.topology.slots import Slots
 
@@ -129,7 +129,7 @@ def owner_file(checkpoint_dir: Location) -> Location:
     return checkpoint_dir.with_name(checkpoint_dir.name + CLAIM_SUFFIX)
 
 
-def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:
+def confirmed_owner(checkpoint: BatchCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:
     """The claim to continue with: `mine`, completed from the claim of an earlier start.
 
     Args:
@@ -155,7 +155,7 @@ def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Col
     return replace(mine, query_id=query_id, partitions={**mine.partitions, **earlier.partitions})
 
 
-def _foreign(checkpoint: SparkCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
+def _foreign(checkpoint: BatchCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
     msg = (
         f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
         "move it away and put the right one back, or start a new generation (STOREKEEPER_GENERATION)"

@@ -11,19 +11,16 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import DEFAULT_JAVA_OPTIONS, JAVA_OPTIONS
 from storekeeper.engine.runtime.session import ARCHIVE, start_session, stop_session
 
-_NOBODY = "127.0.0.1:9"
 _DUMP_S = 300.0
-_ROWS = "key bigint, value bigint"
 
 
 def make_archive(settings: AppSettings) -> Path:
@@ -51,29 +48,13 @@ def make_archive(settings: AppSettings) -> Path:
 
 def load_classes(spark: SparkSession, folder: Path) -> None:
     """Runs a little of everything that apps and jobs do, without a broker, to load the classes."""
-    table, rows, checkpoints = (str(folder / name) for name in ("table", "rows", "checkpoints"))
+    table, rows = str(folder / "table"), str(folder / "rows")
     spark.range(100).selectExpr("id % 7 AS key", "id AS value").write.parquet(rows)
     spark.read.parquet(rows).write.format("delta").save(table)
     spark.read.format("delta").load(table).groupBy("key").count().collect()
-    _load_kafka(spark)
-    stream = spark.readStream.schema(_ROWS).parquet(rows)
-    query = stream.writeStream.foreachBatch(_process).option("checkpointLocation", checkpoints)
-    query.trigger(availableNow=True).start().awaitTermination()
-
-
-def _load_kafka(spark: SparkSession) -> None:
-    jvm: Any = spark._jvm  # noqa: SLF001 (PySpark has no public way)
-    properties = jvm.java.util.Properties()
-    for name in ("key.deserializer", "value.deserializer"):
-        properties.put(name, "org.apache.kafka.common.serialization.ByteArrayDeserializer")
-    properties.put("bootstrap.servers", _NOBODY)
-    jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties).close()
-    jvm.org.apache.kafka.clients.admin.AdminClient.create(properties).close()
-
-
-def _process(batch: DataFrame, _: int) -> None:
-    gathered = batch.mapInArrow(_same, batch.schema).repartitionById(2, F.pmod("key", F.lit(2)).cast("int"))
-    gathered.mapInArrow(_same, batch.schema).collect()
+    numbers = spark.read.parquet(rows)
+    gathered = numbers.mapInArrow(_same, numbers.schema).repartitionById(2, F.pmod("key", F.lit(2)).cast("int"))
+    gathered.mapInArrow(_same, numbers.schema).collect()
 
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,8 @@ class Heartbeat:
     those of dead letters and of records left out, which count from the app's first start.
     `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
     `input_rows_per_second` the rate of the last seconds.
-    `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is the total.
+    `phases_ms_total` is the time that batches took, by phase, with Structured Streaming's names; `triggerExecution` is
+    the total.
     `watermark_ms` is the newest timestamp that was seen. `starts` counts the starts of the app in this run directory.
     `migrations` are the names of its stores' migrations that its code has registered; None if unknown. `dropped_total`
     records came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and

@@ -1,20 +1,24 @@
-"""From Spark's progress reports to heartbeat fields: pure functions on the reports' JSON.
-
-Spark does not see the records that tasks read: their numbers come from the tasks.
-"""
+"""From reports of batches to heartbeat fields. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
 
 from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.heartbeat import Heartbeat, Offsets
 
 _RATE_WINDOW_MS = 10_000
 """The window of rates, unless two batches take longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """A finished batch: when it ended, and how long its phases took. `triggerExecution` is the total."""
+
+    batch_id: int
+    ended_ms: int
+    phases_ms: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +56,27 @@ class Progress:
         return replace(self, recent=(*kept, (ended_ms, rows)))
 
 
-def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]], rows: Mapping[int, int]) -> Progress:
+def advanced(progress: Progress, reports: Iterable[BatchReport], rows: Mapping[int, int]) -> Progress:
     """`progress` after further reports, oldest first. A report that is already counted is ignored.
 
-    So is a report of an idle trigger, which has the id of the next batch. `rows` are the records of each batch.
+    `rows` are the records that the tasks of each batch have read.
     """
-    for report in reports:
-        if "addBatch" not in report["durationMs"]:
-            continue
-        if progress.batch_id is None or report["batchId"] > progress.batch_id:
-            progress = _after(progress, report, rows.get(report["batchId"], 0))
+    for report in list(reports):
+        if progress.batch_id is None or report.batch_id > progress.batch_id:
+            progress = _after(progress, report, rows.get(report.batch_id, 0))
     return progress
 
 
-def _after(progress: Progress, report: Mapping[str, Any], input_rows: int) -> Progress:
-    progress = replace(progress, batch_duration_ms=report.get("batchDuration"))
+def _after(progress: Progress, report: BatchReport, input_rows: int) -> Progress:
+    progress = replace(progress, batch_duration_ms=report.phases_ms.get("triggerExecution"))
     return replace(
-        progress.after_batch(_ended_ms(report), input_rows),
-        batch_id=report["batchId"],
+        progress.after_batch(report.ended_ms, input_rows),
+        batch_id=report.batch_id,
         input_rows=input_rows,
         input_rows_total=progress.input_rows_total + input_rows,
         batches_total=progress.batches_total + 1,
-        phases_ms_total=_added(progress.phases_ms_total, report["durationMs"]),
+        phases_ms_total=_added(progress.phases_ms_total, report.phases_ms),
     )
-
-
-def _ended_ms(report: Mapping[str, Any]) -> int:
-    began = datetime.fromisoformat(report["timestamp"])
-    return int(began.timestamp() * 1000) + int(report["durationMs"].get("triggerExecution") or 0)
 
 
 def _added(totals: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

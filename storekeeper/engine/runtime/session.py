@@ -117,7 +117,6 @@ ARROW_BATCH_ROWS = 20_000
 ARROW_BATCH_BYTES = 64 << 20
 """The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
 _JVM_END_S = 15.0
-_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _LOG_LEVELS = Path(__file__).with_name("log4j2.properties")
 _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
@@ -127,7 +126,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
 
     Raises:
-        ConfigurationError: the connector jars are not there; Spark's own folder can't be used (`site_properties`); or
+        ConfigurationError: the jars are not there; Spark's own folder can't be used (`site_properties`); or
             the folder of durable files is open to others (`close_to_others`).
         TablesUnreachableError: the store of durable files does not answer.
     """
@@ -157,6 +156,13 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     return spark
 
 
+def session_of_batches(spark: SparkSession) -> SparkSession:
+    """A session beside one, whose stages run as they were laid out: to adapt them takes a small batch longer."""
+    beside = spark.newSession()
+    beside.conf.set("spark.sql.adaptive.enabled", "false")
+    return beside
+
+
 @contextmanager
 def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
     """A session of a job that holds some leases: no other job with one of them runs meanwhile.
@@ -179,7 +185,7 @@ def running_session(name: str, settings: AppSettings, leases: Sequence[Lease]) -
     """A session of a job that holds these leases, which then name its JVM.
 
     Raises:
-        ConfigurationError: the connector jars are not there.
+        ConfigurationError: the jars are not there.
         TablesUnreachableError: Spark could not reach the store of the tables while the block ran.
     """
     spark = start_session(name, settings)
@@ -230,8 +236,6 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
 
@@ -270,8 +274,6 @@ def local_options(jars: list[Path]) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        # The default bypasses that class: it uses another of Hadoop's file interfaces.
-        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     }
 
 

@@ -1,25 +1,20 @@
-"""What the runner gets for an app: a stream of topics, and a function that processes its batches."""
+"""What the runner gets for an app: what plans its batches, and a function that runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_query import BatchQuery, Plans, ProcessBatch
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.sink_metrics import SinkMetrics
-from storekeeper.kafka.clients import spark_options
 from storekeeper.topology.slots import Slots
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ProcessBatch = Callable[["DataFrame", int], None]
-"""Writes one batch: a frame that isn't to be run, and its id. It must be idempotent: after a crash it gets the same id
-again, which stands for the same offsets.
-"""
+    from pyspark.sql import SparkSession
 
 
 class GenerationView(Protocol):
@@ -45,7 +40,7 @@ class StreamContext:
     spec: AppSpec
     spark: SparkSession
     settings: AppSettings
-    checkpoint: SparkCheckpoint
+    checkpoint: BatchCheckpoint
     metrics: SinkMetrics = field(default_factory=SinkMetrics)
     generation: GenerationView | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -54,29 +49,17 @@ class StreamContext:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that plans batches, and the function that processes them.
+    """What plans batches, and the function that runs them.
 
     `trigger_interval_ms` takes precedence over the setting for all apps.
     """
 
-    frame: DataFrame
+    plans: Plans
     process: ProcessBatch
     trigger_interval_ms: int | None = None
 
-
-def planned_stream(spark: SparkSession, settings: AppSettings, *topics: str, most: int | None) -> DataFrame:
-    """A stream whose batches Spark plans, at the first start from the topics' beginnings. Tasks read what is planned.
-
-    Its rows are never asked for. A batch has at most `most` records; None is no limit. Uncommitted ones are not in it.
-    """
-    limit = {} if most is None else {"maxOffsetsPerTrigger": most}
-    return (
-        spark.readStream.format("kafka")
-        .options(**spark_options(settings.kafka))
-        .option("subscribe", ",".join(topics))
-        .option("startingOffsets", "earliest")
-        .option("kafka.isolation.level", "read_committed")
-        .option("failOnDataLoss", "true")
-        .options(**limit)
-        .load()
-    )
+    def query(self, context: StreamContext, *, interval_ms: int = 0) -> BatchQuery:
+        """The query that runs the batches."""
+        return BatchQuery(
+            context.spark, context.spec.name, self.plans, self.process, context.checkpoint, interval_ms / 1000
+        )

@@ -24,7 +24,7 @@ from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import described, logged_stores
 from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.errors import BrokerUnavailableError
-from storekeeper.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
+from storekeeper.changelog.log_bounds import END, FIRST, TopicAndPartition, log_offsets, offset_client, offsets_at
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from storekeeper.clock import Clock
@@ -104,12 +104,12 @@ class Topics:
             OpenTransactionError: a transaction stays open.
         """
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        return TopicBounds(self._offsets(listed, FIRST), _position(committed_ends(self._kafka, listed)))
+        return TopicBounds(self._offsets(listed, FIRST), position_of(committed_ends(self._kafka, listed)))
 
     def committed_end(self, names: Iterable[str]) -> Position:
         """The end of `committed_bounds`."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        return _position(committed_ends(self._kafka, listed))
+        return position_of(committed_ends(self._kafka, listed))
 
     def markers(self, names: Iterable[str], query_id: str) -> dict[tuple[str, int], Marker]:
         """What the tasks of a query have committed last, by topic and partition of their markers."""
@@ -119,12 +119,16 @@ class Topics:
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         """The first offset of each partition whose record is of that time or later; its end if there is none."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        ends, wanted = self._offsets(listed, END), dict.fromkeys(listed, timestamp_ms)
-        offsets = self._asked(lambda: known_offsets(self._offset_client, wanted, self._timeout_s))
+        ends, offsets = self._offsets(listed, END), self.first_offsets_at(listed, timestamp_ms)
         return Position({
             topic: {partition: min(end, offsets.get((topic, partition), end)) for partition, end in partitions.items()}
             for topic, partitions in ends.offsets.items()
         })  # fmt: skip
+
+    def first_offsets_at(self, places: Iterable[TopicAndPartition], timestamp_ms: int) -> dict[TopicAndPartition, int]:
+        """The first offset of partitions whose record is of that time or later; those without one are left out."""
+        wanted = dict.fromkeys(places, timestamp_ms)
+        return self._asked(lambda: offsets_at(self._offset_client, wanted, self._timeout_s))
 
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
         """Which records each of the existing topics accepts."""
@@ -218,7 +222,7 @@ class Topics:
 
     def _offsets(self, listed: list[tuple[str, int]], which: int) -> Position:
         wanted = dict.fromkeys(listed, which)
-        return _position(self._asked(lambda: log_offsets(self._offset_client, wanted, self._timeout_s)))
+        return position_of(self._asked(lambda: log_offsets(self._offset_client, wanted, self._timeout_s)))
 
     @cached_property
     def _offset_client(self) -> Consumer:
@@ -238,7 +242,8 @@ class Topics:
             raise BrokerUnavailableError(msg) from error
 
 
-def _position(offsets: Mapping[tuple[str, int], int]) -> Position:
+def position_of(offsets: Mapping[TopicAndPartition, int]) -> Position:
+    """Offsets by partition as a position."""
     by_topic: dict[str, dict[int, int]] = {}
     for (name, partition), offset in offsets.items():
         by_topic.setdefault(name, {})[partition] = offset

@@ -13,9 +13,12 @@ from storekeeper.apps.spec import PLACE, TableSink
 from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.kafka_rows import kafka_rows
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.batch_ends import TopicGroup
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.engine.runtime.planner import Planner
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.runtime.stream import Stream, StreamContext, planned_stream
+from storekeeper.engine.runtime.stream import Stream, StreamContext
+from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
 from storekeeper.engine.table_sink.staged import StagedTable
 from storekeeper.errors import ConfigurationError, SerializationError
@@ -43,12 +46,13 @@ def open_table_stream(context: StreamContext, sink: TableSink) -> Stream:
     settings = context.settings
     path = settings.delta_table(sink.table.staged_name)
     check_table_is_there(path, context.checkpoint)
-    frame = planned_stream(context.spark, settings, sink.topic, most=settings.max_offsets_per_trigger)
+    groups = [TopicGroup((sink.topic,), meet=False)]
+    planner = Planner(Topics(settings.kafka), groups, most=settings.max_offsets_per_trigger)
     table = StagedTable(context.spark, context.spec.name, sink.table, path)
-    return Stream(frame, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
+    return Stream(planner, TableWriter(table, sink, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
 
 
-def check_table_is_there(table: Location, checkpoint: SparkCheckpoint) -> None:
+def check_table_is_there(table: Location, checkpoint: BatchCheckpoint) -> None:
     """Refuses an empty place for a table whose first rows the checkpoint has passed: they would be missing for good.
 
     Raises:
@@ -72,7 +76,7 @@ class TableWriter:
         self._letters = LetterWriter(context, sink.topic)
         self._progress = table.progress()
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def __call__(self, batch_id: int) -> None:
         """Writes a batch's dead letters, then its new rows."""
         topic, settings = self._sink.topic, self._context.settings
         reached = self._progress.offsets.get(topic, {})
@@ -82,7 +86,7 @@ class TableWriter:
         }
         parsing = partial(parsed_rows, sink=self._sink, settings=settings)
         ddl = ", ".join(f"{name} {kind}" for name, kind in _types(self._sink).items())
-        parsed = kafka_rows(batch.sparkSession, settings.kafka, topic, ranges, make=parsing, ddl=ddl).persist()
+        parsed = kafka_rows(self._context.spark, settings.kafka, topic, ranges, make=parsing, ddl=ddl).persist()
         try:
             with errors_of_tasks():
                 writing = self._letters.batch(batch_id)

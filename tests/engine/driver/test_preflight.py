@@ -15,7 +15,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
 from storekeeper.engine.driver.preflight import Preflight, check_bounds, check_newest, preflight
 from storekeeper.engine.markers import Marker
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, ServedStore, owner_file
 from storekeeper.engine.runtime.topics import TopicBounds, Topics, await_topics
 from storekeeper.errors import ConfigurationError
@@ -237,16 +237,16 @@ def test_a_topology_that_has_never_run_may_change(tmp_path: Path) -> None:
     assert list(claim.slots) == ["purchases"]
 
 
-def checkpoint_of(folder: Path, *ends: int | None) -> SparkCheckpoint:
-    """A checkpoint whose batches end at these offsets; None for one that Spark has deleted."""
-    (folder / "offsets").mkdir(parents=True)
+def checkpoint_of(folder: Path, *ends: int | None) -> BatchCheckpoint:
+    """A checkpoint whose batches end at these offsets; None for one that is deleted."""
+    checkpoint = BatchCheckpoint(folder)
     for batch, end in enumerate(ends):
         if end is not None:
-            (folder / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"pos":{{"0":{end}}}}}')
-    return SparkCheckpoint(folder)
+            checkpoint.plan(batch, Position({"pos": {0: end}}))
+    return checkpoint
 
 
-def check_against(checkpoint: SparkCheckpoint, batch: int, end: int) -> None:
+def check_against(checkpoint: BatchCheckpoint, batch: int, end: int) -> None:
     marker = Marker(batch, {"pos": {0: (0, end)}}, {}, b"{}")
     check_newest(CheckpointOwner("pos", 2), checkpoint, {("pos-gen-2-pos-markers", 3): marker})
 
@@ -296,7 +296,7 @@ def test_an_older_copy_is_refused_of_an_export_too_whose_dead_letters_have_marke
     checkpoint_of(path)
     none, some = MarkedTopics({source: 1}, [markers]), MarkedTopics({source: 1})
     claim = preflight(app, settings, none, ManualClock()).claim
-    (path / "metadata").write_bytes(b'{"id":"query"}')
+    BatchCheckpoint(path).begin("query")
     replace(claim, query_id="query").write(path)
     preflight(app, settings, none, ManualClock())
     with pytest.raises(UnusableCheckpointError, match=rf"older copy of the one of hadoop_export .*{markers}\[0\]"):
@@ -331,7 +331,7 @@ def test_an_app_whose_changelog_has_lost_records_does_not_start_although_it_has_
     assert isinstance(path, Path)
     claim = preflight(app, settings, CountedTopics({SOURCE: 1, CHANGELOG: 1}), ManualClock()).claim
     checkpoint_of(path, 10)
-    (path / "metadata").write_bytes(b'{"id":"query"}')
+    BatchCheckpoint(path).begin("query")
     replace(claim, query_id="query").write(path)
     for seen, committed in ((7, 7), (9, 9), (3, 7)):
         preflight(app, settings, EndingTopics(seen, committed), ManualClock())

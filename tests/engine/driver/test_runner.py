@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,11 +19,12 @@ from storekeeper.clock import SystemClock
 from storekeeper.engine.driver.preflight import Preflight
 from storekeeper.engine.driver.runner import AppRun, Watch, first_heartbeat
 from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
+from storekeeper.engine.runtime.progress import BatchReport
 from storekeeper.engine.runtime.sink_metrics import Written
-from storekeeper.engine.runtime.stream import StreamContext
+from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from tests.apps.checkpoints import write_checkpoint
 from tests.engine.runtime.test_progress import report as reported
@@ -45,13 +46,13 @@ def test_a_batch_that_reads_new_partitions_is_not_begun(
     write_checkpoint(tmp_path / "gen-1", ends, committed=1, initial=None)
     begun: list[int] = []
     process = run._on_same_topics(
-        lambda _, batch_id: begun.append(batch_id),
-        SparkCheckpoint(tmp_path / "gen-1"),
+        begun.append,
+        BatchCheckpoint(tmp_path / "gen-1"),
         CheckpointOwner("ticks", 1, partitions={topic: 6}),
     )
-    process(NOTHING, 0)
+    process(0)
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
-        process(NOTHING, 1)
+        process(1)
     assert begun == [0]
 
 
@@ -63,13 +64,13 @@ def test_a_batch_of_a_recreated_topic_is_not_begun(
     monkeypatch.setattr(Topics, "ids", lambda *_: {topic: ids.pop(0)})
     begun: list[int] = []
     process = run._on_same_topics(
-        lambda _, batch_id: begun.append(batch_id),
-        SparkCheckpoint(tmp_path / "gen-1"),
+        begun.append,
+        BatchCheckpoint(tmp_path / "gen-1"),
         CheckpointOwner("ticks", 1, topic_ids={topic: "AAA"}),
     )
-    process(NOTHING, 0)
+    process(0)
     with pytest.raises(UnusableCheckpointError, match=f"topic {topic} was deleted and recreated"):
-        process(NOTHING, 1)
+        process(1)
     assert begun == [0]
 
 
@@ -85,7 +86,8 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
     def away(*_: object) -> dict[str, str]:
         raise BrokerUnavailableError("nobody listens")
 
-    monkeypatch.setattr("storekeeper.engine.driver.runner.opened", lambda _: SimpleNamespace(process=None))
+    monkeypatch.setattr("storekeeper.engine.driver.runner.opened", lambda _: Stream(NOTHING, NOTHING))
+    monkeypatch.setattr("storekeeper.engine.driver.runner.session_of_batches", lambda spark: spark)
     monkeypatch.setattr(Topics, "ids", away)
     found = cast("Any", SimpleNamespace(claim=SimpleNamespace(partitions={}, slots={})))
     run = Begun(TICKS, AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"), SystemClock(), threading.Event())
@@ -97,16 +99,16 @@ def test_a_query_whose_app_fails_right_after_the_start_is_stopped(
 class Reporting:
     """A query that has data, and reports the batches that are added. At first none has ended."""
 
-    status: ClassVar = {"isDataAvailable": True}
+    has_data = True
 
     def __init__(self) -> None:
-        self.recentProgress: list[dict[str, Any]] = []
+        self.reports: list[BatchReport] = []
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> StreamContext:
     settings = AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1")
-    return StreamContext(TICKS, NOTHING, settings, SparkCheckpoint(tmp_path / "gen-1"))
+    return StreamContext(TICKS, NOTHING, settings, BatchCheckpoint(tmp_path / "gen-1"))
 
 
 def watching(run: AppRun, context: StreamContext, query: Reporting) -> Watch:
@@ -138,7 +140,7 @@ def test_a_heartbeat_has_the_records_that_tasks_have_read(
     watch = watching(run, context, query)
     for batch in range(300):
         context.metrics.add(batch, Written(rows=batch))
-    query.recentProgress += [reported(298), reported(299)]
+    query.reports += [reported(298), reported(299)]
     beat = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
     assert (beat.input_rows, beat.input_rows_total) == (299, 298 + 299)
 

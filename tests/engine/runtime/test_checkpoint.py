@@ -4,28 +4,28 @@ import pytest
 
 from storekeeper.apps.errors import UnusableCheckpointError
 from storekeeper.changelog.position import Position
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.locations import Location
-from tests.apps.checkpoints import METADATA, write_checkpoint
+from tests.apps.checkpoints import write_checkpoint
 
 ENDS = [{"pos": {"0": 10, "1": 20}}, {"pos": {"0": 15, "1": 20}}, {"pos": {"0": 15, "1": 25, "2": 4}}]
 
 
 @pytest.fixture
-def checkpoint(place: Location) -> SparkCheckpoint:
+def checkpoint(place: Location) -> BatchCheckpoint:
     write_checkpoint(place / "c", ENDS, committed=2, initial={"pos": {"0": 3, "1": 0}})
-    return SparkCheckpoint(place / "c")
+    return BatchCheckpoint(place / "c")
 
 
 def test_a_folder_that_is_not_there_has_no_past(place: Location) -> None:
-    checkpoint = SparkCheckpoint(place / "none")
+    checkpoint = BatchCheckpoint(place / "none")
     assert checkpoint.query_id() is None
     assert checkpoint.last_planned_batch() is None
     assert checkpoint.last_committed_batch() is None
     assert checkpoint.committed_position() == Position()
 
 
-def test_planned_and_committed_batches_are_told_apart(checkpoint: SparkCheckpoint) -> None:
+def test_planned_and_committed_batches_are_told_apart(checkpoint: BatchCheckpoint) -> None:
     assert checkpoint.query_id() == "d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"
     assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (2, 1)
     assert checkpoint.committed_position() == Position({"pos": {0: 15, 1: 20}})
@@ -34,33 +34,40 @@ def test_planned_and_committed_batches_are_told_apart(checkpoint: SparkCheckpoin
 
 def test_batches_are_compared_as_numbers(place: Location) -> None:
     write_checkpoint(place / "c", [ENDS[0]] * 12, committed=11, initial=None)
-    assert SparkCheckpoint(place / "c").last_committed_batch() == 10
+    assert BatchCheckpoint(place / "c").last_committed_batch() == 10
 
 
-def test_a_batch_ranges_from_the_end_of_the_one_before(checkpoint: SparkCheckpoint) -> None:
+def test_a_batch_ranges_from_the_end_of_the_one_before(checkpoint: BatchCheckpoint) -> None:
     assert checkpoint.source_ranges(0) == {"pos": {0: (3, 10), 1: (0, 20)}}
     assert checkpoint.source_ranges(1) == {"pos": {0: (10, 15), 1: (20, 20)}}
 
 
-def test_a_new_partition_is_read_from_its_beginning(checkpoint: SparkCheckpoint) -> None:
+def test_a_new_partition_is_read_from_its_beginning(checkpoint: BatchCheckpoint) -> None:
     assert checkpoint.source_ranges(2) == {"pos": {0: (15, 15), 1: (20, 25), 2: (0, 4)}}
 
 
 def test_before_the_first_commit_the_position_is_where_the_first_batch_begins(place: Location) -> None:
     write_checkpoint(place / "c", ENDS[:1], committed=0, initial={"pos": {"0": 3}})
-    assert SparkCheckpoint(place / "c").committed_position() == Position({"pos": {0: 3}})
+    assert BatchCheckpoint(place / "c").committed_position() == Position({"pos": {0: 3}})
 
 
-@pytest.mark.parametrize(
-    "content", ["", "v9\n{}\n{}", f"v1\n{METADATA}\n[1]", f"v1\n{METADATA}\nnonsense", f'v1\n{METADATA}\n{{"pos":7}}']
-)
-def test_damage_is_reported_with_a_way_out(checkpoint: SparkCheckpoint, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "[1]", "nonsense", '{"pos":7}'])
+def test_damage_is_reported_with_a_way_out(checkpoint: BatchCheckpoint, content: str) -> None:
     (checkpoint.path / "offsets" / "1").write_bytes(content.encode())
     with pytest.raises(UnusableCheckpointError, match="start a new generation"):
         checkpoint.committed_position()
 
 
-def test_damaged_metadata_is_reported(checkpoint: SparkCheckpoint) -> None:
+def test_damaged_metadata_is_reported(checkpoint: BatchCheckpoint) -> None:
     (checkpoint.path / "metadata").write_bytes(b"{}")
     with pytest.raises(UnusableCheckpointError, match="metadata"):
         checkpoint.query_id()
+
+
+def test_files_of_batches_long_finished_are_deleted(place: Location) -> None:
+    checkpoint = BatchCheckpoint(place / "c")
+    for batch_id in range(12):
+        checkpoint.plan(batch_id, Position({"pos": {0: batch_id}}))
+        checkpoint.commit(batch_id, kept=3)
+    assert [checkpoint.plans(batch_id) for batch_id in (8, 9, 11)] == [False, True, True]
+    assert checkpoint.source_ranges(11) == {"pos": {0: (10, 11)}}

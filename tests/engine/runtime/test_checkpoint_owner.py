@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from storekeeper.apps.errors import UnusableCheckpointError
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
 from storekeeper.locations import Location
 from tests.apps.checkpoints import write_checkpoint
@@ -15,13 +15,13 @@ QUERY = "d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"
 
 
 @pytest.fixture
-def used(place: Location) -> SparkCheckpoint:
+def used(place: Location) -> BatchCheckpoint:
     write_checkpoint(place / "gen-1", [{"pos": {"0": 1}}], committed=1, initial=None)
-    return SparkCheckpoint(place / "gen-1")
+    return BatchCheckpoint(place / "gen-1")
 
 
 def test_a_new_checkpoint_can_be_claimed(place: Location) -> None:
-    checkpoint = SparkCheckpoint(place / "gen-1")
+    checkpoint = BatchCheckpoint(place / "gen-1")
     assert confirmed_owner(checkpoint, MINE) == MINE
 
 
@@ -32,12 +32,12 @@ def test_a_claim_survives_its_file_beside_the_folder(place: Location) -> None:
     assert CheckpointOwner.read(place / "gen-2") is None
 
 
-def test_the_same_app_goes_on(used: SparkCheckpoint) -> None:
+def test_the_same_app_goes_on(used: BatchCheckpoint) -> None:
     replace(MINE, query_id=QUERY).write(used.path)
     assert confirmed_owner(used, MINE) == replace(MINE, query_id=QUERY)
 
 
-def test_a_crash_between_claim_and_first_start_does_no_harm(used: SparkCheckpoint) -> None:
+def test_a_crash_between_claim_and_first_start_does_no_harm(used: BatchCheckpoint) -> None:
     MINE.write(used.path)
     assert confirmed_owner(used, MINE).query_id == QUERY
 
@@ -52,7 +52,7 @@ def test_a_crash_between_claim_and_first_start_does_no_harm(used: SparkCheckpoin
         (replace(MINE, query_id=QUERY, topic_ids={"pos": "BBB"}), "pos was deleted and recreated"),
     ],
 )
-def test_a_foreign_checkpoint_is_refused(used: SparkCheckpoint, earlier: CheckpointOwner | None, why: str) -> None:
+def test_a_foreign_checkpoint_is_refused(used: BatchCheckpoint, earlier: CheckpointOwner | None, why: str) -> None:
     if earlier is not None:
         earlier.write(used.path)
     with pytest.raises(UnusableCheckpointError, match=why):
@@ -62,7 +62,7 @@ def test_a_foreign_checkpoint_is_refused(used: SparkCheckpoint, earlier: Checkpo
 def test_a_checkpoint_that_lost_its_content_is_refused(place: Location) -> None:
     replace(MINE, query_id=QUERY).write(place / "gen-1")
     with pytest.raises(UnusableCheckpointError, match="its content is gone"):
-        confirmed_owner(SparkCheckpoint(place / "gen-1"), MINE)
+        confirmed_owner(BatchCheckpoint(place / "gen-1"), MINE)
 
 
 def test_a_damaged_claim_is_reported(place: Location) -> None:
@@ -73,7 +73,7 @@ def test_a_damaged_claim_is_reported(place: Location) -> None:
 
 @pytest.mark.parametrize("ids", [{}, {"pos-rewards-changelog": "DDD"}])
 def test_an_app_whose_changelog_was_deleted_does_not_begin_without_its_state(
-    used: SparkCheckpoint, ids: dict[str, str]
+    used: BatchCheckpoint, ids: dict[str, str]
 ) -> None:
     own = ["pos-rewards-changelog"]
     begun = replace(MINE, query_id=QUERY, topic_ids={**MINE.topic_ids, own[0]: "CCC"})

@@ -61,11 +61,11 @@ def test_tables_are_open_to_their_group_alone_and_to_nobody_before_there_is_one(
     assert reached_by(sessions.folder / "run", some_group().gr_gid) == {tables, *tables.rglob("*")}
 
 
-def test_a_batch_starts_no_process_for_the_files_that_it_writes(sessions: Sessions) -> None:
-    checkpoint, programs = sessions.folder / "checkpoint", sessions.folder / "programs"
-    assert (checkpoint / "commits" / "0").exists()
+def test_a_session_starts_no_process_for_the_rows_that_it_writes(sessions: Sessions) -> None:
+    rows, programs = sessions.folder / "run" / "delta" / "first" / "day=", sessions.folder / "programs"
+    assert list(rows.parent.glob("day=2/*.parquet"))
     told = programs.read_text().splitlines() if programs.exists() else []
-    assert [line for line in told if str(checkpoint) in line] == []
+    assert [line for line in told if str(rows) in line] == []
 
 
 def test_spark_does_not_announce_its_log_levels(sessions: Sessions) -> None:

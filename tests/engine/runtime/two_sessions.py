@@ -39,16 +39,6 @@ def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str
     }
 
 
-def run_batch(session: SparkSession, folder: Path) -> None:
-    """One batch of a stream, with its checkpoint."""
-    source = folder / "input"
-    source.mkdir()
-    (source / "rows.json").write_text('{"n":1}\n{"n":2}\n')
-    rows = session.readStream.schema("n int").json(str(source))
-    query = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination()
-
-
 def note_programs(folder: Path, notes: Path) -> None:
     """From here on, each start of one of the programs of files is noted in a file."""
     folder.mkdir()
@@ -80,7 +70,6 @@ def main(folder: Path) -> None:
             if name == NAMES[0]:
                 # The archive of classes is for the class path without such a folder.
                 del os.environ["SPARK_CONF_DIR"]  # noqa: TID251
-                run_batch(session, folder)
                 let_read_tables(settings.run_dir, local_table(settings, ""), some_group().gr_gid)
                 mend_modes(settings.run_dir)
         finally:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from storekeeper.engine.runtime.checkpoint import SparkCheckpoint
+from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.table_sink.stream import check_table_is_there
 from storekeeper.errors import ConfigurationError
 
 
 def test_a_new_export_makes_its_table_and_a_begun_one_must_find_it(tmp_path: Path) -> None:
-    table, checkpoint = tmp_path / "table", SparkCheckpoint(tmp_path / "checkpoint")
+    table, checkpoint = tmp_path / "table", BatchCheckpoint(tmp_path / "checkpoint")
     check_table_is_there(table, checkpoint)
     (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
     check_table_is_there(table, checkpoint)

@@ -1,0 +1,112 @@
+"""Where a batch ends, of what waits in an app's topics. Pure.
+
+Topics whose records meet in a task are cut at one time: a batch has the records of each that are older. So a stream
+that is joined with a table meets, at a first start and after an outage too, the rows that it would have met live.
+The time of a record is its own in Kafka; a record that is older than one in front of it waits for that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from storekeeper.changelog.log_bounds import TopicAndPartition
+
+Offsets = Mapping[TopicAndPartition, int]
+
+Counts = dict[TopicAndPartition, int]
+
+OffsetsAt = Callable[[Sequence[TopicAndPartition], int], Offsets]
+"""Of some partitions: the first offset whose record is of that time or later; those without one are left out."""
+
+_LATEST_MS = 1 << 62
+_FIRST_STEP_MS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGroup:
+    """Topics of an app that are cut together.
+
+    Attributes:
+        topics: in the order in which records of one time are taken.
+        meet: whether records of several partitions or topics meet; others need no common time.
+    """
+
+    topics: tuple[str, ...]
+    meet: bool
+
+
+@dataclass
+class BatchEnds:
+    """Plans the ends of batches, one after the other.
+
+    Attributes:
+        groups: the topics whose records are limited. All others are read to their ends.
+        most: the most records of a batch.
+        offsets_at: looks offsets up by time.
+    """
+
+    groups: Sequence[TopicGroup]
+    most: int
+    offsets_at: OffsetsAt
+    _cuts: dict[TopicGroup, tuple[int, int]] = field(default_factory=dict)
+
+    def __call__(self, start: Offsets, end: Offsets) -> dict[TopicAndPartition, int]:
+        """The end of a batch that begins at `start`, of what there is up to `end`."""
+        counts = {place: offset - start.get(place, 0) for place, offset in end.items()}
+        waiting = {
+            group: {place: count for place, count in counts.items() if count > 0 and place[0] in group.topics}
+            for group in self.groups
+        }
+        total = sum(map(_sum, waiting.values()))
+        ends = dict(end)
+        if total > self.most:
+            for group, of_group in waiting.items():
+                share = max(1, self.most * _sum(of_group) // total)
+                taken = self._older(group, of_group, start, share) if group.meet else _in_proportion(of_group, share)
+                ends |= {place: start.get(place, 0) + count for place, count in taken.items()}
+        return ends
+
+    def _older(self, group: TopicGroup, waiting: Counts, start: Offsets, most: int) -> Counts:
+        """How many records of each partition are older than a time that at most `most` of all are older than."""
+        last_ms, step_ms = self._cuts.get(group, (0, _FIRST_STEP_MS))
+        low_ms, taken = -1, dict.fromkeys(waiting, 0)
+        high_ms, beyond = _LATEST_MS, waiting
+        if _sum(waiting) <= most:
+            return waiting
+        time_ms = last_ms + step_ms
+        while high_ms - low_ms > 1 and 2 * _sum(taken) < most:
+            found = waiting | {
+                place: min(max(offset - start.get(place, 0), 0), waiting[place])
+                for place, offset in self.offsets_at(list(waiting), time_ms).items()
+            }
+            if _sum(found) > most:
+                high_ms, beyond = time_ms, found
+            else:
+                low_ms, taken = time_ms, found
+            if high_ms == _LATEST_MS:
+                step_ms *= 2
+                time_ms = min(low_ms + step_ms, _LATEST_MS - 1)
+            elif low_ms < last_ms < high_ms:  # nearly always nothing is older than what was read last
+                time_ms = last_ms
+            else:
+                time_ms = (low_ms + high_ms) // 2
+        self._cuts[group] = max(low_ms, 0), max(low_ms - last_ms, 1) if last_ms else 1000
+        return taken if 2 * _sum(taken) >= most else _of_one_time(group, taken, beyond, most)
+
+
+def _of_one_time(group: TopicGroup, taken: Counts, beyond: Counts, most: int) -> Counts:
+    """The same where too many records are of one time: those of tables come first, as within a batch."""
+    taken = dict(taken)
+    for place in sorted(taken, key=lambda place: (group.topics.index(place[0]), place)):
+        taken[place] += min(most - _sum(taken), beyond[place] - taken[place])
+    return taken
+
+
+def _in_proportion(waiting: Counts, most: int) -> Counts:
+    total = max(1, _sum(waiting))
+    return {place: min(count, -(-count * most // total)) for place, count in waiting.items()}
+
+
+def _sum(counts: Counts) -> int:
+    return sum(counts.values())

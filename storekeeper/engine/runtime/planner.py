@@ -1,0 +1,87 @@
+"""Plans the batches of an app: which offsets of its topics each one reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from storekeeper.apps.errors import LostInputError
+from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.log_bounds import TopicAndPartition
+from storekeeper.changelog.position import Position
+from storekeeper.engine.runtime.batch_ends import BatchEnds, Offsets, TopicGroup
+from storekeeper.engine.runtime.topics import Topics, position_of
+
+_PATIENCE_S = 30.0
+_PAUSE_S = 0.2
+
+
+class Planner:
+    """Plans from what the broker reports. Not thread-safe."""
+
+    def __init__(
+        self, topics: Topics, groups: Sequence[TopicGroup], *, most: int, unlimited: Sequence[str] = ()
+    ) -> None:
+        """Asks nothing yet.
+
+        Args:
+            topics: the broker.
+            groups: the inputs.
+            most: the most records of them in a batch.
+            unlimited: topics that each batch reads to their ends.
+        """
+        self._broker, self._ends = topics, BatchEnds(groups, most, topics.first_offsets_at)
+        self._topics = [*(topic for group in groups for topic in group.topics), *unlimited]
+        self._failing_since_s: float | None = None
+
+    def first(self) -> Position:
+        """Where the first batch begins: at the topics' beginnings.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer, or doesn't know a topic that the app has just made.
+        """
+        while True:
+            try:
+                return self._broker.bounds(self._topics).start
+            except BrokerUnavailableError:
+                if not self._waits():
+                    raise
+
+    def next(self, start: Position) -> Position:
+        """The end of a batch that begins at `start`; the same position if nothing waits.
+
+        Raises:
+            LostInputError: a topic ends in front of where the last batch ended.
+            BrokerUnavailableError: the broker doesn't answer for long.
+        """
+        begin = {(topic, partition): offset for topic, partition, offset in start}
+        try:
+            end = self._ends(begin, self._end(begin))
+        except (BrokerUnavailableError, LostInputError):  # a broker that begins anew may not know its newest records
+            if not self._waits():
+                raise
+            return start
+        self._failing_since_s = None
+        return position_of(end)
+
+    def _waits(self) -> bool:
+        """Waits a moment, unless it has already waited for long."""
+        now_s = time.monotonic()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        if now_s - self._failing_since_s > _PATIENCE_S:
+            return False
+        time.sleep(_PAUSE_S)
+        return True
+
+    def _end(self, begin: Offsets) -> dict[TopicAndPartition, int]:
+        end = {(topic, partition): offset for topic, partition, offset in self._broker.end(self._topics)}
+        for (topic, partition), offset in begin.items():
+            found = end.setdefault((topic, partition), offset)
+            if found < offset:
+                msg = (
+                    f"topic {topic} ends at {found} in partition {partition}, and was read to {offset}: Kafka has lost "
+                    "records. Put its newer data back, or start a new generation (STOREKEEPER_GENERATION)"
+                )
+                raise LostInputError(msg)
+        return end

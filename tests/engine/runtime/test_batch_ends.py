@@ -1,0 +1,107 @@
+"""Batches end at one time where records meet, and within the limit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storekeeper.changelog.log_bounds import TopicAndPartition
+from storekeeper.engine.runtime.batch_ends import BatchEnds, TopicGroup
+
+Logs = Mapping[TopicAndPartition, Sequence[int]]
+TABLE_FIRST = TopicGroup(("names", "clicks"), meet=True)
+APART = TopicGroup(("other",), meet=False)
+TIMES = st.lists(st.integers(-3, 30) | st.integers(0, 1 << 45), max_size=30)
+LOGS = st.dictionaries(
+    st.tuples(st.sampled_from(["names", "clicks", "other"]), st.integers(0, 2)), TIMES, min_size=1, max_size=6
+)
+
+
+class Asked:
+    """A broker that knows the times of records, and how often it was asked."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs, self.times = logs, 0
+
+    def __call__(self, places: Iterable[TopicAndPartition], time_ms: int) -> dict[TopicAndPartition, int]:
+        assert time_ms >= 0, "below are Kafka's names of the two ends"
+        self.times += 1
+        found = {place: [at for at, time in enumerate(self._logs[place]) if time >= time_ms] for place in places}
+        return {place: offsets[0] for place, offsets in found.items() if offsets}
+
+
+@given(logs=LOGS, most=st.integers(1, 12))
+def test_batches_have_all_records_in_the_order_of_their_times(logs: Logs, most: int) -> None:
+    plan = BatchEnds([TABLE_FIRST, APART], most, Asked(logs))
+    end = {place: len(times) for place, times in logs.items()}
+    start = dict.fromkeys(end, 0)
+    due = {place: list(accumulate(times, max)) for place, times in logs.items() if place[0] != "other"}
+    for _ in range(200):
+        if start == end:
+            break
+        planned = plan(start, end)
+        taken = sum(planned.values()) - sum(start.values())
+        assert 0 < taken <= most + len(logs), "each partition of a topic for itself gets one at least"
+        assert all(start[place] <= planned[place] <= end[place] for place in end)
+        last = max(
+            ((due[at][planned[at] - 1], at[0] == "clicks") for at in due if planned[at] > start[at]), default=None
+        )
+        rest = min(((due[at][planned[at]], at[0] == "clicks") for at in due if planned[at] < end[at]), default=None)
+        if last is not None and rest is not None:
+            assert last <= rest, "a table's records are first among those of one time"
+        start = planned
+    assert start == end
+
+
+def test_what_fits_is_planned_without_asking() -> None:
+    asked = Asked({})
+    end = {("names", 0): 5, ("clicks", 0): 5, ("between", 0): 900}
+    assert BatchEnds([TABLE_FIRST], 10, asked)(dict.fromkeys(end, 0), end) == end
+    assert asked.times == 0
+
+
+def test_what_is_not_limited_is_read_to_its_end() -> None:
+    logs = {("names", 0): range(100), ("clicks", 0): range(100)}
+    end = {place: len(times) for place, times in logs.items()} | {("between", 0): 900}
+    planned = BatchEnds([TABLE_FIRST], 10, Asked(logs))(dict.fromkeys(end, 0), end)
+    assert planned[("between", 0)] == 900
+    assert 3 <= planned[("names", 0)] == planned[("clicks", 0)] <= 5
+
+
+def test_a_backlog_takes_few_questions_a_batch() -> None:
+    now_ms, rng = 1_800_000_000_000, random.Random(1)
+    times = sorted(now_ms + rng.randrange(86_400_000) for _ in range(50_000))
+    logs = {("names", 0): times[::5], ("clicks", 0): times}
+    asked = Asked({place: [*each] for place, each in logs.items()})
+    plan = BatchEnds([TABLE_FIRST], 2000, asked)
+    start, end, batches = dict.fromkeys(logs, 0), {place: len(each) for place, each in logs.items()}, 0
+    while start != end:
+        start, batches = plan(start, end), batches + 1
+        if batches == 1:
+            assert asked.times < 45
+            asked.times = 0
+    assert batches < 80
+    assert asked.times < 4 * batches
+
+
+def test_one_time_that_too_many_records_have_is_read_in_parts_tables_first() -> None:
+    logs = {("clicks", 0): [7] * 50, ("clicks", 1): [7] * 50, ("names", 0): [7] * 30}
+    plan, start, end = (
+        BatchEnds([TABLE_FIRST], 20, Asked(logs)),
+        dict.fromkeys(logs, 0),
+        {at: len(logs[at]) for at in logs},
+    )
+    first = plan(start, end)
+    assert first == {("clicks", 0): 0, ("clicks", 1): 0, ("names", 0): 20}
+    second = plan(first, end)
+    assert second == {("clicks", 0): 10, ("clicks", 1): 0, ("names", 0): 30}
+
+
+def test_a_new_partition_begins_at_its_first_record() -> None:
+    logs = {("clicks", 0): list(range(40)), ("clicks", 1): list(range(40))}
+    planned = BatchEnds([TABLE_FIRST], 20, Asked(logs))({("clicks", 0): 30}, dict.fromkeys(logs, 40))
+    assert planned[("clicks", 1)] > 0
