@@ -32,6 +32,7 @@ from benchmarks.results import Measure, write_results
 from benchmarks.rounds import run_rounds
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
+from storekeeper.changelog.position import Position
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.program import storekeeper_command
@@ -78,6 +79,15 @@ class Load:
             yield key, b'{"Amount":%d}' % (number % 100), begin_ms + number * _MS_BETWEEN
 
 
+class SparkCheckpoint(BatchCheckpoint):
+    """The checkpoint of a query of Spark's, read as ours is."""
+
+    def end_position(self, batch_id: int) -> Position:
+        """A version, metadata, and the end offsets of the one source are a line each."""
+        _, _, source = (self.path / "offsets" / str(batch_id)).read_bytes().splitlines()
+        return Position.from_json(source)
+
+
 @dataclass(slots=True)
 class Bench:
     """A broker, a folder, and what is measured."""
@@ -107,7 +117,7 @@ class Bench:
         """Events a second of PySpark's `transformWithState`."""
         run_dir = self._next("plain-spark")
         command: list[str | Path] = [sys.executable, "-m", "benchmarks.plain_spark", self.broker.bootstrap, run_dir]
-        checkpoint = BatchCheckpoint(run_dir / "checkpoint")
+        checkpoint = SparkCheckpoint(run_dir / "checkpoint")
         with _process(command, run_dir, self._environment(run_dir)) as process:
             return self._timed_batches(checkpoint, process.pid, _SLOW_SHARE)[0]
 
