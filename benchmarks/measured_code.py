@@ -26,6 +26,7 @@ _CODE: dict[str, tuple[str, ...]] = {
     "dsl": ("storekeeper/topology", "storekeeper/serdes"),
     "failover": (*_NODES, "storekeeper/node/cluster", "storekeeper/client"),
     "freshness": (*_ENGINE, *_NODES),
+    "growth": _ENGINE,
     "join": _ENGINE,
     "leaderboard": _NODES,
     "memory": ("storekeeper/stores",),

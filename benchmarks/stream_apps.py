@@ -1,4 +1,4 @@
-"""The apps of `make bench-app`, `bench-windows` and `bench-join`: what a user's first apps look like."""
+"""The apps of `make bench-app`, `-windows`, `-join` and `-growth`: what a first app looks like."""
 
 from __future__ import annotations
 
@@ -69,6 +69,22 @@ def join(streams: StreamsBuilder, _: AppSettings) -> None:
     streams.stream(EVENTS, Event).join(names, named).to(JOINED)
 
 
+def growth(streams: StreamsBuilder, stores: int) -> None:
+    """Count and sum of each key, and again behind a shuffle for each further store: a sub-topology each."""
+    events = streams.stream(EVENTS, Event)
+    events.group_by_key().aggregate(Totals, Totals.with_event, store=Store("totals_1", Totals))
+    for number in range(2, stores + 1):
+        again = events.group_by(lambda key, _, number=number: f"{number}-{key}")
+        again.aggregate(Totals, Totals.with_event, store=Store(f"totals_{number}", Totals))
+
+
 APP = topology_app("bench_app", totals, title="Count and sum of each key")
 WINDOWS = topology_app("bench_windows", windows, title="Count and sum of each key and hour")
 JOIN = topology_app("bench_join", join, title="Events with names")
+GROWTH = {
+    stores: topology_app(
+        f"bench_growth_{stores}", lambda streams, _, stores=stores: growth(streams, stores), title="Growth"
+    )
+    for stores in (1, 2, 4, 8)
+}
+GROWTH_1, GROWTH_2, GROWTH_4, GROWTH_8 = GROWTH.values()

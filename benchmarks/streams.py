@@ -108,9 +108,9 @@ class Bench:
         app = f"benchmarks.stream_apps:{ {'totals': 'APP', 'windows': 'WINDOWS', 'join': 'JOIN'}[self.app] }"
         name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
         checkpoint = BatchCheckpoint(run_dir / "checkpoints" / name / "gen-1")
-        with _process(storekeeper_command("run", app), run_dir, self._environment(run_dir)) as process:
+        with running(storekeeper_command("run", app), run_dir, self._environment(run_dir)) as process:
             rate, self.spent = self._timed_batches(checkpoint, process.pid)
-            self.resident_mb.append(_resident_mb(process.pid))
+            self.resident_mb.append(resident_mb(process.pid))
         return rate
 
     def plain_spark(self) -> float:
@@ -118,7 +118,7 @@ class Bench:
         run_dir = self._next("plain-spark")
         command: list[str | Path] = [sys.executable, "-m", "benchmarks.plain_spark", self.broker.bootstrap, run_dir]
         checkpoint = SparkCheckpoint(run_dir / "checkpoint")
-        with _process(command, run_dir, self._environment(run_dir)) as process:
+        with running(command, run_dir, self._environment(run_dir)) as process:
             return self._timed_batches(checkpoint, process.pid, _SLOW_SHARE)[0]
 
     def quix(self) -> float:
@@ -129,8 +129,8 @@ class Bench:
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": group})
         with (
             closing(consumer),
-            _process([*arguments, folder / "state-0", EVENTS], folder / "0", {}),
-            _process([*arguments, folder / "state-1", EVENTS], folder / "1", {}),
+            running([*arguments, folder / "state-0", EVENTS], folder / "0", {}),
+            running([*arguments, folder / "state-1", EVENTS], folder / "1", {}),
         ):
             self._await_members(group, 2)
             places = [TopicPartition(EVENTS, number) for number in range(PARTITIONS)]
@@ -224,25 +224,26 @@ class Bench:
         return folder
 
     def _publish_warm_up(self, share: float = 1) -> None:
-        producer = _producer(self.broker.bootstrap)
+        producer = fast_producer(self.broker.bootstrap)
         if self.app == "join":
             keys = range(self.load.keys)
-            _produce(producer, NAMES, ((b"key-%d" % key, b'{"Name":"name %d"}' % key, 0) for key in keys))
-        _produce(producer, EVENTS, self.load.events(0, round(self.load.warm_up * share)))
+            publish(producer, NAMES, ((b"key-%d" % key, b'{"Name":"name %d"}' % key, 0) for key in keys))
+        publish(producer, EVENTS, self.load.events(0, round(self.load.warm_up * share)))
 
     def _publish_at_once(self, count: int) -> None:
         more: dict[str, str | int] = {"transactional.id": f"fill-{self._runs}", "transaction.timeout.ms": 600_000}
-        producer = _producer(self.broker.bootstrap, **more)
+        producer = fast_producer(self.broker.bootstrap, **more)
         producer.init_transactions(30)
         producer.begin_transaction()
-        _produce(producer, EVENTS, self.load.events(self.load.warm_up, self.load.warm_up + count))
+        publish(producer, EVENTS, self.load.events(self.load.warm_up, self.load.warm_up + count))
         producer.commit_transaction(120)
 
 
 @contextmanager
-def _process(
+def running(
     command: Sequence[str | Path], folder: Path, environment: dict[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with its log in `folder`. It gets TERM at the end, and two minutes."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})  # noqa: TID251
@@ -257,7 +258,7 @@ def _position(checkpoint: BatchCheckpoint) -> dict[int, int]:
     return dict(checkpoint.committed_position().offsets.get(EVENTS, {}))
 
 
-def _resident_mb(pid: int) -> float:
+def resident_mb(pid: int) -> float:
     """The resident memory of all Python workers below a process."""
     used = 0
     for child in psutil.Process(pid).children(recursive=True):
@@ -266,7 +267,8 @@ def _resident_mb(pid: int) -> float:
     return used / 1024**2
 
 
-def _producer(bootstrap: str, **more: str | int) -> Producer:
+def fast_producer(bootstrap: str, **more: str | int) -> Producer:
+    """A producer for millions of small events."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -280,7 +282,8 @@ def _producer(bootstrap: str, **more: str | int) -> Producer:
     )
 
 
-def _produce(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes, int]]) -> None:
+def publish(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes, int]]) -> None:
+    """Publishes records, each a key, a value and a timestamp, and waits until the broker has them."""
     for key, value, timestamp_ms in records:
         while True:
             try:
