@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,8 +20,7 @@ from storekeeper.testkit.spark_driver import SparkDriver
 
 def idle_driver(broker: Broker, folder: Path) -> SparkDriver:
     """A driver that is never run, and so needs no Spark."""
-    nothing: Any = None
-    return SparkDriver(TEMPLATE_APP, AppSettings(kafka_bootstrap=broker.bootstrap), nothing, folder)
+    return SparkDriver(TEMPLATE_APP, AppSettings(kafka_bootstrap=broker.bootstrap), Mock(), folder)
 
 
 def test_an_app_that_is_no_topology_has_no_driver() -> None:
