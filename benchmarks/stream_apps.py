@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import topology_app
 from storekeeper.topology import Store, StreamsBuilder, tumbling
 
@@ -69,22 +71,24 @@ def join(streams: StreamsBuilder, _: AppSettings) -> None:
     streams.stream(EVENTS, Event).join(names, named).to(JOINED)
 
 
-def growth(streams: StreamsBuilder, stores: int) -> None:
+def growth(stores: int) -> AppSpec:
     """Count and sum of each key, and again behind a shuffle for each further store: a sub-topology each."""
-    events = streams.stream(EVENTS, Event)
-    events.group_by_key().aggregate(Totals, Totals.with_event, store=Store("totals_1", Totals))
-    for number in range(2, stores + 1):
-        again = events.group_by(lambda key, _, number=number: f"{number}-{key}")
-        again.aggregate(Totals, Totals.with_event, store=Store(f"totals_{number}", Totals))
+
+    def topology(streams: StreamsBuilder, _: AppSettings) -> None:
+        events = streams.stream(EVENTS, Event)
+        events.group_by_key().aggregate(Totals, Totals.with_event, store=Store("totals_1", Totals))
+        for number in range(2, stores + 1):
+            again = events.group_by(partial(_numbered_key, number))
+            again.aggregate(Totals, Totals.with_event, store=Store(f"totals_{number}", Totals))
+
+    return topology_app(f"bench_growth_{stores}", topology, title="Growth")
+
+
+def _numbered_key(number: int, key: str, _: Event) -> str:
+    return f"{number}-{key}"
 
 
 APP = topology_app("bench_app", totals, title="Count and sum of each key")
 WINDOWS = topology_app("bench_windows", windows, title="Count and sum of each key and hour")
 JOIN = topology_app("bench_join", join, title="Events with names")
-GROWTH = {
-    stores: topology_app(
-        f"bench_growth_{stores}", lambda streams, _, stores=stores: growth(streams, stores), title="Growth"
-    )
-    for stores in (1, 2, 4, 8)
-}
-GROWTH_1, GROWTH_2, GROWTH_4, GROWTH_8 = GROWTH.values()
+GROWTH_1, GROWTH_2, GROWTH_4, GROWTH_8 = (growth(stores) for stores in (1, 2, 4, 8))
