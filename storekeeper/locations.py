@@ -6,10 +6,12 @@ They come from the environment and from files: `AWS_*`, `HADOOP_CONF_DIR`, a Ker
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,15 @@ _COLOURS = re.compile(r"\x1b\[\d+m|↳|\[0m")
 _OF_A_STORE = re.compile(r"Generic \w+ error|Error performing (DELETE|GET|HEAD|POST|PUT|list request)")
 _MISSING = re.compile(r"not found|NoSuchKey", re.IGNORECASE)
 _MOST_CHARS = 400
+_PART_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file's size, and when it was last changed, as its file system says: nanoseconds, of no known clock."""
+
+    size: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,6 +104,28 @@ class RemoteFolder:
         with reaching(self), self._files().open_input_file(self._path) as file:
             content: bytes = file.read()
         return content
+
+    def files_below(self) -> dict[str, FileState]:
+        """The files in the folder and below, by their paths from it; nothing if there is no such folder."""
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415 (as above)
+
+        with reaching(self):
+            found = self._files().get_file_info(FileSelector(self._path, recursive=True, allow_not_found=True))
+        start = len(self._path) + 1
+        files = (info for info in found if info.type == FileType.File)
+        return {info.path.strip("/")[start:]: FileState(info.size, info.mtime_ns) for info in files}
+
+    def sha256(self) -> str:
+        """The SHA-256 of the file's content, in hexadecimal digits.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        with reaching(self), self._files().open_input_file(self._path) as file:
+            total = hashlib.sha256()
+            while part := file.read(_PART_BYTES):
+                total.update(part)
+            return total.hexdigest()
 
     def write_bytes(self, data: bytes) -> None:
         """Makes the file, or replaces it, in one step. What a crash or an error interrupts is not there afterwards."""
@@ -161,6 +194,35 @@ def entries(folder: Location) -> list[Location]:
         return list(folder.iterdir())
     except FileNotFoundError:
         return []
+
+
+def files_below(folder: Location) -> dict[str, FileState]:
+    """The files in a folder and below, by their paths from it; nothing if there is no such folder.
+
+    A local file's time is that of its last change of any kind, which programs can't set.
+    """
+    if not isinstance(folder, Path):
+        return folder.files_below()
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            file = Path(place, name)
+            with suppress(FileNotFoundError):  # removed while the folder is read
+                state = file.stat()
+                found[str(file.relative_to(folder))] = FileState(state.st_size, state.st_ctime_ns)
+    return found
+
+
+def sha256_of(file: Location) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if not isinstance(file, Path):
+        return file.sha256()
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def write_in_one_step(place: Location, data: bytes, *, private: bool = False, durable: bool = False) -> None:

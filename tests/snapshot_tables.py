@@ -15,6 +15,7 @@ from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.row_digest import moved, row_hash
 
 
@@ -73,19 +74,26 @@ def write_snapshot(
     mode: Literal["overwrite", "append"] = "overwrite",
     **changes: Any,
 ) -> SnapshotManifest:
-    """Commits rows with a manifest, by default that of a snapshot that holds just them. Returns it."""
+    """Commits rows with a manifest, by default that of a snapshot that holds just them; seals that. Returns it."""
     values = StoreValues(fields, registry)
     if manifest is None:
         bare = manifest_of(rows, by_schema=values.evolve, **changes)
         found = replace(bare, columns=values.next_columns(bare))
     else:
         found = manifest
-    write_deltalake(
-        str(path),
-        arrow_rows(rows, values.columns_of(found), values),
-        mode=mode,
-        schema_mode="overwrite" if mode == "overwrite" else None,
-        configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": found.to_json()}),
-    )
+    with sealed_at(path).writing():
+        write_deltalake(
+            str(path),
+            arrow_rows(rows, values.columns_of(found), values),
+            mode=mode,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": found.to_json()}),
+        )
     return found
+
+
+def sealed_at(path: Location) -> SealedTable:
+    """The table at a path with its seal: in the run directory that it is in, or beside it."""
+    run_dir = path.parent.parent if path.parent.name == "delta" else path.parent
+    return SealedTable(path, run_dir / "seals" / f"{path.name}.json")

@@ -115,7 +115,7 @@ def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     Example: storekeeper snapshot restore rewards
     """
     begin_job()
-    from storekeeper.snapshots.table_upkeep import restored  # noqa: PLC0415 (loads Delta)
+    from storekeeper.snapshots.table_restore import restored  # noqa: PLC0415 (loads Delta)
 
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)

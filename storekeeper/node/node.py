@@ -116,7 +116,12 @@ class Node:
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
-                self._catalog.node, settings.tables, self._serving_topic, self._clock, shown=self._shown
+                self._catalog.node,
+                settings.tables,
+                settings.durable / "seals",
+                self._serving_topic,
+                self._clock,
+                shown=self._shown,
             ),
             past=past,
         )

@@ -39,8 +39,9 @@ from storekeeper.quality.resolution import ResolutionArchive, good_versions
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from storekeeper.serdes.value_field import ValueField
-from storekeeper.snapshots.delta_log import delta_table, newest_manifest, newest_snapshot
+from storekeeper.snapshots.delta_log import delta_table, newest_manifest
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seal import SealedTable
 
 
 def table_of(store: StoreSpec) -> CheckedTable:
@@ -123,12 +124,12 @@ class SnapshotGate:
         """The newest snapshot, unless it was decided on; None if there is none. A recreated table is checked again.
 
         Raises:
-            SnapshotDamagedError: the table isn't as its newest snapshot left it.
+            SnapshotDamagedError: the table isn't as it was sealed.
         """
-        manifest = newest_snapshot(self._path)
-        if manifest is None:
+        seal = SealedTable.of(self._settings, self._store.table_name).current()
+        if seal is None or seal.manifest is None:
             return None
-        version = manifest.delta_version
+        version = seal.manifest.delta_version
         if version < self._archive.last_version():
             self._archive.forget()
             self._resolutions.forget()

@@ -17,7 +17,6 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
-from storekeeper.delta_files import is_table
 from storekeeper.engine.errors import errors_of_tasks
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import job_lease
@@ -39,9 +38,10 @@ from storekeeper.snapshots.changes import (
     with_columns,
 )
 from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, values_of
-from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, verified_version
+from storekeeper.snapshots.delta_log import VerifiedVersion
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.row_digest import moved
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ class ContentChange:
 class SnapshotTable:
     """The table of a store, with the comments of its entry. One writer at a time."""
 
-    def __init__(self, spark: SparkSession, entry: Entry) -> None:
+    def __init__(self, spark: SparkSession, entry: Entry, sealed: SealedTable) -> None:
         self._spark = spark
         self._path = str(entry.path)
         self._entry = entry
+        self.sealed = sealed
 
     def create(self, manifest: SnapshotManifest) -> None:
         """Makes the empty table; its first commit has `manifest`."""
@@ -136,9 +137,11 @@ class SnapshotTable:
 
     @contextmanager
     def _commit_metadata(self, manifest: SnapshotManifest) -> Iterator[None]:
+        """Lets the block make the manifest's version, and seals it."""
         self._spark.conf.set(_USER_METADATA, manifest.to_json())
         try:
-            yield
+            with self.sealed.writing(manifest.delta_version):
+                yield
         finally:
             self._spark.conf.unset(_USER_METADATA)
 
@@ -262,7 +265,7 @@ class Snapshot:
         self._topics = topics
         self._now_ms = now_ms
         self._path = entry.path
-        self._table = SnapshotTable(spark, entry)
+        self._table = SnapshotTable(spark, entry, SealedTable.of(settings, store.table_name))
         self._values = values_of(store, settings)
         self._checkpoint = BatchCheckpoint(settings.checkpoint_dir(store.app))
 
@@ -274,7 +277,7 @@ class Snapshot:
         """
         # The batch's records lie before ends of what is committed that are asked for after the batch.
         bounds = self._topics.committed_bounds([self._store.changelog_topic])
-        verified = self._verified()
+        verified = self._table.sealed.to_build_on(self._check_proven)
         whole = range_to_fold(self._store.changelog_topic, None, bounds)
         if verified is not None and verified.manifest.changelog_topic != self._store.changelog_topic:
             if batch is None:
@@ -292,7 +295,6 @@ class Snapshot:
             return verified.manifest, None
         if self._lacks_deletions(verified.manifest):
             return self._folded_anew(whole, batch, verified)
-        check_proven(self._path, verified, self._values)
         with errors_of_tasks():  # the registry may stop answering the workers
             return self._written(records, changelog, batch, verified, anew=False)
 
@@ -300,12 +302,10 @@ class Snapshot:
         """Whether the next snapshot has other columns."""
         return self._values.next_columns(before) != self._values.columns_of(before)
 
-    def _verified(self) -> VerifiedVersion | None:
-        """The table's newest version; None without a table. Raises if it doesn't show the newest snapshot."""
-        verified = verified_version(self._path)
-        if verified is None and is_table(self._path):
-            raise damaged(self._path, f"at {self._path} was not written by a snapshot")
-        return verified
+    def _check_proven(self, verified: VerifiedVersion) -> None:
+        """Proves a snapshot of this generation. Another generation's is replaced as a whole."""
+        if verified.manifest.changelog_topic == self._store.changelog_topic:
+            check_proven(self._path, verified, self._values)
 
     def _lacks_deletions(self, before: SnapshotManifest) -> bool:
         """Whether the changelog may have lost tombstones of rows that the snapshot `before` still has."""

@@ -1,4 +1,4 @@
-"""Upkeep of the tables of snapshots: OPTIMIZE and VACUUM without breaking a promise, and the way back to a snapshot.
+"""Upkeep of the tables of snapshots: OPTIMIZE and VACUUM without breaking a promise.
 
 Readers read fixed versions: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
 of the last days'. VACUUM removes files that the newest version doesn't need. After a compaction these include the
@@ -7,34 +7,21 @@ newest snapshot's files. So VACUUM is given the promised versions to keep, howev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
-from deltalake import CommitProperties
 from deltalake.exceptions import DeltaError
 
-from storekeeper.apps.settings import AppSettings, SnapshotSettings
-from storekeeper.apps.spec import StoreSpec
+from storekeeper.apps.settings import SnapshotSettings
 from storekeeper.clock import DAY_MS, SystemClock
-from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import job_held
-from storekeeper.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
-from storekeeper.locations import Location, reaching
-from storekeeper.snapshots.columns import StoreValues, values_of
-from storekeeper.snapshots.delta_log import (
-    VerifiedVersion,
-    damaged,
-    newest_manifest,
-    newest_snapshot,
-    open_table,
-    unreadable,
-    verified_version,
-)
-from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.snapshots.proof import check_proven
+from storekeeper.errors import SerializationError, StorageError
+from storekeeper.locations import reaching
+from storekeeper.snapshots.delta_log import open_table
+from storekeeper.snapshots.seal import SealedTable
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8
@@ -95,25 +82,25 @@ def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
     return versions
 
 
-def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
+def keep_up(sealed: SealedTable, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
     """Joins small files, then removes what no promised version needs. None if there is no such table. Repeatable.
 
     Hold the lease of the table's writer: one writer at a time.
 
     Raises:
-        SnapshotDamagedError: something else has written to the table; nothing is removed before that is undone.
+        SnapshotDamagedError: the table isn't as it was sealed; nothing is removed before that is undone.
         StorageError: the table can't be written.
     """
-    manifest = newest_snapshot(path)
-    if not is_table(path):
+    path, seal = sealed.path, sealed.current()
+    if seal is None:
         return None
     table = open_table(path)
     try:
-        with reaching(path):
+        with reaching(path), sealed.writing():
             before, files_before = table.version(), len(table.file_uris())
             if files_before >= _SMALL_FILES:
                 table.optimize.compact()
-            snapshot = None if manifest is None else manifest.delta_version
+            snapshot = None if seal.manifest is None else seal.manifest.delta_version
             kept = kept_versions(table.history(), promised, snapshot=snapshot, now_ms=now_ms, history_ms=history_ms)
             removed = table.vacuum(
                 retention_hours=-(-history_ms // HOUR_MS),
@@ -129,84 +116,15 @@ def keep_up(path: Location, promised: Iterable[int], *, now_ms: int, history_ms:
         raise StorageError(msg) from error
 
 
-def restore_snapshot(path: Location, manifest: SnapshotManifest, values: StoreValues) -> int | None:
-    """Restores a table to its snapshot, and proves the result. Hold the lease of the table's writer.
-
-    Args:
-        path: the table's folder.
-        manifest: that of the table's newest snapshot.
-        values: the store's values, in the generation of the manifest.
-
-    Returns:
-        The version of the new commit, which has the snapshot's manifest; None if the table was sound.
-
-    Raises:
-        SnapshotDamagedError: the snapshot itself is damaged, or the table can't be written.
-    """
-    if _is_sound(path, values):
-        return None
-    check_proven(path, VerifiedVersion(manifest.delta_version, manifest), values)
-    try:
-        with reaching(path):
-            open_table(path).restore(
-                manifest.delta_version,
-                protocol_downgrade_allowed=True,
-                commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
-            )
-    except (DeltaError, OSError) as error:
-        raise unreadable(path, error) from error
-    verified = verified_version(path)
-    if verified is None:
-        raise damaged(path, "lost its snapshots while it was restored")
-    check_proven(path, verified, values)
-    return verified.version
-
-
-def _is_sound(path: Location, values: StoreValues) -> bool:
-    try:
-        verified = verified_version(path)
-        if verified is not None:
-            check_proven(path, verified, values)
-    except SnapshotDamagedError:
-        return False
-    return verified is not None
-
-
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
     with job_held(store, "snapshot", settings):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
         done = keep_up(
-            settings.delta_table(store),
+            SealedTable.of(settings, store),
             promised,
             now_ms=now_ms,
             history_ms=round(settings.table_history_days * DAY_MS),
         )
     return {"table": store, "missing": True} if done is None else done.as_dict()
-
-
-def restored(store: StoreSpec, as_in: Callable[[SnapshotManifest], StoreSpec], settings: AppSettings) -> dict[str, Any]:
-    """Puts the table back to its last snapshot; a sound one is left alone. Returns what was done.
-
-    Args:
-        store: the store, in the live generation of its app.
-        as_in: the store in the generation of a snapshot.
-        settings: where the tables are.
-
-    Raises:
-        ConfigurationError: there is no snapshot to go back to.
-    """
-    path = settings.delta_table(store.table_name)
-    with job_held(store.name, "snapshot", settings):
-        manifest = newest_manifest(path)
-        if manifest is None:
-            msg = f"there is no snapshot of {store.name} at {path} to go back to"
-            raise ConfigurationError(msg)
-        version = restore_snapshot(path, manifest, values_of(as_in(manifest), settings))
-    return {
-        "store": store.name,
-        "snapshot": manifest.delta_version,
-        "restored": version is not None,
-        "version": version,
-    }

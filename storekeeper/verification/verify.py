@@ -21,14 +21,13 @@ from storekeeper.changelog.scan import Changelog
 from storekeeper.client.answers import failure_of
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import Clock, SystemClock
-from storekeeper.delta_files import is_table
 from storekeeper.engine.local_store import position_of
 from storekeeper.errors import SnapshotDamagedError, StorageError, StoreCorruptedError, StoreUnavailableError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.locations import Location
 from storekeeper.snapshots.columns import snapshot_schema, values_of
-from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.rocksdb_sealed import SealedView
 from storekeeper.stores.row_digest import bucket_of, entry_hash, from_hex, moved
 from storekeeper.topology.store import StoreBackend
@@ -325,14 +324,25 @@ def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> L
 
 
 def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:
-    """The snapshot in the store's table, None if there is none to compare; and the table's flaws."""
-    path = settings.delta_table(spec.table_name)
+    """The snapshot in the store's table, None if there is none to compare; and the table's flaws.
+
+    A table that differs from its seal is read all the same: what differs in it says what to do.
+    """
+    sealed = SealedTable.of(settings, spec.table_name)
+    flaws: list[str] = []
+    shown = None
     try:
-        verified = verified_version(path)
-        if verified is None:
-            return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
-        values = values_of(store_in(verified.manifest, spec, settings), settings)
-        snapshot = SnapshotCopies(path, prove(path, verified, values))
+        seal = sealed.current(whole=True)
+        if seal is not None and not seal.writing:
+            shown = seal.verified
     except SnapshotDamagedError as error:
-        return None, (str(error),)
-    return snapshot, snapshot.flaws
+        flaws.append(str(error))
+    try:
+        shown = shown or sealed.shown()
+        if shown is None:
+            return None, tuple(flaws)
+        values = values_of(store_in(shown.manifest, spec, settings), settings)
+        snapshot = SnapshotCopies(sealed.path, prove(sealed.path, shown, values))
+    except SnapshotDamagedError as error:
+        return None, (*flaws, str(error))
+    return snapshot, (*flaws, *snapshot.flaws)

@@ -12,7 +12,7 @@ deletes the archives of clean-ups that can't be undone any more.
 | `store` | `all` or one store | whose tables |
 
 **If it fails.** It is retried twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
-remove the file that it names; nothing was removed. *A retry can't help: table … was changed by something else*:
+remove the file that it names; nothing was removed. *A retry can't help: table … isn't as it was sealed*:
 `storekeeper snapshot restore <store>` restores its last snapshot; nothing was removed.
 """
 

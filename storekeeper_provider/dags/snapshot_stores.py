@@ -16,9 +16,9 @@ older one. A task's XCom has the result; the asset `delta_<store>` of each store
 
 **If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. The other
 stores of the app have their snapshots all the same; their assets follow with the next run that succeeds. If it keeps
-failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
-changed by something else*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores its
-last snapshot.
+failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table …
+isn't as it was sealed*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores its last
+snapshot.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -103,8 +104,10 @@ def test_a_tampered_table_fails_the_verification_and_is_put_back(store: Broker, 
     DeltaTable(path).update(updates={"Price": "Price + 1"})
     code, bad = run(store, tmp_path, "verify", "prices")
     assert (code, bad["passed"]) == (4, False)
-    (reason,) = bad["reasons"]
-    assert reason.startswith("table prices was changed by something else: version 1 (UPDATE)")
+    reason, *flaws = bad["reasons"]
+    commit = f"_delta_log/{1:020}.json was added by UPDATE"
+    assert reason.startswith(f"table prices isn't as it was sealed at version 0: {commit}")
+    assert flaws[0].startswith("table prices, version 1: column Price isn't what the row's value says in")
     assert "`storekeeper snapshot restore prices`" in reason
     code, done = run(store, tmp_path, "snapshot", "restore", "prices")
     assert (code, done) == (0, {"store": "prices", "snapshot": 0, "restored": True, "version": 2})
@@ -124,13 +127,21 @@ def test_several_stores_are_verified_at_once_and_one_finding_fails_them_all(stor
     store.delete_topic(REWARDS.changelog_topic)
 
 
-def test_a_table_without_its_log_or_without_any_snapshot_fails_the_verification(store: Broker, tmp_path: Path) -> None:
-    path = tmp_path / "delta" / "prices"
+def test_a_table_without_its_seal_or_its_log_fails_the_verification(store: Broker, tmp_path: Path) -> None:
+    path, seal = tmp_path / "delta" / "prices", tmp_path / "seals" / "prices.json"
     write_deltalake(path, pa.table({"Price": [1]}))
-    assert "was not written by a snapshot" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    assert f"has no seal at {seal}" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    shutil.rmtree(path)
+    snapshot(store, tmp_path, ROWS)
+    seal.unlink()
+    assert f"has no seal at {seal}" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    assert run(store, tmp_path, "snapshot", "restore", "prices")[1]["restored"] is False
+    assert run(store, tmp_path, "verify", "prices")[0] == 0
     for file in (path / "_delta_log").iterdir():
         file.unlink()
-    assert "has no Delta log" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    assert f"_delta_log/{0:020}.json is gone" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    shutil.rmtree(path)
+    assert "table prices is gone" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
 
 
 def test_a_table_is_maintained_and_its_snapshot_stays(store: Broker, tmp_path: Path) -> None:

@@ -289,6 +289,8 @@ def test_a_table_is_changed_by_others_or_damaged(shop: Shop, tmp_path: Path) -> 
     assert shop.process.call("verify", "spent").returncode != 0
     assert shop.process.call("snapshot", "restore", "spent").returncode != 0
     path.rename(tmp_path / "spent-damaged")
+    assert shop.process.call("snapshot", "create", "spent").returncode != 0, "a table that is gone is missed"
+    (shop.run_dir / "seals" / "spent.json").rename(tmp_path / "spent-damaged-seal.json")
     shop.output("snapshot", "create", "spent")
     shop.output("verify", "spent")
     assert shop.table_differences(FIRST + LATER) == []

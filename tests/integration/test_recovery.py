@@ -99,6 +99,7 @@ def test_what_is_lost_beside_kafka_is_put_back_or_restored(shop: Shop, tmp_path:
     assert shop.equals(FIRST + LATER), "the whole run directory was put back"
 
     (run_dir / "delta" / "spent").rename(tmp_path / "spent-damaged")
+    (run_dir / "seals" / "spent.json").rename(tmp_path / "spent-damaged-seal.json")
     shop.output("snapshot", "create", "spent")
     shop.output("verify", "spent")
     shop.output("snapshot", "restore", "spent")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -216,3 +217,109 @@ ATTACKS: dict[str, Attack] = {
     "a column dropped in the log alone": columns_in_the_log,
     "another protocol": upgraded,
 }
+
+
+def in_commit(change: Callable[[dict[str, Any]], None], number: int = -1) -> Attack:
+    """Every action of a commit edited in its file."""
+
+    def attack(path: Path) -> None:
+        file = sorted((path / "_delta_log").glob("*.json"))[number]
+        actions = [json.loads(line) for line in file.read_text().splitlines()]
+        for action in actions:
+            change(action)
+        file.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+    return attack
+
+
+def statistics(name: str, change: Callable[[Any], Any]) -> Attack:
+    """A number in the statistics of the newest commit's files."""
+
+    def in_action(action: dict[str, Any]) -> None:
+        if "add" in action:
+            told = json.loads(action["add"]["stats"])
+            told[name] = change(told[name])
+            action["add"]["stats"] = json.dumps(told)
+
+    return in_commit(in_action)
+
+
+def manifest_field(name: str, change: Callable[[Any], Any]) -> Attack:
+    """A field of the newest manifest."""
+
+    def in_action(action: dict[str, Any]) -> None:
+        if "commitInfo" in action:
+            manifest = json.loads(action["commitInfo"]["userMetadata"])
+            manifest[name] = change(manifest[name])
+            action["commitInfo"]["userMetadata"] = json.dumps(manifest)
+
+    return in_commit(in_action)
+
+
+def with_properties(properties: dict[str, str]) -> Attack:
+    """ALTER TABLE SET TBLPROPERTIES."""
+    return lambda path: DeltaTable(path).alter.set_table_properties(properties)
+
+
+def rolled_back(path: Path) -> None:
+    """The folder as an older copy has it."""
+    log_file(path).unlink()
+
+
+def emptied(path: Path) -> None:
+    """The folder without a file."""
+    for file in path.rglob("*"):
+        if file.is_file():
+            file.unlink()
+
+
+def log_compacted(path: Path) -> None:
+    """A compaction of the log, which some readers prefer, that names a file of its own."""
+    action = {"add": {"path": "evil.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}}
+    name = f"{0:020}.{DeltaTable(path).version():020}.compacted.json"
+    (path / "_delta_log" / name).write_text(json.dumps(action))
+
+
+def kept_size(path: Path) -> None:
+    """A bit of a Parquet file's first page, and the file's time put back."""
+    file = data_file(path)
+    before, content = file.stat(), bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
+    file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+BEHIND_THE_ROWS: dict[str, Attack] = {
+    "an older copy": rolled_back,
+    "an emptied folder": emptied,
+    "numRecords in the statistics": statistics("numRecords", lambda count: count + 1),
+    "the greatest offset in the statistics": statistics("maxValues", lambda told: {**told, "_offset": 0}),
+    "nulls in the statistics": statistics("nullCount", lambda told: {**told, "_offset": 100}),
+    "the first commit emptied": lambda path: min((path / "_delta_log").glob("*.json")).write_bytes(b""),
+    "appendOnly": with_properties({"delta.appendOnly": "true"}),
+    "statistics of keys": with_properties({"delta.dataSkippingStatsColumns": "_key"}),
+    "a constraint": lambda path: DeltaTable(path).alter.add_constraint({"few": "_offset < 1000"}),
+    "a checkpoint": lambda path: DeltaTable(path).create_checkpoint(),
+    "a compaction of the log": log_compacted,
+    "a file beside the table's": lambda path: (path / "left.parquet").write_bytes(b""),
+    "OPTIMIZE": lambda path: DeltaTable(path).optimize.compact(),
+    "a comment": lambda path: DeltaTable(path).alter.set_column_metadata("Count", {"comment": "How many."}),
+    "a bit of the same size and time": kept_size,
+    "the manifest's changelog offsets": manifest_field(
+        "changelog_offsets", lambda told: {partition: offset - 50 for partition, offset in told.items()}
+    ),
+    "the manifest's partitions": manifest_field("changelog_offsets", lambda told: {"0": told["0"]}),
+    "the manifest's topic": manifest_field("changelog_topic", lambda _: "other"),
+    "the manifest's source": manifest_field("source_offsets", lambda _: {"pos": {"0": 10**9}}),
+    "the manifest's generation": manifest_field("generation", lambda number: number + 1),
+    "the manifest's schema version": manifest_field("schema_version", lambda number: number + 1),
+    "the manifest's time": manifest_field("read_at_ms", lambda _: 10**14),
+    "the manifest's kind": manifest_field("kind", lambda _: "window"),
+    "the manifest's store": manifest_field("store", lambda _: "other"),
+    "the manifest's app": manifest_field("app", lambda _: "other"),
+    "the manifest's columns": manifest_field("columns", lambda _: [["Word", "string"]]),
+}
+"""Ways that no reading of the rows finds."""
+
+IN_THE_LOG = ("the log cut to nothing", "a lost commit", "a lost log", "another protocol")
+"""What a reading of the newest version and its manifest can't find."""

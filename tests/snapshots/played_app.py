@@ -16,13 +16,14 @@ from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
+from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import Location
 from storekeeper.snapshots.catalogue.entry import entry_of_store
 from storekeeper.snapshots.changes import CommittedBatch
 from storekeeper.snapshots.columns import PLACE_COLUMNS, values_of
-from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
 from storekeeper.verification.verify import SnapshotCopies
@@ -107,9 +108,14 @@ class App:
 
 def proven(app: App) -> tuple[str, ...]:
     """What is wrong with the table, or how it differs from the changelog."""
-    path = local_table(app.settings, app.store.name)
-    verified = verified_version(path)
-    assert verified is not None
-    copies = SnapshotCopies(path, prove(path, verified, values_of(app.store, app.settings)))
+    sealed = SealedTable.of(app.settings, app.store.name)
+    wrong: tuple[str, ...] = ()
+    try:
+        sealed.current(whole=True)
+    except SnapshotDamagedError as error:
+        wrong = (str(error),)
+    shown = sealed.shown()
+    assert shown is not None
+    copies = SnapshotCopies(sealed.path, prove(sealed.path, shown, values_of(app.store, app.settings)))
     changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
-    return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
+    return (*wrong, *copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)

@@ -7,7 +7,7 @@ import pytest
 
 from storekeeper.delta_files import is_table
 from storekeeper.errors import SnapshotDamagedError
-from storekeeper.snapshots.delta_log import commits, newest_manifest
+from storekeeper.snapshots.delta_log import commits, newest_manifest, read_commit
 from tests.snapshot_tables import manifest_of
 
 MANIFEST = manifest_of([])
@@ -36,16 +36,18 @@ def test_the_newest_manifest_is_found_behind_commits_without_one(tmp_path: Path)
 
 
 def test_commits_come_newest_first_and_none_may_be_missing_or_unreadable(tmp_path: Path) -> None:
-    path = log(tmp_path / "t", MANIFEST.to_json(), None, None)
+    path = log(tmp_path / "t", MANIFEST.to_json(), MANIFEST.to_json(), None)
     assert [commit.version for commit in commits(path)] == [4, 3, 2]
     middle = path / "_delta_log" / f"{3:020}.json"
     for damage in ("", "\n", '{"commitInfo"', "[]"):
         middle.write_text(damage)
-        with pytest.raises(SnapshotDamagedError, match=rf"commit file: {middle}"):
+        assert read_commit(middle) is None
+        with pytest.raises(SnapshotDamagedError, match=rf"empty or torn commit file: {middle}"):
             list(commits(path))
         found = newest_manifest(path)
         assert found is not None
         assert found.delta_version == 2, "it is passed over"
     middle.unlink()
+    assert read_commit(middle) is None
     with pytest.raises(SnapshotDamagedError, match="has lost its commit 3"):
         list(commits(path))

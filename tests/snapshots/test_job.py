@@ -21,9 +21,10 @@ from storekeeper.changelog.position import Position
 from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
-from storekeeper.snapshots.delta_log import newest_manifest, newest_snapshot
+from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import load_snapshot
-from storekeeper.snapshots.table_upkeep import restore_snapshot
+from storekeeper.snapshots.seal import SealedTable
+from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.stores.versioned import DELETED_VERSION, version_of
 from tests.changelog.bad_records import KINDS, ROWS
@@ -271,7 +272,7 @@ def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_b
     assert second.delta_version == first.delta_version + 1, "there is no version in between"
     app.check(second)
     path = local_table(app.settings, "words")
-    assert newest_snapshot(path) == second
+    assert newest_manifest(path) == second
     assert load_snapshot(path, second).rows == app.content
     assert load_snapshot(path, first).rows == content, "the versions before stay readable"
     at = app.spark.sql(f"select At from delta.`{path}`").collect()  # noqa: S608
@@ -353,9 +354,10 @@ def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(a
         if kind != "empty log":
             shutil.rmtree(path)
             shutil.copytree(sound, path)
-    manifest = newest_manifest(path)
+    sealed = SealedTable.of(app.settings, "words")
+    manifest = last_snapshot(sealed)
     assert manifest is not None
-    assert restore_snapshot(path, manifest, values_of(app.store, app.settings)) is not None
+    assert restore_snapshot(sealed, manifest, values_of(app.store, app.settings)) is not None
     assert proven(app) == ()
     app.check(app.snapshot()[0])
     assert proven(app) == ()

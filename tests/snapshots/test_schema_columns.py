@@ -24,9 +24,9 @@ from storekeeper.schemas.bound import bound_to
 from storekeeper.schemas.errors import SchemaRegistryUnavailableError
 from storekeeper.schemas.registry import registry_of
 from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
-from storekeeper.snapshots.delta_log import newest_manifest, newest_snapshot
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.sql import query
-from storekeeper.snapshots.table_upkeep import restore_snapshot
+from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
 from tests.local_tables import local_table
 from tests.schemas.samples import MONEY
 from tests.snapshots.attacks import edited
@@ -182,20 +182,23 @@ def test_a_column_that_changed_in_the_table_is_found_and_undone(
     shop.commit(1)
     with pytest.raises(SnapshotDamagedError, match="snapshot restore purchases"):
         shop.snapshot()
-    manifest = newest_manifest(shop.path)
+    sealed = SealedTable.of(shop.settings, shop.store.name)
+    manifest = last_snapshot(sealed)
     assert manifest is not None
-    assert restore_snapshot(shop.path, manifest, values_of(shop.store, shop.settings)) is not None
+    assert restore_snapshot(sealed, manifest, values_of(shop.store, shop.settings)) is not None
     assert shop.sql("amount") == [(Decimal("1.2500"),)] * 2
+    files = {file: file.read_bytes() for file in shop.path.rglob("*") if file.is_file()}
     edited("amount", Decimal("99.0000"))(shop.path)
-    assert "column amount isn't what the row's value says" in proven(shop)[0]
-    with pytest.raises(SnapshotDamagedError, match="column amount isn't what the row's value says"):
+    assert "column amount isn't what the row's value says" in proven(shop)[1]
+    with pytest.raises(SnapshotDamagedError, match=r"parquet was changed"):
         shop.snapshot()
-    edited("amount", Decimal("1.2500"))(shop.path)
+    for file, content in files.items():
+        file.write_bytes(content)
 
-    before = newest_snapshot(shop.path)
+    before = sealed.current()
     shop.settings = shop.settings.model_copy(
         update={"kafka_properties": schema_registry.client_file(register=True, port=1)}
     )
     with pytest.raises(SchemaRegistryUnavailableError):
         shop.snapshot()
-    assert newest_snapshot(shop.path) == before, "a registry that is away is not damage"
+    assert sealed.current() == before, "a registry that is away is not damage"

@@ -19,12 +19,11 @@ from storekeeper.schemas.protobuf import ProtobufSerde
 from storekeeper.schemas.registry import MemoryRegistry, SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import StoreValues, derived_columns
-from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import check_proven, prove
 from storekeeper.snapshots.sql import query
 from tests.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, MONEY, Purchase, message
-from tests.snapshot_tables import Row, manifest_of, write_snapshot
-from tests.snapshots.attacks import ATTACKS, edited
+from tests.snapshot_tables import Row, manifest_of, sealed_at, write_snapshot
+from tests.snapshots.attacks import ATTACKS, IN_THE_LOG, edited
 
 LOG = "words-log"
 WORDS = {
@@ -83,7 +82,7 @@ def table(tmp_path: Path, registry: SchemaRegistry) -> Path:
 
 def flaws(path: Path, values: StoreValues) -> tuple[str, ...]:
     try:
-        verified = verified_version(path)
+        verified = sealed_at(path).shown()
         assert verified is not None
         return prove(path, verified, values).flaws
     except SnapshotDamagedError as error:
@@ -97,7 +96,7 @@ def test_an_untouched_table_is_proven_and_sql_shows_its_columns(table: Path, reg
     assert shown.rows == (("word 4", Decimal("0.0004"), 4, 4.5, 1_600_000_004_000, True),)
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("attack", [name for name in ATTACKS if name not in IN_THE_LOG])
 def test_an_attack_is_found(table: Path, registry: SchemaRegistry, attack: str) -> None:
     ATTACKS[attack](table)
     assert flaws(table, StoreValues((), registry)) != ()
@@ -123,7 +122,7 @@ def test_a_registry_that_is_away_is_no_damage(table: Path) -> None:
         def schema(self, schema_id: int) -> Any:
             raise SchemaRegistryUnavailableError("away")
 
-    verified = verified_version(table)
+    verified = sealed_at(table).shown()
     assert verified is not None
     with pytest.raises(SchemaRegistryUnavailableError):
         check_proven(table, verified, StoreValues((), Away(None)))

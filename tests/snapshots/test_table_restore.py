@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.snapshots.columns import StoreValues
-from storekeeper.snapshots.delta_log import newest_manifest
-from storekeeper.snapshots.table_upkeep import restore_snapshot
-from tests.snapshot_tables import manifest_of, write_snapshot
-from tests.snapshots.attacks import ATTACKS
+from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
+from tests.snapshot_tables import manifest_of, sealed_at, write_snapshot
+from tests.snapshots.attacks import ATTACKS, BEHIND_THE_ROWS
 from tests.snapshots.test_proof import FIELDS, flaws, rows, shown
 
 UNDONE = [
@@ -40,9 +40,9 @@ def table(tmp_path: Path) -> Path:
 
 
 def restored(path: Path) -> int | None:
-    manifest = newest_manifest(path)
+    manifest = last_snapshot(sealed_at(path))
     assert manifest is not None
-    return restore_snapshot(path, manifest, StoreValues(FIELDS))
+    return restore_snapshot(sealed_at(path), manifest, StoreValues(FIELDS))
 
 
 @pytest.mark.parametrize("attack", UNDONE)
@@ -73,7 +73,7 @@ def test_a_snapshot_whose_own_files_are_damaged_is_left_as_it_is(table: Path, at
         ATTACKS["UPDATE of all rows"](table)
     ATTACKS[attack](table)
     files = sorted(path for path in table.rglob("*") if path.is_file())
-    with pytest.raises(SnapshotDamagedError, match=rf"move {table} away, and write a new snapshot"):
+    with pytest.raises(SnapshotDamagedError, match=rf"move {table} and its seal away, and write a new snapshot"):
         restored(table)
     assert sorted(path for path in table.rglob("*") if path.is_file()) == files
 
@@ -81,6 +81,36 @@ def test_a_snapshot_whose_own_files_are_damaged_is_left_as_it_is(table: Path, at
 def test_nothing_is_restored_that_would_not_be_proven(table: Path) -> None:
     ATTACKS["a typed column edited in the file"](table)
     ATTACKS["INSERT"](table)
+    with pytest.raises(SnapshotDamagedError, match=r"as it was sealed: _delta_log/0+\.json differs"):
+        restored(table)
+    sealed_at(table).file.unlink(missing_ok=True)
     with pytest.raises(SnapshotDamagedError, match="is damaged at version 0: column Amount"):
         restored(table)
     assert DeltaTable(table).version() == 1, "no commit was made"
+
+
+@pytest.mark.parametrize("attack", BEHIND_THE_ROWS)
+def test_what_a_restored_table_says_of_itself_is_as_it_was_sealed_or_it_is_refused(table: Path, attack: str) -> None:
+    write_snapshot(table, rows(30)[20:], FIELDS, mode="append", manifest=manifest_of(rows(30)))
+    told = facts(table)
+    BEHIND_THE_ROWS[attack](table)
+    try:
+        restored(table)
+    except (SnapshotDamagedError, AssertionError):
+        return
+    assert sealed_at(table).differences() == []
+    assert flaws(table) == ()
+    assert facts(table) in (told, {**told, "rows": 20}), "those of this snapshot, or of the one before"
+
+
+def facts(path: Path) -> dict[str, object]:
+    """What programs take from the log, and the rows that a reader finds that trusts it."""
+    table = DeltaTable(path)
+    found = table.to_pyarrow_dataset().to_table(filter=pc.field("_offset") >= 0)
+    return {"properties": table.metadata().configuration, "protocol": table.protocol(), "rows": found.num_rows}
+
+
+def test_a_table_without_a_seal_is_proven_and_sealed(table: Path) -> None:
+    sealed_at(table).file.write_bytes(b"{")
+    assert restored(table) is None
+    assert flaws(table) == ()

@@ -6,10 +6,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import SerializationError, SnapshotDamagedError
-from storekeeper.snapshots.delta_log import newest_snapshot
 from storekeeper.snapshots.loaded import load_snapshot
+from storekeeper.snapshots.seal import sealed_manifest
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
-from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
+from tests.snapshot_tables import manifest_of, rows_of, sealed_at, write_snapshot
 
 LATER_MS = 10**14
 """So far ahead that all of a table is old."""
@@ -28,13 +28,13 @@ def rows_at(path: Path, version: int) -> int:
 
 def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp_path: Path) -> None:
     snapshots(tmp_path, 12)
-    first = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    first = keep_up(sealed_at(tmp_path), [4], now_ms=LATER_MS, history_ms=HOUR_MS)
     assert first is not None
     assert (first.files_before, first.files, first.version) == (12, 1, first.version_before + 1)
-    second = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    second = keep_up(sealed_at(tmp_path), [4], now_ms=LATER_MS, history_ms=HOUR_MS)
     assert second is not None
     assert {4, 11} <= set(second.kept_versions)
-    manifest = newest_snapshot(tmp_path)
+    manifest = sealed_manifest(tmp_path, sealed_at(tmp_path).file)
     assert manifest is not None
     assert manifest.delta_version == 11
     assert len(load_snapshot(tmp_path, manifest).rows) == 12
@@ -43,13 +43,14 @@ def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp
 
 def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) -> None:
     snapshots(tmp_path, 10)
-    DeltaTable(str(tmp_path)).optimize.compact()
+    with sealed_at(tmp_path).writing():
+        DeltaTable(str(tmp_path)).optimize.compact()
     newest = write_snapshot(tmp_path, rows_of({b"a": b"1"}))
-    done = keep_up(tmp_path, [2], now_ms=LATER_MS, history_ms=0)
+    done = keep_up(sealed_at(tmp_path), [2], now_ms=LATER_MS, history_ms=0)
     assert done is not None
     assert done.vacuumed_files == 8  # the joined one, and all whose rows came behind the promised version, but the last
     assert rows_at(tmp_path, 2) == 3
-    found = newest_snapshot(tmp_path)
+    found = sealed_manifest(tmp_path, sealed_at(tmp_path).file)
     assert found is not None
     assert found.digests == newest.digests
     assert load_snapshot(tmp_path, found).rows == {b"a": b"1"}
@@ -58,14 +59,16 @@ def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) 
 def test_nothing_is_removed_from_a_table_that_something_else_wrote_to(tmp_path: Path) -> None:
     snapshots(tmp_path, 10)
     write_deltalake(tmp_path, DeltaTable(str(tmp_path)).to_pyarrow_table().slice(0, 1), mode="overwrite")
-    with pytest.raises(SnapshotDamagedError, match="was changed by something else: version 10"):
-        keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=0)
+    with pytest.raises(
+        SnapshotDamagedError, match=r"isn.t as it was sealed at version 9: _delta_log/0+10.json was added by WRITE"
+    ):
+        keep_up(sealed_at(tmp_path), [], now_ms=LATER_MS, history_ms=0)
     assert rows_at(tmp_path, 9) == 10
 
 
 def test_a_joined_file_says_nothing_of_keys_in_the_log(tmp_path: Path) -> None:
     snapshots(tmp_path, 9)
-    keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=HOUR_MS)
+    keep_up(sealed_at(tmp_path), [], now_ms=LATER_MS, history_ms=HOUR_MS)
     newest = max((tmp_path / "_delta_log").glob("*.json"))
     assert "OPTIMIZE" in newest.read_text()
     assert "_key" not in newest.read_text()
@@ -89,4 +92,4 @@ def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_
 
 
 def test_a_table_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
-    assert keep_up(tmp_path / "nothing", [], now_ms=0, history_ms=0) is None
+    assert keep_up(sealed_at(tmp_path / "nothing"), [], now_ms=0, history_ms=0) is None

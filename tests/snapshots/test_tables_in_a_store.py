@@ -20,11 +20,13 @@ from storekeeper.locations import Location, RemoteFolder, location
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import StoreValues
-from storekeeper.snapshots.delta_log import delta_table, newest_manifest, newest_snapshot, open_table, verified_version
+from storekeeper.snapshots.delta_log import delta_table, newest_manifest, open_table
 from storekeeper.snapshots.loaded import load_snapshot
+from storekeeper.snapshots.seal import sealed_manifest
 from storekeeper.snapshots.sql import list_tables, query
-from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, restore_snapshot
-from tests.snapshot_tables import manifest_of, write_snapshot
+from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
+from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
+from tests.snapshot_tables import manifest_of, sealed_at, write_snapshot
 from tests.snapshots.test_proof import FIELDS, flaws, rows
 
 LONG = pytest.mark.long("test_sql.py, test_table_restore.py and test_table_upkeep.py have them in a folder")
@@ -72,7 +74,7 @@ def test_a_folder_lists_its_tables_and_files(root: Location, table: Location) ->
 
 @LONG
 def test_a_snapshot_is_vouched_for_proven_and_loaded(table: Location) -> None:
-    manifest = newest_snapshot(table)
+    manifest = sealed_manifest(table, sealed_at(table).file)
     assert manifest is not None
     assert flaws(table) == ()
     assert len(load_snapshot(table, manifest).rows) == 20
@@ -81,11 +83,11 @@ def test_a_snapshot_is_vouched_for_proven_and_loaded(table: Location) -> None:
 @LONG
 def test_a_change_by_another_program_is_found_and_undone(table: Location) -> None:
     open_directly(table).update(updates={"_offset": "_offset + 1"})
-    with pytest.raises(SnapshotDamagedError, match="was changed by something else"):
-        verified_version(table)
-    manifest = newest_manifest(table)
+    with pytest.raises(SnapshotDamagedError, match=r"0+1.json was added by UPDATE"):
+        sealed_at(table).current()
+    manifest = last_snapshot(sealed_at(table))
     assert manifest is not None
-    assert restore_snapshot(table, manifest, StoreValues(FIELDS)) == 2
+    assert restore_snapshot(sealed_at(table), manifest, StoreValues(FIELDS)) == 2
     assert flaws(table) == ()
 
 
@@ -94,10 +96,10 @@ def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(tab
     held = [row._replace(value=b'{"Count":%d}' % number) for number, row in enumerate(rows(30))]
     manifest = manifest_of(held, generation=2, changelog_topic="words-log-g2", delta_version=1)
     write_snapshot(table, held, columns, manifest=manifest)
-    assert newest_snapshot(table) == manifest
+    assert sealed_manifest(table, sealed_at(table).file) == manifest
     open_directly(table).delete("Count > 3")
     assert newest_manifest(table) == manifest
-    assert restore_snapshot(table, manifest, StoreValues(columns)) == 3
+    assert restore_snapshot(sealed_at(table), manifest, StoreValues(columns)) == 3
     assert len(load_snapshot(table, replace(manifest, delta_version=3)).rows) == 30
     assert open_table(table, 0).to_pyarrow_table().num_rows == 20
 
@@ -106,7 +108,7 @@ def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(tab
 def test_small_files_are_joined_and_old_ones_removed(table: Location) -> None:
     for end in range(30, 110, 10):
         write_snapshot(table, rows(end)[end - 10 :], FIELDS, mode="append", manifest=manifest_of(rows(end)))
-    done = keep_up(table, [], now_ms=HOUR_MS * 10**6, history_ms=HOUR_MS)
+    done = keep_up(sealed_at(table), [], now_ms=HOUR_MS * 10**6, history_ms=HOUR_MS)
     assert done is not None
     assert done.files < done.files_before
     assert flaws(table) == ()
@@ -127,7 +129,7 @@ def test_a_store_that_is_away_is_said_to_be_and_nothing_is_said_to_be_damaged(
     store.go_away()
     try:
         for reading in (
-            lambda: newest_snapshot(table),
+            lambda: sealed_manifest(table, sealed_at(table).file),
             lambda: flaws(table),
             lambda: query(root, "SELECT count(*) FROM words"),
         ):

@@ -25,10 +25,11 @@ from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.generations.catalog import migration_named
 from storekeeper.generations.changes.contract import BY_SCHEMA, AppTopology, Description, RunningStore
 from storekeeper.generations.journal import FIRST_GENERATION, Journal, JournalFile
-from storekeeper.locations import Location, entries
+from storekeeper.locations import Location
 from storekeeper.snapshots.columns import sql_types
-from storekeeper.snapshots.delta_log import delta_table, newest_snapshot
+from storekeeper.snapshots.delta_log import delta_table
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seal import sealed_tables
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +42,7 @@ def describe(settings: AppSettings, clock: Clock) -> Description:
         clock: for the time of the description.
     """
     running: dict[str, RunningStore] = {}
-    for path, manifest in _snapshots(settings.tables):
+    for path, manifest in _snapshots(settings):
         journal = JournalFile(settings.durable, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
@@ -73,14 +74,14 @@ def _claim(app: str, generation: int, settings: AppSettings) -> CheckpointOwner 
         return None
 
 
-def _snapshots(root: Location) -> Iterator[tuple[Location, SnapshotManifest]]:
-    for path in sorted(entries(root), key=str):
+def _snapshots(settings: AppSettings) -> Iterator[tuple[Location, SnapshotManifest]]:
+    for table in sealed_tables(settings):
         try:
-            manifest = newest_snapshot(path)
-            if manifest is not None:
-                yield path, manifest
+            seal = table.current()
+            if seal is not None and seal.manifest is not None:
+                yield table.path, seal.manifest
         except (DeltaError, StateError, OSError) as error:
-            _log.warning("table_not_read", table=path.name, error=str(error))
+            _log.warning("table_not_read", table=table.path.name, error=str(error))
 
 
 def _of_snapshot(path: Location, manifest: SnapshotManifest, journal: Journal | None) -> RunningStore:

@@ -15,6 +15,7 @@ from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS
+from storekeeper.snapshots.seal import SealedTable
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 
@@ -29,6 +30,7 @@ class Entry:
         meaning: what it holds, as a sentence.
         columns: what columns hold, by name; only those that there is a text for.
         lease: the lease of its writer.
+        sealed: the table with its seal; None if it has none.
     """
 
     table: str
@@ -36,6 +38,7 @@ class Entry:
     meaning: str
     columns: Mapping[str, str]
     lease: str
+    sealed: SealedTable | None = None
 
     @property
     def name(self) -> str:
@@ -55,9 +58,8 @@ def entry_of_store(store: StoreSpec, app: AppSpec, settings: AppSettings) -> Ent
     declared = next((table for table in app.tables if table.name == store.name), None)
     columns = PLACE_MEANINGS | _texts(declared.columns if declared else ()) | _texts(store.value_fields)
     meaning = f"Snapshots of store {store.name} of app {app.name}: {app.title}."
-    return Entry(
-        store.name, settings.delta_table(store.table_name), meaning, columns, job_lease(store.name, "snapshot")
-    )
+    sealed = SealedTable.of(settings, store.table_name)
+    return Entry(store.name, sealed.path, meaning, columns, job_lease(store.name, "snapshot"), sealed)
 
 
 def entry_of_published(table: CheckedTable, settings: AppSettings) -> Entry:

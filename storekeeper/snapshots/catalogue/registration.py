@@ -7,6 +7,7 @@ finds them. Writing them is a commit that changes no row.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -57,13 +58,15 @@ def register(spark: SparkSession, entry: Entry) -> bool:
 
     Raises:
         ConfigurationError: the catalogue has another table of that name, or doesn't take it.
+        SnapshotDamagedError: the table isn't as it was sealed.
     """
     try:
-        is_new = not spark.catalog.tableExists(quoted(entry.name))
-        if is_new:
-            DeltaTable.create(spark).tableName(quoted(entry.name)).location(str(entry.path)).execute()
-        _check_same_place(spark, entry)
-        return any([is_new, _commented(spark, entry), _columns_commented(spark, entry)])
+        with nullcontext() if entry.sealed is None else entry.sealed.writing():
+            is_new = not spark.catalog.tableExists(quoted(entry.name))
+            if is_new:
+                DeltaTable.create(spark).tableName(quoted(entry.name)).location(str(entry.path)).execute()
+            _check_same_place(spark, entry)
+            return any([is_new, _commented(spark, entry), _columns_commented(spark, entry)])
     except AnalysisException as error:
         first = str(error).partition("\n")[0]
         msg = f"Spark's catalogue doesn't take table {entry.name} ({first}): correct the catalogue, then repeat"

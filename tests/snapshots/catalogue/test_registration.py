@@ -26,9 +26,8 @@ from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.catalogue.entry import entries_of, entry_of_store
 from storekeeper.snapshots.catalogue.registration import register, register_tables
 from storekeeper.snapshots.columns import PLACE_MEANINGS, StoreValues
-from storekeeper.snapshots.delta_log import verified_version
 from storekeeper.snapshots.proof import check_proven
-from tests.snapshot_tables import Row, manifest_of, write_snapshot
+from tests.snapshot_tables import Row, manifest_of, sealed_at, write_snapshot
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql
 
 ON_SPARK = pytest.mark.long("test_registration.py has the entries, test_proof.py has the comments")
@@ -100,12 +99,16 @@ def test_a_table_is_entered_once_with_comments_and_stays_what_it_is(settings: Ap
     assert register(spark, rewards) is True
     assert spark.sql("SELECT sum(InvoiceCount) FROM rewards").collect()[0][0] == 10
     assert comments(spark, "rewards") | {"TotalLoyaltyPoints": POINTS} == comments(spark, "rewards")
-    verified = verified_version(rewards.path)
+    seal = sealed_at(rewards.path).current(whole=True)
+    assert seal is not None
+    verified = seal.verified
     assert verified is not None
     check_proven(rewards.path, verified, StoreValues(REWARDS.value_fields))
 
     assert register(spark, rewards) is False
-    assert verified_version(rewards.path) == verified
+    again = sealed_at(rewards.path).current()
+    assert again is not None
+    assert again.verified == verified
     changed = replace(rewards, columns={**rewards.columns, "InvoiceCount": "It's how many \\ there are."})
     assert register(spark, changed) is True
     assert comments(spark, "rewards")["InvoiceCount"] == "It's how many \\ there are."

@@ -61,27 +61,31 @@ class SnapshotFallback:
     Args:
         node: this node's name.
         folder: the folder of the Delta tables, one a store.
+        seals: the folder of their seals.
         topics: the changelog topic that a store is answered from.
         clock: for staleness.
         max_rows: larger snapshots are not read: they live in memory.
         shown: how a store's value is shown.
-        newest, load: see `storekeeper/snapshots/verified.py` and `storekeeper/snapshots/loaded.py`.
+        newest: the manifest of the newest snapshot of a table, and a file with its seal. By default, that of the seal.
+        load: see `storekeeper/snapshots/loaded.py`.
     """
 
     def __init__(
         self,
         node: str,
         folder: Location,
+        seals: Location,
         topics: Callable[[str], str | None],
         clock: Clock,
         *,
         max_rows: int = 2_000_000,
         shown: Callable[[str, bytes], bytes] = lambda _, value: value,
-        newest: Callable[[Location], SnapshotManifest | None] | None = None,
+        newest: Callable[[Location, Location], SnapshotManifest | None] | None = None,
         load: Callable[[Location, SnapshotManifest], LoadedSnapshot] | None = None,
     ) -> None:
         self._node = node
         self._folder = folder
+        self._seals = seals
         self._topics = topics
         self._clock = clock
         self._max_rows = max_rows
@@ -145,10 +149,10 @@ class SnapshotFallback:
         """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
-            self._newest = importlib.import_module("storekeeper.snapshots.delta_log").newest_snapshot
+            self._newest = importlib.import_module("storekeeper.snapshots.seal").sealed_manifest
             self._load = importlib.import_module("storekeeper.snapshots.loaded").load_snapshot
         path = self._folder / store
-        manifest = self._newest(path)
+        manifest = self._newest(path, self._seals / f"{store}.json")
         if manifest is None or manifest.changelog_topic != self._topics(store):
             return None
         if held is not None and held.manifest.delta_version == manifest.delta_version:

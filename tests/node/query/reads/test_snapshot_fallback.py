@@ -19,9 +19,10 @@ from storekeeper.locations import Location
 from storekeeper.node.query.answers.answer import Answer
 from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.protocol.freshness import FreshnessRequirement
-from storekeeper.snapshots.delta_log import newest_snapshot
+from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.loaded import LoadedSnapshot, load_snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seal import sealed_manifest
 from tests import snapshot_tables
 from tests.snapshot_tables import Row, manifest_of
 from tests.snapshots.attacks import edited
@@ -56,7 +57,7 @@ def ask(fallback: SnapshotFallback, key: bytes, query: str) -> Answer | None:
 @pytest.fixture
 def fallback(tmp_path: Path) -> SnapshotFallback:
     write_snapshot(tmp_path)
-    return SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS + 60_000))
+    return SnapshotFallback("a", tmp_path, tmp_path / "seals", {"rewards": "t"}.get, ManualClock(NEWEST_MS + 60_000))
 
 
 def test_it_answers_who_allows_it(fallback: SnapshotFallback) -> None:
@@ -96,11 +97,11 @@ def test_a_position_that_it_holds_is_met(fallback: SnapshotFallback) -> None:
 
 def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path) -> None:
     write_snapshot(tmp_path, wrong=True)
-    manifest = newest_snapshot(tmp_path / "rewards")
+    manifest = newest_manifest(tmp_path / "rewards")
     assert manifest is not None
     with pytest.raises(StorageError, match="holds other rows at version 0 than its manifest says"):
         load_snapshot(tmp_path / "rewards", manifest)
-    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
+    fallback = SnapshotFallback("a", tmp_path, tmp_path / "seals", {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
 
 
@@ -108,14 +109,14 @@ def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path)
 def test_a_table_that_something_else_wrote_to_never_answers(tmp_path: Path, column: str) -> None:
     write_snapshot(tmp_path)
     DeltaTable(tmp_path / "rewards").update(updates={column: column}, predicate="_offset = 0")
-    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
+    fallback = SnapshotFallback("a", tmp_path, tmp_path / "seals", {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
 
 
 def test_a_row_without_a_key_is_damage_and_no_crash(tmp_path: Path) -> None:
     write_snapshot(tmp_path)
     edited("_key", None)(tmp_path / "rewards")
-    manifest = newest_snapshot(tmp_path / "rewards")
+    manifest = newest_manifest(tmp_path / "rewards")
     assert manifest is not None
     with pytest.raises(StorageError, match="lacks keys, values or places of rows at version 0"):
         load_snapshot(tmp_path / "rewards", manifest)
@@ -124,24 +125,28 @@ def test_a_row_without_a_key_is_damage_and_no_crash(tmp_path: Path) -> None:
 def test_a_time_that_was_edited_does_not_make_rows_fresher(tmp_path: Path) -> None:
     write_snapshot(tmp_path)
     edited("_timestamp_ms", NEWEST_MS + 60_000)(tmp_path / "rewards")
-    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
+    fallback = SnapshotFallback("a", tmp_path, tmp_path / "seals", {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
 
 
 def test_no_snapshot_or_one_of_another_topic_is_none(tmp_path: Path) -> None:
-    clock = ManualClock(NEWEST_MS)
-    requirement = "snapshot=ok&max_staleness_ms=60000"
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock), b"b", requirement) is None
+    def answer(topic: str, max_rows: int = 3) -> Answer | None:
+        topics, clock = {"rewards": topic}, ManualClock(NEWEST_MS)
+        fallback = SnapshotFallback("a", tmp_path, tmp_path / "seals", topics.get, clock, max_rows=max_rows)
+        return ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000")
+
+    assert answer("t") is None
     write_snapshot(tmp_path)
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}.get, clock), b"b", requirement) is None
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock, max_rows=2), b"b", requirement) is None
+    assert answer("t") is not None
+    assert answer("other") is None
+    assert answer("t", max_rows=2) is None
 
 
 def test_a_version_is_read_once(tmp_path: Path) -> None:
     write_snapshot(tmp_path)
     clock = ManualClock(NEWEST_MS)
     loads: list[int] = []
-    manifest = newest_snapshot(tmp_path / "rewards")
+    manifest = newest_manifest(tmp_path / "rewards")
     assert manifest is not None
     snapshot = load_snapshot(tmp_path / "rewards", manifest)
     current = [manifest]
@@ -153,9 +158,10 @@ def test_a_version_is_read_once(tmp_path: Path) -> None:
     fallback = SnapshotFallback(
         "a",
         tmp_path,
+        tmp_path / "seals",
         {"rewards": "t"}.get,
         clock,
-        newest=lambda _: current[0],
+        newest=lambda *_: current[0],
         load=load,  # type: ignore[arg-type]
     )
     requirement = FreshnessRequirement.parse("snapshot=ok&max_staleness_ms=600000")
@@ -185,7 +191,7 @@ def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_
         return load_snapshot(path, wanted)
 
     clock, topics = ManualClock(NEWEST_MS), {"rewards": "t"}
-    fallback = SnapshotFallback("a", tmp_path, topics.get, clock, newest=newest_snapshot, load=load)
+    fallback = SnapshotFallback("a", tmp_path, tmp_path / "seals", topics.get, clock, newest=sealed_manifest, load=load)
     requirement = FreshnessRequirement.parse("snapshot=ok&max_staleness_ms=600000")
 
     async def scenario() -> Answer | None:
