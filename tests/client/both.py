@@ -13,6 +13,8 @@ from storekeeper.client.exchange import ClientLimits
 from storekeeper.client.readings import Reading
 
 QUICK = ClientLimits(timeout_s=5.0, attempt_s=0.6)
+PATIENT = ClientLimits(timeout_s=60.0, attempt_s=30.0)
+"""For what counts requests to nodes that answer: on a busy machine they may take longer than a quick attempt."""
 
 
 class Blocking:

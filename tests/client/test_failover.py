@@ -23,7 +23,7 @@ from storekeeper.errors import (
     UnknownStoreError,
 )
 from storekeeper.protocol.freshness import TooStaleError
-from tests.client.both import Either
+from tests.client.both import PATIENT, Either
 from tests.client.fake_node import (
     Behaviour,
     Connection,
@@ -165,7 +165,8 @@ def test_a_node_that_lets_the_time_run_out_is_told_apart_from_one_that_is_away(c
 
 def test_a_defect_of_every_node_is_no_reason_to_wait(client: Either) -> None:
     with fake_node(refuses(500, "internal")) as one, fake_node(refuses(500, "internal")) as other:
-        with client(one.address, other.address) as asking, pytest.raises(StateError, match="internal"):
+        asking = client(one.address, other.address, limits=PATIENT)
+        with asking, pytest.raises(StateError, match="internal"):
             asking.get()
         assert sorted([len(one.asked), len(other.asked)]) == [1, 1]
 
@@ -230,7 +231,7 @@ def test_it_finds_the_cluster_from_one_node_and_goes_straight_to_the_owner(clien
             return of
 
         one.behave, other.behave = behave(0), behave(1)
-        with client(one.address) as asking:
+        with client(one.address, limits=PATIENT) as asking:
             learned = asking.call(lambda found: found.cluster())
             assert learned["epoch"] == "e1"
             for number in range(20):
