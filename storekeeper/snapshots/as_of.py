@@ -11,17 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
-from storekeeper.errors import NotExactError
+from storekeeper.errors import InvalidArgumentError, NotExactError
 from storekeeper.serdes.keys.escaping import after_key, ended
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
 from storekeeper.stores.store_definitions import ServedKind
 
+CHANGES = "_changes"
+"""What the changes of a store are named in SQL, behind its name."""
 HISTORY = "_history"
 """What a history is named, behind the name of its store."""
 CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day")
 """The columns of a history that the store's table does not have."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_DIGITS = 19
 _LAST_MS = 253_402_300_799_999
 """The last millisecond that has a date."""
 _TECHNICAL = frozenset({*CHANGE_COLUMNS, "_partition", "_offset", "_timestamp_ms", "_key", "_value"})
@@ -56,6 +61,15 @@ class Coverage:
                 at_ms = end
         return at_ms if at_ms <= self.to_ms else None
 
+    @property
+    def last(self) -> int:
+        """The last exact time."""
+        at_ms = self.to_ms
+        for start, end in sorted(self.gaps, reverse=True):
+            if start <= at_ms < end:
+                at_ms = start - 1
+        return at_ms
+
     def check(self, table: str, at_ms: int) -> None:
         """Lets only exact times pass.
 
@@ -67,7 +81,7 @@ class Coverage:
             return
         if exact_ms is None:
             msg = (
-                f"{table} as of {iso_ms(at_ms)} is not known yet: its history is exact until {iso_ms(self.to_ms)}. Ask "
+                f"{table} as of {iso_ms(at_ms)} is not known yet: its history is exact until {iso_ms(self.last)}. Ask "
                 f"for an earlier time, or write it on with `storekeeper snapshot create {table}`"
             )
             raise NotExactError(msg)
@@ -108,16 +122,52 @@ def changes_between_keys(start: bytes, stop: bytes) -> str:
     return f"_key >= X'{start.hex()}' AND _key < X'{stop.hex()}'"
 
 
-def fold_sql(changes: str, columns: Iterable[str]) -> str:
+def fold_sql(changes: str, columns: Sequence[str]) -> str:
     """The rows that changes leave, in DuckDB's SQL.
 
     Args:
         changes: the relation that has the changes of an era, up to some time.
         columns: those of the result.
     """
-    shown = ", ".join(f"newest.{quoted(name)} AS {quoted(name)}" for name in columns)
-    newest = f"SELECT max_by(c, c._offset) AS newest FROM {changes} c GROUP BY c._partition, c._key"  # noqa: S608 (names are quoted)
-    return f"SELECT {shown} FROM ({newest}) WHERE newest._value IS NOT NULL"  # noqa: S608 (as above)
+    # Aggregates of columns that a query leaves out cost nothing.
+    newest = "".join(f", arg_max_null(c.{quoted(name)}, c._offset) AS {quoted(name)}" for name in columns)
+    there = f"arg_max(c._value IS NOT NULL, c._offset) AS is_there{newest}"
+    folded = f"SELECT {there} FROM {changes} c GROUP BY c._partition, c._key"  # noqa: S608 (names are quoted)
+    return f"SELECT {', '.join(map(quoted, columns))} FROM ({folded}) WHERE is_there"  # noqa: S608 (as above)
+
+
+def changes_sql(changes: str, columns: Sequence[str], eras: Sequence[int]) -> str:
+    """What became of each key, for joins with times, in DuckDB's SQL: a row for each key and batch that changed it.
+
+    Its columns are `key` as text (null if it is none), `_key`, `changed_at`, `deleted`, then `columns`, which are null
+    for a deletion. An era that begins without a key deletes it.
+
+    Args:
+        changes: the relation that has all changes.
+        columns: those that follow from values.
+        eras: the first time of each era.
+    """
+    plain = "".join(f", {quoted(name)}" for name in columns)
+    place = "_key, _batch_ms, _offset, _value IS NOT NULL AS is_there"
+    told = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
+    told += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
+    newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(name)}" for name in columns)
+    return f"""
+SELECT TRY(decode(_key)) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
+    NOT arg_max(is_there, _offset) AS deleted{newest}
+FROM ({" UNION ALL ".join(told)})
+GROUP BY _key, _batch_ms
+"""  # noqa: S608 (as above)
+
+
+def _ends_sql(changes: str, columns: Sequence[str], before: int, first: int) -> str:
+    """The keys that were there at the end of an era, and with which the next does not begin, as deletions."""
+    nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
+    return f"""
+SELECT _key, {first} AS _batch_ms, -1 AS _offset, false AS is_there{nulls}
+FROM {changes} WHERE _batch_ms >= {before} AND _batch_ms < {first} GROUP BY _partition, _key
+HAVING arg_max(_value IS NOT NULL, _offset) AND _key NOT IN (SELECT _key FROM {changes} WHERE _batch_ms = {first})
+"""  # noqa: S608 (as above)
 
 
 def row_columns(columns: Iterable[str]) -> list[str]:
@@ -133,6 +183,25 @@ def value_columns(columns: Iterable[str]) -> list[str]:
 def quoted(name: str) -> str:
     """A column's name in SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def time_ms(text: str) -> int:
+    """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        InvalidArgumentError: it is neither, or before 1970.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) <= MAX_TIMESTAMP_MS:
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+        at_ms = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if at_ms < 0 or text.isdigit():
+        msg = f"as_of is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
+        raise InvalidArgumentError(msg)
+    return at_ms
 
 
 def iso_ms(at_ms: int) -> str:

@@ -28,6 +28,8 @@ class StoreHistory:
     Attributes:
         table: the name of the store's table.
         place: the folder of the history.
+        version: which.
+        partition_count: of its changelog.
         kind: the kind of the store.
         coverage: for which times it is exact.
         columns: SQL type by name.
@@ -35,14 +37,16 @@ class StoreHistory:
 
     table: str
     place: Location
+    version: int
+    partition_count: int
     kind: ServedKind
     coverage: Coverage
     columns: dict[str, str]
     _delta: DeltaTable
 
     @classmethod
-    def beside(cls, path: Location) -> Self | None:
-        """The newest version of the history beside a store's table; None if there is none.
+    def beside(cls, path: Location, version: int | None = None) -> Self | None:
+        """A version of the history beside a store's table, or the newest; None if there is none.
 
         Raises:
             SnapshotDamagedError: it can't be read.
@@ -50,7 +54,7 @@ class StoreHistory:
         place = path.with_name(history_of(path.name))
         if not is_table(place):
             return None
-        delta = open_table(place)
+        delta = open_table(place, version)
         for commit in commits(place):
             told = commit.info.get("userMetadata")
             if told and commit.version <= delta.version():
@@ -58,7 +62,17 @@ class StoreHistory:
                 gaps = tuple((start, end) for start, end in facts["gaps"])
                 from_ms, to_ms = facts["exact_from_ms"], facts["exact_to_ms"]
                 coverage = Coverage(to_ms + 1 if from_ms is None else from_ms, to_ms, gaps, tuple(facts["eras"]))
-                return cls(path.name, place, ServedKind(facts["kind"]), coverage, sql_types(delta), delta)
+                count = len(facts["changelog_offsets"])
+                return cls(
+                    path.name,
+                    place,
+                    delta.version(),
+                    count,
+                    ServedKind(facts["kind"]),
+                    coverage,
+                    sql_types(delta),
+                    delta,
+                )
         raise damaged(place, "has no manifest")
 
     def as_of(self, at_ms: int, *predicates: str) -> Scan:

@@ -4,6 +4,8 @@ Each directory `<root>/<table>` with a `_delta_log` is a table of that name. Duc
 SELECT-like statement a call. It sees one version of each table throughout, even when a name occurs twice in the query
 and a writer commits in between.
 
+`<store>_changes` is what became of the keys of a store, one row for each batch that changed a key: see `changes_sql`.
+
 As of a time, a store's table has the rows that the store had after the last batch until then, whatever snapshots were
 taken: they are folded from its history. Any other table has the version that it had.
 
@@ -14,15 +16,26 @@ platform, are part of `SELECT *`, and may change with a table's schema version.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import duckdb
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from storekeeper.errors import InvalidArgumentError, NotExactError, StorageError
 from storekeeper.locations import Location
-from storekeeper.snapshots.as_of import HISTORY, changes_until, fold_sql, history_of, iso_ms, row_columns
+from storekeeper.snapshots.as_of import (
+    CHANGES,
+    HISTORY,
+    changes_sql,
+    changes_until,
+    fold_sql,
+    history_of,
+    iso_ms,
+    row_columns,
+    value_columns,
+)
 from storekeeper.snapshots.delta_log import commits, delta_table
 from storekeeper.snapshots.duck import Column, QueryResult, close_off, opened, run
 from storekeeper.snapshots.history_reads import StoreHistory
@@ -42,7 +55,12 @@ def list_tables(root: Location) -> tuple[str, ...]:
 
 
 def query(
-    root: Location, sql: str, *, at_version: Mapping[str, int] | None = None, as_of_ms: int | None = None
+    root: Location,
+    sql: str,
+    *,
+    at_version: Mapping[str, int] | None = None,
+    as_of_ms: int | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
 ) -> QueryResult:
     """Runs one reading statement (SELECT, WITH, FROM, SHOW TABLES, DESCRIBE, SUMMARIZE, EXPLAIN) in DuckDB's dialect.
 
@@ -52,6 +70,7 @@ def query(
         at_version: table name to Delta version, for reading the past; the others are read at their newest version.
         as_of_ms: the time of all tables that `at_version` doesn't name, epoch milliseconds; None for their newest
             version.
+        tables: more tables by name, such as examples to join.
 
     Raises:
         InvalidArgumentError: the statement is wrong, more than one or not a reading one, names an unknown table (the
@@ -67,18 +86,9 @@ def query(
         if name not in known:
             raise InvalidArgumentError(_unknown_table(name, root, known))
     with opened() as connection:
-        register = _register if as_of_ms is None else partial(_register_as_of, at_ms=as_of_ms)
-        missing: dict[str, Exception] = {}
-        for name in known:
-            try:
-                if name in versions:
-                    _register_version(connection, root / name, versions[name])
-                else:
-                    register(connection, root / name)
-            except (DeltaError, OSError, duckdb.Error) as error:
-                missing[name] = StorageError(f"table {name} can't be read: {error}")
-            except (NotExactError, StorageError) as error:
-                missing[name] = error
+        missing = _register_all(connection, root, known, versions, as_of_ms)
+        for name, table in (tables or {}).items():
+            connection.register(name, table)
         close_off(connection)
         try:
             return run(connection, sql)
@@ -89,6 +99,33 @@ def query(
             if name in missing:
                 raise missing[name] from error
             raise InvalidArgumentError(_unknown_table(name, root, known)) from error
+
+
+def _register_all(
+    connection: duckdb.DuckDBPyConnection,
+    root: Location,
+    known: Sequence[str],
+    versions: Mapping[str, int],
+    as_of_ms: int | None,
+) -> dict[str, Exception]:
+    """Returns the tables that can't be read, with the reason: no obstacle to a statement that doesn't name them."""
+    register = _register if as_of_ms is None else partial(_register_as_of, at_ms=as_of_ms)
+    missing: dict[str, Exception] = {}
+    # A store's rows at a time need its history alone.
+    folded = () if as_of_ms is None else (name.removesuffix(HISTORY) for name in known if name.endswith(HISTORY))
+    for name in dict.fromkeys((*known, *folded)):
+        try:
+            if name in versions:
+                _register_version(connection, root / name, versions[name])
+            else:
+                register(connection, root / name)
+            if name.endswith(HISTORY):
+                _register_changes(connection, root / name, known, as_of_ms)
+        except (DeltaError, OSError, duckdb.Error) as error:
+            missing[name] = StorageError(f"table {name} can't be read: {error}")
+        except (NotExactError, StorageError) as error:
+            missing[name] = error
+    return missing
 
 
 def _register(connection: duckdb.DuckDBPyConnection, path: Location) -> None:
@@ -117,6 +154,22 @@ def _register_as_of(connection: duckdb.DuckDBPyConnection, path: Location, *, at
         rows = connection.from_arrow(changes).query("changes", fold_sql("changes", row_columns(history.columns)))
         if rows is not None:  # as for every SELECT
             rows.create_view(path.name)
+
+
+def _register_changes(
+    connection: duckdb.DuckDBPyConnection, path: Location, known: Sequence[str], at_ms: int | None
+) -> None:
+    """What became of a store's keys, until a time or all of it, for joins with times."""
+    table = path.name.removesuffix(HISTORY)
+    history = None if table + CHANGES in known else StoreHistory.beside(path.with_name(table))
+    if history is None:
+        return
+    until = () if at_ms is None else (changes_until(at_ms),)
+    eras = [first for first in history.coverage.eras if at_ms is None or first <= at_ms]
+    asked = changes_sql("changes", value_columns(history.columns), eras)
+    rows = connection.from_arrow(history.changes(*until)).query("changes", asked)
+    if rows is not None:  # as for every SELECT
+        rows.create_view(table + CHANGES)
 
 
 def _version_at(path: Location, at_ms: int) -> int:

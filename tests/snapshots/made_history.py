@@ -85,13 +85,24 @@ class Produced:
         """All changes as the history has them."""
         return pa.Table.from_pylist(self.records, SCHEMA)
 
-    def write(self, root: Path, name: str, *, appends: int = 1, **facts: object) -> None:
-        """Writes the history of table `name`, in some commits, and the table with the rows now."""
+    def write(
+        self, root: Path, name: str, *, appends: int = 1, names: Mapping[str, str] | None = None, **facts: object
+    ) -> None:
+        """Writes the history of table `name`, in some commits, and the table with the rows now.
+
+        `names` are other names of columns.
+        """
         exact = {"exact_from_ms": START_MS, "exact_to_ms": self.now_ms, "gaps": [], "eras": self.eras}
         sources = {"pos": {"0": self.now_ms}}
-        told = exact | {"kind": self.kind.value, "source_offsets": sources, **facts}
+        told = exact | {
+            "kind": self.kind.value,
+            "source_offsets": sources,
+            "changelog_offsets": {"0": 1, "1": 1, "2": 1},
+        }
+        told |= facts
         metadata = CommitProperties(custom_metadata={"userMetadata": orjson.dumps(told).decode()})
-        changes, path = self.table(), root / history_of(name)
+        called = [(names or {}).get(column, column) for column in SCHEMA.names]
+        changes, path = self.table().rename_columns(called), root / history_of(name)
         step = max(1, -(-changes.num_rows // appends))
         for start in range(0, max(1, changes.num_rows), step):
             part = changes.slice(start, step)
@@ -100,7 +111,8 @@ class Produced:
             next(one for one in reversed(self.records) if (one["_partition"], one["_key"]) == place)
             for place in self.rows
         ]
-        write_deltalake(root / name, pa.Table.from_pylist(newest, SCHEMA).select(snapshot_schema(COLUMNS).names))
+        rows = pa.Table.from_pylist(newest, SCHEMA).rename_columns(called)
+        write_deltalake(root / name, rows.select(called[: len(snapshot_schema(COLUMNS))]))
 
     def _record(self, partition: int, key: bytes, value: bytes | None) -> None:
         place = (self.generation, partition)

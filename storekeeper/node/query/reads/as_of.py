@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from storekeeper.clock import Clock
-from storekeeper.errors import InvalidArgumentError, StorageError, StoreUnavailableError
+from storekeeper.errors import StorageError, StoreUnavailableError
 from storekeeper.locations import Location
 from storekeeper.names import store_of
 from storekeeper.node.query.answers.answer import (
@@ -27,7 +26,7 @@ from storekeeper.node.query.answers.answer import (
     TooManyScansError,
 )
 from storekeeper.node.query.reads.pages import KeyRange, Row
-from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
+from storekeeper.snapshots.as_of import changes_between_keys
 
 if TYPE_CHECKING:
     # They load the reader of Delta tables, which is an extra.
@@ -38,29 +37,9 @@ T = TypeVar("T")
 
 AS_OF = "as_of"
 ROLE_HISTORY = "history"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CHECK_EVERY_S = 5.0
 _MOST_WAITING = 16
 _COLUMNS = ("_partition", "_key", "_offset", "_batch_ms", "_value")
-
-
-def parse_as_of(text: str) -> int:
-    """Epoch milliseconds, or a time in ISO 8601; without a zone it is UTC.
-
-    Raises:
-        InvalidArgumentError: it is neither, or before 1970.
-    """
-    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TIMESTAMP_MS:
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-        at_ms = (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        at_ms = -1
-    if at_ms < 0 or text.isdigit():
-        msg = f"{AS_OF} is epoch milliseconds or a time like 2026-01-31T18:00:00Z, with + as %2B, not {text[:40]!r}"
-        raise InvalidArgumentError(msg)
-    return at_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +125,7 @@ class PastReads:
 
     def _read(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
         with self._readable():
-            rules = importlib.import_module("storekeeper.snapshots.as_of")
-            named = rules.changes_between_keys(keys.start, keys.stop)
+            named = changes_between_keys(keys.start or b"", keys.stop or b"")
             return newest_rows(self._history(store).read_as_of(_COLUMNS, at_ms, named).to_pylist(), partition)
 
     def _changes(self, store: str, key: bytes) -> list[Change]:

@@ -41,7 +41,7 @@ from storekeeper.node.query.answers.answer import (
 )
 from storekeeper.node.query.answers.json_rows import row_json
 from storekeeper.node.query.forwarding import NoHolderAnsweredError, PeerRequest, Router
-from storekeeper.node.query.reads.as_of import AS_OF, PastReads, parse_as_of
+from storekeeper.node.query.reads.as_of import AS_OF, PastReads
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
 from storekeeper.node.query.reads.kinds import KEYED_KINDS, require_kind
@@ -61,6 +61,7 @@ from storekeeper.protocol.freshness import (
 )
 from storekeeper.protocol.keys import decode_base64url, key_segments
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
+from storekeeper.snapshots.as_of import time_ms
 from storekeeper.stores.store_definitions import ServedKind
 
 log = structlog.get_logger(__name__)
@@ -370,7 +371,7 @@ def _as_of(query_string: bytes) -> int | None:
         for name, value in parse_qsl(query_string.decode("ascii", "replace"), keep_blank_values=True)
         if name == AS_OF
     ]
-    return parse_as_of(versions[0]) if versions else None
+    return time_ms(versions[0]) if versions else None
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -14,7 +14,6 @@ from storekeeper.errors import InvalidArgumentError
 from storekeeper.names import store_of
 from storekeeper.node.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
 from storekeeper.node.query.answers.json_rows import RowLayout
-from storekeeper.node.query.reads.as_of import parse_as_of
 from storekeeper.node.query.reads.freshness_gate import Asked
 from storekeeper.node.query.reads.pages import PageLimits, PageQuery, Scan, scan_page, take_page
 from storekeeper.node.query.reads.point import asked_path
@@ -30,6 +29,7 @@ from storekeeper.node.query.reads.stream_format import (
 from storekeeper.node.query.routes.parameters import PageParameters
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.protocol.freshness import FreshnessRequirement
+from storekeeper.snapshots.as_of import time_ms
 
 JSON = "application/json"
 _ROWS_AT_A_TIME = 64
@@ -110,7 +110,7 @@ async def answer_past(
     """
     if first_named(request.headers.get("accept", "")) != JSON:
         raise InvalidArgumentError("rows as of a time come in pages: accept application/json")
-    at_ms, limits = parse_as_of(as_of), page_limits(services, page.limit)
+    at_ms, limits = time_ms(as_of), page_limits(services, page.limit)
     identity = b"%b|%d" % (scan.identity(), at_ms)
     rest = scan if page.cursor is None else scan.beyond(services.cursors.decode(identity, page.cursor))
     partition = services.catalog.partition(scan.store, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storekeeper.errors import InvalidArgumentError
-from storekeeper.node.query.reads.point import parse_as_of
+from storekeeper.snapshots.as_of import time_ms
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from storekeeper.node.query.reads.point import parse_as_of
     ],
 )
 def test_forms(text: str, at_ms: int) -> None:
-    assert parse_as_of(text) == at_ms
+    assert time_ms(text) == at_ms
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_forms(text: str, at_ms: int) -> None:
 )
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="as_of is epoch milliseconds or a time like"):
-        parse_as_of(text)
+        time_ms(text)

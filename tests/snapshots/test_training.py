@@ -1,0 +1,87 @@
+"""Joins of times with what became of keys give each time what was known then: a replay of what was produced."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+
+import duckdb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storekeeper.snapshots.as_of import changes_sql
+from storekeeper.snapshots.sql import query
+from tests.snapshots.made_history import COLUMNS, START_MS, Produced, fields_of, played, value_of
+
+KEYS = [b"a", b"aa", b"card-7", b"nobody"]
+
+
+def labels(produced: Produced, drawn: random.Random, count: int) -> list[tuple[int, bytes, int]]:
+    """Numbered keys at random times, and at those of batches."""
+    times = [START_MS, *(ms + step for ms, _ in produced.states for step in (-1, 0, 1))]
+    return [(number, drawn.choice(KEYS), drawn.choice(times)) for number in range(count)]
+
+
+def known(produced: Produced, key: bytes, at_ms: int) -> dict[str, object] | None:
+    """What the key had at a time."""
+    return next((fields_of(value) for (_, one), value in produced.at(at_ms).items() if one == key), None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_joins_give_what_was_known_then(seed: int) -> None:
+    """25 joins of 60 keys and times each, across generations."""
+    produced = played(seed, KEYS[:3], batches=25, stray=0)
+    asked = labels(produced, random.Random(seed), 60)
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("history", produced.table())
+        changes = changes_sql("history", list(COLUMNS), produced.eras)
+        connection.execute("CREATE TEMP TABLE labels(number INT, key VARCHAR, at_ms BIGINT)")
+        connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(n, key.decode(), at) for n, key, at in asked])
+        connection.execute(f"CREATE TEMP VIEW changes AS {changes}")
+        joined = connection.sql(
+            """SELECT number, deleted, Card, Points, Visits FROM labels ASOF LEFT JOIN changes c
+            ON labels.key = c.key AND make_timestamptz(labels.at_ms * 1000) >= c.changed_at ORDER BY number"""
+        ).fetchall()
+    assert len(joined) == len(asked)
+    for (number, key, at_ms), (found, deleted, *fields) in zip(asked, joined, strict=True):
+        expected = known(produced, key, at_ms)
+        assert found == number
+        assert fields == ([None] * 3 if expected is None else list(expected.values()))
+        assert (deleted is False) == (expected is not None)
+
+
+def test_the_example_of_the_guide(tmp_path: Path) -> None:
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("c1", "1.5", 1))])
+    produced.commit([(0, b"c1", value_of("c1", "7", 1)), (0, b"c1", value_of("c1", "2.5", 2))])
+    produced.commit([(0, b"c1", None)])
+    produced.write(tmp_path, "rewards")
+    found = query(tmp_path, "SELECT key, changed_at, deleted, Points FROM rewards_changes ORDER BY changed_at").rows
+    assert [(key, deleted, None if points is None else float(points)) for key, _, deleted, points in found] == [
+        ("c1", False, 1.5),
+        ("c1", False, 2.5),
+        ("c1", True, None),
+    ]
+    first_ms = produced.states[0][0]
+    assert found[0][1] == datetime.datetime.fromtimestamp(first_ms / 1000, datetime.UTC)
+    until = query(tmp_path, "SELECT count(*) FROM rewards_changes", as_of_ms=first_ms).rows
+    assert until == ((1,),), "as of a time, later changes are not there"
+
+
+def test_a_key_that_is_no_text_is_there_as_bytes(tmp_path: Path) -> None:
+    produced = Produced()
+    produced.commit([(0, b"\xff", value_of("c1", "1.5", 1))])
+    produced.write(tmp_path, "rewards")
+    assert query(tmp_path, "SELECT key, _key FROM rewards_changes").rows == ((None, b"\xff"),)
+
+
+def test_a_new_generation_on_other_partitions_ends_no_key_that_it_has(tmp_path: Path) -> None:
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("c1", "1.5", 1)), (0, b"c2", value_of("c2", "1", 1))])
+    produced.hand_over({(2, b"c1"): value_of("c1", "1.5", 1)})
+    produced.write(tmp_path, "rewards")
+    found = query(tmp_path, "SELECT key, deleted FROM rewards_changes ORDER BY key, changed_at").rows
+    assert found == (("c1", False), ("c1", False), ("c2", False), ("c2", True))
