@@ -21,12 +21,41 @@ timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from storekeeper.stores.record_context import Header
 from storekeeper.topology.records import NOWHERE, DeadLetter, Output
 
 _OWN = "dlq."
+
+
+class Letters(msgspec.Struct, frozen=True):
+    """Dead letters that have their topic and the kind of error in common.
+
+    Attributes:
+        topic: the topic that the records came from, or that would have refused them; empty if they had waited in the
+            app.
+        error: the name of the error's class.
+        reason: that of one of them, without any of the record's content.
+        count: how many there are.
+    """
+
+    topic: str
+    error: str
+    reason: str
+    count: int = 1
+
+
+def by_kind(letters: Iterable[Letters]) -> tuple[Letters, ...]:
+    """The same dead letters, one entry for each topic and kind of error."""
+    kinds: dict[tuple[str, str], Letters] = {}
+    for one in letters:
+        kind = one.topic, one.error
+        first = kinds.get(kind)
+        kinds[kind] = one if first is None else msgspec.structs.replace(first, count=first.count + one.count)
+    return tuple(kinds.values())
 
 
 def dead_letter(letter: DeadLetter, *, app: str) -> Output:
@@ -47,6 +76,11 @@ def dead_letter(letter: DeadLetter, *, app: str) -> Output:
     headers.append(("dlq.timestamp", b"%d" % record.timestamp_ms))
     headers += own_headers(record.headers)
     return record.key, record.value, max(record.timestamp_ms, 0), headers
+
+
+def kinds_of(letters: Iterable[DeadLetter]) -> Iterator[Letters]:
+    """What each of some dead letters is, for the log and the metrics."""
+    return (Letters(letter.record.topic, letter.error_class, letter.reason) for letter in letters)
 
 
 def own_headers(headers: Sequence[Header]) -> list[Header]:

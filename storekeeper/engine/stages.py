@@ -18,7 +18,7 @@ from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
 from storekeeper.engine.origins import Origins
 from storekeeper.engine.rows import outcome_row, records_of
-from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.runtime.sink_metrics import Written, encode_outcome
 from storekeeper.engine.source_records import SourceRecords
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.work import AppWork, BatchWork
@@ -27,8 +27,6 @@ from storekeeper.topology.layout import Layout
 from storekeeper.topology.record_order import Ordered, Run, by_upstream, runs_of
 from storekeeper.topology.records import RecordFields
 from storekeeper.topology.sub_topology import SubTopology
-
-encode_outcome = msgspec.msgpack.Encoder().encode
 
 
 @task_errors

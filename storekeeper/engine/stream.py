@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
@@ -22,7 +21,7 @@ from storekeeper.engine.importable import check_importable
 from storekeeper.engine.own_topics import own_topics_of
 from storekeeper.engine.rows import DDL
 from storekeeper.engine.runtime.planner import Planner
-from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics, check_partitions, counts_in, facts_of
 from storekeeper.engine.stages import run_gathered, run_sources
@@ -40,7 +39,6 @@ PURGE_INTERVAL_S = 30.0
 """As in Kafka Streams: repartition topics keep records only until they are processed."""
 
 _log = structlog.get_logger(__name__)
-_decode_outcome = msgspec.msgpack.Decoder(Written).decode
 
 
 def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
@@ -109,10 +107,10 @@ class Batches:
         """
         with errors_of_tasks():
             rows = self.tasks(batch_id, self._layout.last_stage).select("outcome").collect()
-        written = sum((_decode_outcome(row["outcome"]) for row in rows), Written())
+        written = sum((decode_outcome(row["outcome"]) for row in rows), Written())
         if written.replayed_tasks:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=written.replayed_tasks)
-        self._context.metrics.add(batch_id, written)
+        self._context.wrote(batch_id, written)
         self._await_repartitioned()
         if batch_id > 0:  # this batch may be run again
             self._purge(batch_id - 1)

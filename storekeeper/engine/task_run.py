@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from storekeeper.apps.topology_app import is_served
 from storekeeper.changelog.committed_ends import committed_ends
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.clock import Clock, SystemClock
-from storekeeper.engine.dead_letters import dead_letter
+from storekeeper.engine.dead_letters import by_kind, dead_letter, kinds_of
 from storekeeper.engine.global_tables import GlobalTableCopy
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, places_in, spans_of
@@ -133,7 +134,8 @@ class TaskRun:
 
             (task, (batch, collected, changes)), letters = run_carefully(run, records, Ordered.without)
             batch = replace(batch, dead_letters=letters)
-        self._write_dead_letters(batch.dead_letters, transaction)
+        letters = [letter.located(self.origins.of) for letter in batch.dead_letters]
+        self._write_dead_letters(letters, transaction)
         check_input_complete()
         forwarded = self._rows_of(collected)
         transaction.commit(
@@ -141,7 +143,7 @@ class TaskRun:
         )
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
         written = Written(
-            dead_letters=len(batch.dead_letters),
+            letters=by_kind(chain(kinds_of(letters), transaction.refused)),
             dropped=task.dropped.total,
             stream_time_ms=task.stream_time.now_ms,
         )
@@ -228,7 +230,7 @@ class TaskRun:
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         app, topic = self.work.app, self.work.app.writer.dead_letters
         if topic is not None and self.work.writes_outputs:
-            transaction.write(topic, [dead_letter(letter.located(self.origins.of), app=app.app) for letter in letters])
+            transaction.write(topic, [dead_letter(letter, app=app.app) for letter in letters])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}

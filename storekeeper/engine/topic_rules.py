@@ -11,6 +11,8 @@ from storekeeper.stores.record_context import Header
 BY_KEY = -1
 """The partition of a record whose key decides where it goes."""
 FOREVER_MS = (1 << 63) - 1
+REFUSED = "RefusedRecordError"
+"""The class of the error of a record that its topic would refuse."""
 
 Headers: TypeAlias = "list[Header] | None"
 
@@ -55,7 +57,7 @@ def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: 
     If topic `topic` would refuse it too, its value and its own headers are left out, and its key is cut to 1024 bytes.
     """
     wanted, key, value, own, _ = record
-    headers = reason_headers(app, wanted, "RefusedRecordError", reason)
+    headers = reason_headers(app, wanted, REFUSED, reason)
     headers += own_headers(own or ())
     whole: SinkRecord = topic, key, value, headers, BY_KEY
     if rule is None or rule.refusal(whole) is None:

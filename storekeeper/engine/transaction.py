@@ -18,9 +18,10 @@ from confluent_kafka import KafkaError, KafkaException
 from storekeeper.apps.errors import BrokerRefusedError, FencedWriterError, RefusedChangeError, UnrepeatableBatchError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.headers import SourceRanges
+from storekeeper.engine.dead_letters import Letters
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, read_marker
 from storekeeper.engine.runtime.topics import check_partitions
-from storekeeper.engine.topic_rules import BY_KEY, FOREVER_MS, SinkRecord, TopicRule, dead_letter
+from storekeeper.engine.topic_rules import BY_KEY, FOREVER_MS, REFUSED, SinkRecord, TopicRule, dead_letter
 from storekeeper.kafka.clients import CONNECT_AT_ONCE, new_producer
 from storekeeper.kafka.connection import Kafka
 from storekeeper.stores.record_context import Header
@@ -114,6 +115,7 @@ class Transaction:
 
     Attributes:
         committed: the marker of the last batch that the task committed; None before its first.
+        refused: the records that became dead letters because their topics would have refused them.
 
     Raises:
         FencedWriterError: a newer attempt took over, or the broker gave the transaction up because it took too long.
@@ -130,6 +132,7 @@ class Transaction:
         self._began_s = time.monotonic()
         self._began_ms = int(time.time() * 1000)
         self._producer = new_producer(plan.kafka, {**plan.producer, "transactional.id": slot.name})
+        self.refused: list[Letters] = []
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
         self.committed = read_marker(plan.kafka, slot.markers, slot.partition, slot.key)
@@ -197,6 +200,7 @@ class Transaction:
 
     def begin_again(self) -> None:
         """Aborts what was written, and begins the transaction anew."""
+        self.refused.clear()
         try:
             # No `purge()` before: it would forget what is on its way, and the broker would miss its sequence numbers.
             self._producer.abort_transaction(self._plan.timeout_s)
@@ -277,6 +281,7 @@ class Transaction:
             raise RefusedChangeError(msg)
         if plan.dead_letters is None:
             raise BrokerRefusedError(self._described(f"{reason} (topic {topic})"))
+        self.refused.append(Letters(topic, REFUSED, reason))
         return dead_letter(plain, reason, app=plan.app, topic=plan.dead_letters, rule=plan.rules.get(plan.dead_letters))
 
     def _check_partitions(self) -> None:

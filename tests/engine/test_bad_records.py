@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+import structlog.testing
 
 from harness.broker import Broker
 from storekeeper.changelog.bounded_reader import read_topic
@@ -64,7 +65,10 @@ def test_each_record_is_in_the_result_or_in_the_dead_letters_once(run: SparkRun,
         run.run(dying)
     run.run()  # the tasks have committed: they pass the same records on again
     produce(run, numbers[10:])
-    run.run()
+    with structlog.testing.capture_logs() as lines:
+        run.run()
+    told = {line["error"]: (line["topic"], line["count"]) for line in lines if line["event"] == "dead_letters"}
+    assert told == {error: ("bad-numbers", 1) for number, error in BAD.items() if number in numbers[10:]}
     good = [number for number in numbers if number not in BAD]
     assert sorted(int(value or b"") for _, _, value, _ in run.records("bad-copies")) == sorted([*good, 13])
     own = {key: orjson.loads(row)["total"] for key, row in run.rows("bad-own-changelog").items()}

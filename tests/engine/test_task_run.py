@@ -16,6 +16,7 @@ from storekeeper.apps.topology_app import described
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.changelog.reader import TopicFacts
 from storekeeper.engine import task_run
+from storekeeper.engine.dead_letters import Letters
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.markers import Marker, Passed, SourceSpans
 from storekeeper.engine.origins import Origins
@@ -195,6 +196,7 @@ class First(Transaction):
 
     def __init__(self, plan: Any, slot: Any, batch_id: int, source: SourceRanges) -> None:
         self._batch_id, self._source, self.committed = batch_id, source, None
+        self.refused = [Letters("elsewhere", "RefusedRecordError", "too large")]
 
     def latest_ms(self, topic: str) -> int:
         return 5000
@@ -217,7 +219,10 @@ def test_a_replay_leaves_out_what_was_too_far_ahead_for_the_first_attempt(
     monkeypatch.setattr(task_run, "committed_ends", lambda *_: {})
     monkeypatch.setattr(task_run, "Transaction", First)
     records = [("shuffled-numbers", 0, number, 1000 * number, b"k", b"%d" % number, ()) for number in (1, 3, 7, 9)]
-    _, first = own(Ordered(runs_of(records), sending))
+    written, first = own(Ordered(runs_of(records), sending))
+    future, refused = written.letters
+    assert (future.topic, future.error, future.count) == ("shuffled-numbers", "FutureTimestampError", 2)
+    assert refused == Letters("elsewhere", "RefusedRecordError", "too large")
     marker = Marker.decode(First.marker.encode())
     assert marker.left_out == {"shuffled-numbers": {0: [(7, 8), (9, 10)]}}
     monkeypatch.setattr(Committed, "forwarded", marker.forwarded)

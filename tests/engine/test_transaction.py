@@ -279,6 +279,8 @@ def test_a_time_that_its_topic_would_refuse_makes_a_dead_letter_of_today(app: Ap
     assert dead.value() == b"c"
     assert dead.timestamp()[1] <= int(time.time() * 1000)
     assert b"further ahead than the 3600000 ms" in dict(dead.headers() or ())["dlq.error.message"]
+    [refused] = transaction.refused
+    assert (refused.topic, refused.error, refused.count) == (app.topic, "RefusedRecordError", 1)
 
 
 def test_what_was_written_before_a_transaction_began_again_is_never_seen(app: App) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import msgspec
+
+from storekeeper.engine.dead_letters import Letters, by_kind
 
 _LAST_BATCHES = 100
 """Far more than end between two heartbeats."""
@@ -13,26 +17,36 @@ class Written(msgspec.Struct, frozen=True):
 
     Attributes:
         rows: how many records of topics were read.
-        dead_letters: how many records became dead letters.
+        letters: the records that became dead letters.
         replayed_tasks: how many tasks found their records committed by an earlier attempt.
         dropped: how many records were left out: they came too late, or had no key.
         stream_time_ms: the newest timestamp of all tasks, -1 before the first.
     """
 
     rows: int = 0
-    dead_letters: int = 0
+    letters: tuple[Letters, ...] = ()
     replayed_tasks: int = 0
     dropped: int = 0
     stream_time_ms: int = -1
 
+    @property
+    def dead_letters(self) -> int:
+        """How many records became dead letters."""
+        return sum(letters.count for letters in self.letters)
+
     def __add__(self, later: Written) -> Written:
         return Written(
             self.rows + later.rows,
-            self.dead_letters + later.dead_letters,
+            by_kind(chain(self.letters, later.letters)),
             self.replayed_tasks + later.replayed_tasks,
             self.dropped + later.dropped,
             max(self.stream_time_ms, later.stream_time_ms),
         )
+
+
+encode_outcome = msgspec.msgpack.Encoder().encode
+decode_outcome = msgspec.msgpack.Decoder(Written).decode
+"""`Written` as bytes, from a task to its driver."""
 
 
 class SinkMetrics:

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+import structlog
+
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.engine.runtime.batch_query import BatchQuery, Plans, ProcessBatch
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
-from storekeeper.engine.runtime.sink_metrics import SinkMetrics
+from storekeeper.engine.runtime.sink_metrics import SinkMetrics, Written
 from storekeeper.topology.slots import Slots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = structlog.get_logger(__name__)
 
 
 class GenerationView(Protocol):
@@ -45,6 +50,12 @@ class StreamContext:
     generation: GenerationView | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
     slots: Slots = field(default_factory=dict)
+
+    def wrote(self, batch_id: int, written: Written) -> None:
+        """Counts what a batch wrote. Its dead letters have a line in the log for each topic and kind of error."""
+        self.metrics.add(batch_id, written)
+        for kind in written.letters:
+            _log.warning("dead_letters", app=self.spec.name, batch=batch_id, **msgspec.structs.asdict(kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from storekeeper.apps.topology_app import markers_topics
 from storekeeper.changelog.headers import SourceRanges
-from storekeeper.engine.dead_letters import dead_letter
+from storekeeper.engine.dead_letters import by_kind, dead_letter, kinds_of
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.markers import MARKER_TOPIC_CONFIG
+from storekeeper.engine.runtime.sink_metrics import Written, encode_outcome
 from storekeeper.engine.runtime.stream import StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.task_input import check_input_complete
@@ -22,9 +23,9 @@ from storekeeper.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")
 """The columns that a `LetterWriter` reads. `_error` is null in rows that are not dead letters."""
-WRITTEN_DDL = "rows bigint, letters bigint, replayed bigint"
-"""The result of each task: how many rows it read, how many were dead letters, 1 if these were written before."""
-_WRITTEN = pa.schema([("rows", pa.int64()), ("letters", pa.int64()), ("replayed", pa.int64())])
+WRITTEN_DDL = "outcome binary"
+"""The result of each task, `Written` as `encode_outcome` has it."""
+_WRITTEN = pa.schema([("outcome", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def _write_letters(batches: Iterator[pa.RecordBatch], *, work: _Letters) -> Iter
     if letters:
         replayed = work.write(letters[0].record.partition, letters)
     if count:
-        yield pa.record_batch([[count], [len(letters)], [int(replayed)]], schema=_WRITTEN)
+        written = Written(count, by_kind(kinds_of(letters)), int(replayed))
+        yield pa.record_batch([[encode_outcome(written)]], schema=_WRITTEN)
 
 
 def _letters_in(batch: pa.RecordBatch, topic: str) -> Iterator[DeadLetter]:

@@ -16,7 +16,7 @@ from storekeeper.engine.kafka_rows import kafka_rows
 from storekeeper.engine.runtime.batch_ends import TopicGroup
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.planner import Planner
-from storekeeper.engine.runtime.sink_metrics import Written
+from storekeeper.engine.runtime.sink_metrics import Written, decode_outcome
 from storekeeper.engine.runtime.stream import Stream, StreamContext
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.engine.table_sink.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
@@ -90,15 +90,13 @@ class TableWriter:
         try:
             with errors_of_tasks():
                 writing = self._letters.batch(batch_id)
-                written = parsed.select(*LETTER_COLUMNS).mapInArrow(writing, WRITTEN_DDL).collect()
-            letters = sum(row["letters"] for row in written)
-            if sum(row["rows"] for row in written) > letters:
+                rows = parsed.select(*LETTER_COLUMNS).mapInArrow(writing, WRITTEN_DDL).collect()
+            written = sum((decode_outcome(row["outcome"]) for row in rows), Written())
+            if written.rows > written.dead_letters:
                 self._write_rows(parsed.where("_error is null"), batch_id)
         finally:
             parsed.unpersist()
-        self._context.metrics.add(
-            batch_id, Written(sum(row["rows"] for row in written), letters, sum(row["replayed"] for row in written))
-        )
+        self._context.wrote(batch_id, written)
 
     def _write_rows(self, items: DataFrame, batch_id: int) -> None:
         progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))

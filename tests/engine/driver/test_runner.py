@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import structlog.testing
 
 from spark_apps.ticks import TICKS
 from storekeeper.apps.errors import PartitionsChangedError, UnusableCheckpointError
@@ -16,6 +17,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.position import Position
 from storekeeper.clock import SystemClock
+from storekeeper.engine.dead_letters import Letters
 from storekeeper.engine.driver.preflight import Preflight
 from storekeeper.engine.driver.runner import AppRun, Watch, first_heartbeat
 from storekeeper.engine.restore_progress import Restoring, reporting, restore_dir
@@ -116,6 +118,23 @@ def watching(run: AppRun, context: StreamContext, query: Reporting) -> Watch:
     return Watch(own, cast("Any", query), context, Preflight(NOTHING, Position(), Position()))
 
 
+def letters(count: int, error: str = "ValueError") -> tuple[Letters, ...]:
+    return (Letters("ticks", error, "no number", count),)
+
+
+def test_a_batch_has_a_line_in_the_log_for_each_kind_of_dead_letter(context: StreamContext) -> None:
+    of_tasks = [Written(5, letters(2)), Written(5, letters(1, "KeyError")), Written(5, letters(3)), Written(5)]
+    with structlog.testing.capture_logs() as lines:
+        context.wrote(7, sum(of_tasks, Written()))
+        context.wrote(8, Written(rows=5))
+    told = {"event": "dead_letters", "log_level": "warning", "app": "ticks", "batch": 7, "topic": "ticks"}
+    assert lines == [
+        {**told, "error": "ValueError", "reason": "no number", "count": 5},
+        {**told, "error": "KeyError", "reason": "no number", "count": 1},
+    ]
+    assert (context.metrics.sum.rows, context.metrics.sum.dead_letters) == (25, 6)
+
+
 def test_too_many_dead_letters_among_the_records_stop_the_app(
     run: AppRun, context: StreamContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,10 +143,10 @@ def test_too_many_dead_letters_among_the_records_stop_the_app(
     beat = Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0)
     context.metrics.add(0, Written(rows=1000))
     watch(beat)
-    context.metrics.add(1, Written(rows=50_000, dead_letters=2000))
+    context.metrics.add(1, Written(rows=50_000, letters=letters(2000)))
     assert watch(beat).dead_letters_total == 2000
     assert watch.tripped is None
-    context.metrics.add(2, Written(rows=60_000, dead_letters=60_000))
+    context.metrics.add(2, Written(rows=60_000, letters=letters(60_000)))
     watch(beat)
     assert watch.tripped is not None
 
@@ -154,7 +173,7 @@ def test_dead_letters_and_records_left_out_are_counted_on_over_restarts(
     first = first_heartbeat(path, TICKS, 1, SystemClock())
     watch = watching(run, context, Reporting())
     assert (watch(first).dead_letters_total, watch(first).dropped_total) == (180, 3)
-    context.metrics.add(1, Written(dead_letters=20))
+    context.metrics.add(1, Written(letters=letters(20)))
     assert watch(watch(first)).dead_letters_total == 200
 
 
