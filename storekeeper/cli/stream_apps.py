@@ -19,7 +19,7 @@ from storekeeper.engine.driver.health_server import health_served
 from storekeeper.engine.driver.watchdog import ended_if_stalled
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.aliases import aliases_kept
-from storekeeper.generations.desired_state import Role
+from storekeeper.generations.desired_state import Role, check_not_fixed
 from storekeeper.generations.live import live_store, store_in
 from storekeeper.program import ExitCode
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict, together
@@ -64,6 +64,8 @@ def run(
         raise typer.BadParameter("goes with one app", param_hint="--next")
     role = Role.NEXT if beside else Role.LIVE
     settings, stop = _run_settings(), _stop_on_signals()
+    if beside:
+        check_not_fixed(settings)
     beats = {(name := role.program(spec.name)): settings.heartbeat_file(name) for spec in specs}
     with (
         health_served(health_port, [*beats.values()], SystemClock()),

@@ -100,7 +100,7 @@ def generation_lease(app: str, number: int) -> str:
 
 
 def check_not_fixed(settings: AppSettings) -> None:
-    """Refuses to change generations where a setting says which one runs: the journal doesn't know that one.
+    """Refuses to change generations, or to run two, where a setting says which one runs: the journal doesn't know it.
 
     Raises:
         GenerationRefusedError: `generation` is set.
@@ -108,6 +108,6 @@ def check_not_fixed(settings: AppSettings) -> None:
     if "generation" in settings.model_fields_set:
         msg = (
             f"the setting generation fixes generation {settings.generation} for all apps, and the journal doesn't know "
-            "it: an app can only be migrated where the setting isn't used"
+            "it: an app can only be migrated, and have a second generation, where the setting isn't used"
         )
         raise GenerationRefusedError(msg)

@@ -27,9 +27,10 @@ from storekeeper.generations.status import process_status
 from storekeeper.program import ExitCode
 
 
-def test_a_platform_whose_generation_is_set_is_not_migrated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["generation seed pos", "run --next pos"])
+def test_where_a_setting_names_the_generation_there_is_no_other(tmp_path: Path, words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "storekeeper.cli.entry", "generation", "seed", "pos"],
+        [sys.executable, "-m", "storekeeper.cli.entry", *words.split()],
         env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), "STOREKEEPER_GENERATION": "2"},  # noqa: TID251 (a child's own)
         capture_output=True,
         text=True,
