@@ -145,7 +145,7 @@ def _operate(running: RunningPlatform, broker: SecuredBroker) -> None:
         run("verify_stores", store=STORE)
         rows = call("sql", "--output", "json", f'SELECT "Events", "Total" FROM {STORE}')  # noqa: S608 (our own)
         assert [json.loads(rows.stdout)] == [{"Events": 1, "Total": 5}]
-        metrics = httpx2.get(f"{addresses['metrics']}/metrics", trust_env=False).text
+        metrics = httpx2.get(f"{addresses['control']}/metrics", trust_env=False).text
         assert f'app="{VIEWS}"' in metrics
         assert json.loads(call("generation", "status", VIEWS, "--output", "json").stdout)["live"] == 2
         plan = json.loads(call("cleanup", "preview", STORE, "--ttl-days", "0.00001", "--output", "json").stdout)
