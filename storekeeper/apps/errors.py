@@ -26,6 +26,9 @@ from typing import Self
 
 from storekeeper.errors import ConfigurationError, RetriableError, SerializationError, StateError
 
+START_ANEW = "start a new generation (docs/how-to/back-up-and-recover.md)"
+"""What is left to do where a checkpoint or topics can't be gone on with."""
+
 
 class UnusableCheckpointError(ConfigurationError):
     """The checkpoint is of another app or generation, or lies outside the topics. The message says which."""

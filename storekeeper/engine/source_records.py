@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from storekeeper.apps.errors import LostInputError
+from storekeeper.apps.errors import START_ANEW, LostInputError
 from storekeeper.changelog.bounded_reader import first_offset, read_parts
 from storekeeper.changelog.errors import ChangelogMovedError
 from storekeeper.changelog.skipped import headers_of
@@ -57,7 +57,7 @@ class SourceRecords:
             msg = (
                 f"topic {topic} begins at offset {first} in partition {partition}, and is to be read from {self.start} "
                 f"to {self.end}: what was there is lost. Let an input keep records for longer (retention.ms), and "
-                "start a new generation (STOREKEEPER_GENERATION)"
+                f"{START_ANEW}"
             )
             raise LostInputError(msg) from error
 

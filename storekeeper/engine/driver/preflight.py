@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from storekeeper.apps.errors import LostChangelogError, UnusableCheckpointError
+from storekeeper.apps.errors import START_ANEW, LostChangelogError, UnusableCheckpointError
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import (
@@ -217,7 +217,7 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
         if topic not in sources:
             msg = (
                 f"the checkpoint of {spec.name} generation {settings.generation} is of topic {topic}, not of "
-                f"{', '.join(sources)}: correct the topic's setting, or start a new generation (STOREKEEPER_GENERATION)"
+                f"{', '.join(sources)}: correct the topic's setting, or {START_ANEW}"
             )
             raise UnusableCheckpointError(msg)
         start, end = bounds.start.offset(topic, partition), bounds.end.offset(topic, partition)
@@ -225,6 +225,6 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
             held = "nothing" if start is None else f"offsets {start} to {end}"
             msg = (
                 f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
-                "records are lost or the topic was recreated: start a new generation (STOREKEEPER_GENERATION)"
+                f"records are lost or the topic was recreated: {START_ANEW}"
             )
             raise UnusableCheckpointError(msg)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import orjson
 
-from storekeeper.apps.errors import UnusableCheckpointError
+from storekeeper.apps.errors import START_ANEW, UnusableCheckpointError
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.changelog.position import Position
 from storekeeper.errors import SerializationError
@@ -114,7 +114,7 @@ class BatchCheckpoint:
     def _damaged(self, file: Location) -> UnusableCheckpointError:
         msg = (
             f"{file} is not what was written there, so this checkpoint can't be continued: "
-            "put the folder back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+            f"put the folder back from a copy, or {START_ANEW}"
         )
         return UnusableCheckpointError(msg)
 

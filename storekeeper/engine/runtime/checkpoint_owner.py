@@ -14,7 +14,7 @@ from typing import Self
 import msgspec
 import orjson
 
-from storekeeper.apps.errors import UnusableCheckpointError
+from storekeeper.apps.errors import START_ANEW, UnusableCheckpointError
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.locations import Location, write_in_one_step
 from storekeeper.topology.slots import Slots
@@ -80,7 +80,7 @@ class CheckpointOwner:
         except FileNotFoundError:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+            msg = f"{file} can't be read: put it back from a copy, or {START_ANEW}"
             raise UnusableCheckpointError(msg) from error
 
     def write(self, checkpoint_dir: Location) -> None:
@@ -119,7 +119,7 @@ class CheckpointOwner:
             if ids.get(topic, topic_id) != topic_id:
                 msg = (
                     f"topic {topic} was deleted and recreated since generation {self.generation} of {self.app} began, "
-                    "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
+                    f"so its offsets mean other records: {START_ANEW}"
                 )
                 raise UnusableCheckpointError(msg)
 
@@ -158,6 +158,6 @@ def confirmed_owner(checkpoint: BatchCheckpoint, mine: CheckpointOwner, own: Col
 def _foreign(checkpoint: BatchCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
     msg = (
         f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
-        "move it away and put the right one back, or start a new generation (STOREKEEPER_GENERATION)"
+        f"move it away and put the right one back, or {START_ANEW}"
     )
     return UnusableCheckpointError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from storekeeper.apps.errors import LostInputError
+from storekeeper.apps.errors import START_ANEW, LostInputError
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.changelog.log_bounds import TopicAndPartition
 from storekeeper.changelog.position import Position
@@ -81,7 +81,7 @@ class Planner:
             if found < offset:
                 msg = (
                     f"topic {topic} ends at {found} in partition {partition}, and was read to {offset}: Kafka has lost "
-                    "records. Put its newer data back, or start a new generation (STOREKEEPER_GENERATION)"
+                    f"records. Put its newer data back, or {START_ANEW}"
                 )
                 raise LostInputError(msg)
         return end
