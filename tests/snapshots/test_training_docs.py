@@ -50,4 +50,4 @@ def test_the_program_in_sql(shop: Path) -> None:
 def test_the_source_for_feast_has_the_deletion(shop: Path) -> None:
     exec(SQL + FEAST_SOURCE, {})  # noqa: S102 (the page's)
     changes = pq.read_table(shop / "cards.parquet").sort_by("updated_at").to_pylist()
-    assert [row["TotalLoyaltyPoints"] for row in changes] == [1.5, 2.5, None]
+    assert [row["TotalLoyaltyPoints"] for row in changes] == [None, 1.5, 2.5, None]
