@@ -26,7 +26,7 @@ from storekeeper.snapshots.columns import (
 )
 from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
-from storekeeper.stores.row_digest import entry_hash, moved, row_hash
+from storekeeper.stores.row_digest import moved, row_hash
 
 _BATCH_ROWS = 16_384
 _SHOWN_KEYS = 3
@@ -35,10 +35,9 @@ _SHOWN_FLAWS = 3
 
 @dataclass(slots=True)
 class PartitionContent:
-    """What a table holds of a partition: rows, the digest of keys and values, and that of whole rows."""
+    """What a table holds of a partition: rows, and their digest."""
 
     rows: int = 0
-    entries: int = 0
     digest: int = 0
 
 
@@ -87,7 +86,7 @@ def prove(path: Location, verified: VerifiedVersion, values: StoreValues) -> Sna
     columns = values.columns_of(manifest)
     if flaws := _wrong_columns(path, verified.version, columns):
         return SnapshotProof(verified.version, manifest, None, flaws)
-    reading = _Reading(columns, values.reader())
+    reading = _Reading(columns, values.reader(), manifest.changelog_offsets)
     for batch in read_rows(path, verified.version, snapshot_schema(columns)):
         reading.take(batch)
     flaws = (*reading.flaws(), *_miscounted(reading, manifest))
@@ -132,7 +131,8 @@ def _decode(table: DeltaTable) -> None:
 class _Reading:
     """A pass over a table."""
 
-    def __init__(self, columns: Mapping[str, str], read: ReadFields) -> None:
+    def __init__(self, columns: Mapping[str, str], read: ReadFields, ends: Mapping[int, int]) -> None:
+        self._ends = ends
         self._columns = columns
         self._read = read
         self._flaws: dict[str, _Flaw] = {}
@@ -162,7 +162,8 @@ class _Reading:
     def _add(self, partition: int, offset: int, timestamp_ms: int, key: bytes, value: bytes) -> None:
         content = self.partitions.setdefault(partition, PartitionContent())
         content.rows += 1
-        content.entries = moved(content.entries, added=entry_hash(key, value), removed=0)
+        if offset >= self._ends.get(partition, 0):
+            self._note("_offset", "is behind the end of the snapshot", [key])
         content.digest = moved(content.digest, added=row_hash(key, value, offset, timestamp_ms), removed=0)
 
     def _note(self, column: str, what: str, keys: Iterable[bytes | None]) -> None:

@@ -2,8 +2,9 @@
 
 An entry's hash is `xxh64(value, seed=xxh64(key, seed=42))`, which is Spark SQL's `xxhash64(key, value)` of two binary
 columns, read as an unsigned number. The hash of a snapshot's row also covers the offset and the time of its
-changelog record: Spark's `xxhash64(key, value, offset, timestamp_ms)`. A digest is the sum of hashes modulo 2^64, one
-per changelog partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
+changelog record: Spark's `xxhash64(key, value, offset, timestamp_ms)`. That of a node's row covers the time and the
+schema version: `xxhash64(key, value, timestamp_ms, schema_version)`. A digest is the sum of hashes modulo 2^64, one per
+changelog partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ def entry_hash(key: bytes, value: bytes) -> int:
 def row_hash(key: bytes, value: bytes, offset: int, timestamp_ms: int) -> int:
     """The hash of one row of a snapshot, 0 <= hash < 2^64."""
     return xxh64_intdigest(_LONG(timestamp_ms), seed=xxh64_intdigest(_LONG(offset), seed=entry_hash(key, value)))
+
+
+def stored_row_hash(key: bytes, value: bytes, timestamp_ms: int, schema_version: int) -> int:
+    """The hash of one row of a node's store, 0 <= hash < 2^64."""
+    return xxh64_intdigest(
+        _LONG(schema_version), seed=xxh64_intdigest(_LONG(timestamp_ms), seed=entry_hash(key, value))
+    )
 
 
 def digest(entries: Iterable[tuple[bytes, bytes]]) -> int:

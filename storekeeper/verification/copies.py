@@ -1,7 +1,7 @@
 """Proving that a store's copies agree: the changelog, its newest snapshot, and what every query node holds.
 
 Each copy reports its changelog offset. The changelog is folded up to exactly that offset, and digests are compared: no
-writer has to stop. The keys are fetched only if digests differ.
+writer has to stop. A digest covers all that the copy keeps of a record. The keys are fetched only if digests differ.
 """
 
 from __future__ import annotations
@@ -9,12 +9,46 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from storekeeper.changelog.headers import schema_version_of
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.scan import Changelog
 from storekeeper.masked_keys import masked_key
-from storekeeper.stores.row_digest import bucket_of, entry_hash, moved
+from storekeeper.stores.row_digest import bucket_of, entry_hash, moved, row_hash, stored_row_hash
 
-MAX_DIFFERENCES = 20
+HashOf = Callable[[bytes, bytes, LogRecord], int]
+"""The hash of a row by its key, its value and its record: of what a kind of copy keeps of it."""
+
+
+def of_value(key: bytes, value: bytes, _: LogRecord) -> int:
+    """Key and value: what a task's local store keeps."""
+    return entry_hash(key, value)
+
+
+def of_stored_row(key: bytes, value: bytes, record: LogRecord) -> int:
+    """Also the time and the schema version: what a node keeps."""
+    return stored_row_hash(key, value, record.timestamp_ms, schema_version_of(record.headers))
+
+
+def of_snapshot_row(key: bytes, value: bytes, record: LogRecord) -> int:
+    """Also the offset and the time: what a snapshot keeps."""
+    return row_hash(key, value, record.offset, record.timestamp_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a copy that differs holds.
+
+    Attributes:
+        offset: its changelog offset by now.
+        hashes: of its rows, by key.
+        covers: whether `hashes` has a row if the copy does, by its key.
+        places: the offsets of the rows' records, by key, if the copy keeps them.
+    """
+
+    offset: int
+    hashes: Mapping[bytes, int]
+    covers: Callable[[bytes], bool] = lambda _: True
+    places: Mapping[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +59,53 @@ class Copy:
         holder: its name, such as `snapshot 12` or `node a`.
         offset: the changelog offset, exclusive, at which it should hold the same as the changelog.
         rows, digest: number and digest of all of its rows.
-        entries: called if there is a difference. Returns the copy's offset by then, hashes of entries by key, and a
-            predicate for the keys that these cover.
+        held: called if there is a difference, with the hashes by key of what the changelog holds.
+        hash_of: the hash of which its digest is the sum.
     """
 
     holder: str
     offset: int
     rows: int
     digest: int
-    entries: Callable[[Fold], tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]]
+    held: Callable[[Mapping[bytes, int]], Held]
+    hash_of: HashOf = of_value
 
 
-@dataclass(slots=True)
 class Fold:
-    """A partition's content from its records: the hash of each row, and their sum."""
+    """A partition's content from its records: for each kind of hash, the hash of each row, and their sum."""
 
-    hashes: dict[bytes, int] = field(default_factory=dict)
-    digest: int = 0
+    def __init__(self, *kinds: HashOf) -> None:
+        self._kinds = kinds
+        self._hashes: dict[bytes, tuple[int, ...]] = {}
+        self._sums = [0] * len(kinds)
 
     def take(self, records: Iterable[LogRecord]) -> None:
         """Folds more records."""
-        total = self.digest
+        kinds, sums = self._kinds, self._sums
         for record in records:
-            if record.key is None:
+            key, value = record.key, record.value
+            if key is None:
                 continue
-            total -= self.hashes.pop(record.key, 0)
-            if record.value is not None:
-                entry = self.hashes[record.key] = entry_hash(record.key, record.value)
-                total += entry
-        self.digest = moved(0, added=total, removed=0)
+            for number, old in enumerate(self._hashes.pop(key, ())):
+                sums[number] -= old
+            if value is not None:
+                hashes = self._hashes[key] = tuple([kind(key, value, record) for kind in kinds])
+                for number, new in enumerate(hashes):
+                    sums[number] += new
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self._hashes)
+
+    def digest(self, kind: HashOf) -> int:
+        """The digest of all rows."""
+        return moved(0, added=self._sums[self._kinds.index(kind)], removed=0)
+
+    def hashes(self, kind: HashOf) -> dict[bytes, int]:
+        """The hash of each row, by key."""
+        number = self._kinds.index(kind)
+        return {key: hashes[number] for key, hashes in self._hashes.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +127,24 @@ class Differences:
 
 
 def differences(
-    copy: Copy, partition: int, ours: Mapping[bytes, int], theirs: Fold, later: Collection[bytes]
+    copy: Copy, partition: int, held: Held, folded: Mapping[bytes, int], superseded: Collection[bytes]
 ) -> Differences:
-    """The keys that differ.
-
-    `later` are keys with newer records. If the changelog has only newer records of a key, compaction has removed the
-    older one that the copy may rightly hold. The key can't be compared: it is superseded.
-    """
+    """The keys that differ, but for those whose record compaction has taken away for a newer one: `superseded`."""
     different = []
-    superseded = 0
-    for key in sorted(ours.keys() | theirs.hashes.keys()):
-        mine, folded = ours.get(key), theirs.hashes.get(key)
-        if mine == folded:
+    excused = 0
+    for key in sorted(held.hashes.keys() | folded.keys()):
+        mine, theirs = held.hashes.get(key), folded.get(key)
+        if mine == theirs:
             continue
-        if folded is None and key in later:
-            superseded += 1
+        if key in superseded:
+            excused += 1
             continue
-        kind = "missing" if mine is None else "surplus" if folded is None else "different"
+        kind = "missing" if mine is None else "surplus" if theirs is None else "different"
         different.append(Difference(copy.holder, partition, key, kind))
-    return Differences(different, superseded)
+    return Differences(different, excused)
 
+
+_SHOWN = 3
 
 CopiesOf = Callable[[int], Sequence[Copy]]
 """The copies of a partition, by its number."""
@@ -102,7 +152,7 @@ CopiesOf = Callable[[int], Sequence[Copy]]
 
 @dataclass(slots=True)
 class Verification:
-    """What was compared, and every difference that was shown.
+    """What was compared, and the first differences of each copy.
 
     `superseded` counts keys that could not be compared in copies that differ: compaction has removed the changelog's
     record of them for a newer one.
@@ -113,53 +163,60 @@ class Verification:
     differing: int = 0
     superseded: int = 0
     shown: list[Difference] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """A sentence for each shown difference; keys masked."""
-        sentences = tuple(
-            f"{difference.holder}, partition {difference.partition}: {difference.kind} {masked_key(difference.key)}"
-            for difference in self.shown
-        )
-        more = self.differing - len(self.shown)
-        return (*sentences, f"and {more} more") if more else sentences
-
-    def note(self, differences: Differences) -> None:
-        """Counts differences; keeps the first ones."""
-        self.superseded += differences.superseded
-        self.differing += len(differences.shown)
-        self.shown += differences.shown[: MAX_DIFFERENCES - len(self.shown)]
+    def note(self, copy: Copy, partition: int, found: Differences) -> None:
+        """Counts the differences of a copy, and tells the first ones, keys masked: those of each copy have a place."""
+        self.superseded += found.superseded
+        self.differing += len(found.shown)
+        self.shown += found.shown
+        told = f"{copy.holder}, partition {partition}"
+        self.reasons += [f"{told}: {one.kind} {masked_key(one.key)}" for one in found.shown[:_SHOWN]]
+        if len(found.shown) > _SHOWN:
+            self.reasons.append(f"{told}: and {len(found.shown) - _SHOWN} more")
 
 
 def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
     """Compares every copy of every partition. Keeps a few words for each row of one partition in memory."""
     result = Verification()
     for partition in changelog.partitions:
-        fold, reached = Fold(), changelog.first(partition)
-        for copy in sorted(copies_of(partition), key=lambda copy: copy.offset):
+        copies = sorted(copies_of(partition), key=lambda copy: copy.offset)
+        fold, reached = Fold(*{copy.hash_of: None for copy in copies}), changelog.first(partition)
+        for copy in copies:
             fold.take(changelog.scan(partition, reached, copy.offset) if copy.offset > reached else ())
             reached = max(reached, copy.offset)
             result.compared[copy.holder] = result.compared.get(copy.holder, 0) + 1
-            if (len(fold.hashes), fold.digest) != (copy.rows, copy.digest):
-                result.note(_explained(changelog, partition, copy, fold))
-        result.rows += len(fold.hashes)
+            if (fold.rows, fold.digest(copy.hash_of)) != (copy.rows, copy.digest):
+                held = copy.held(fold.hashes(copy.hash_of))
+                result.note(copy, partition, _explained(changelog, partition, copy, held))
+        result.rows += fold.rows
     return result
 
 
-def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
+def differing_buckets(ours: Sequence[int], hashes: Mapping[bytes, int]) -> list[int]:
     """The buckets whose digests differ from those of the changelog's content."""
     theirs = [0] * len(ours)
-    for key, entry in fold.hashes.items():
-        theirs[bucket_of(key)] += entry
+    for key, one in hashes.items():
+        theirs[bucket_of(key)] += one
     return [number for number, mine in enumerate(ours) if moved(0, added=theirs[number], removed=0) != mine]
 
 
-def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> Differences:
-    """Which keys differ. The copy may have moved on, so the changelog is folded again up to its current offset."""
-    offset, entries, is_told = copy.entries(fold)
+def _explained(changelog: Changelog, partition: int, copy: Copy, held: Held) -> Differences:
+    """Which keys differ. The copy may have moved on, so the changelog is folded again up to its current offset.
+
+    A key is superseded if the log has no record of it before that offset, and one behind it: compaction takes older
+    records before newer ones. A row that names its record is superseded only if the log lacks that one.
+    """
     start, end = changelog.first(partition), changelog.stable_end(partition)
-    folded = Fold()
-    folded.take(changelog.scan(partition, start, offset) if offset > start else ())
-    folded.hashes = {key: entry for key, entry in folded.hashes.items() if is_told(key)}
-    later = {record.key for record in changelog.scan(partition, offset, end) if record.key is not None}
-    return differences(copy, partition, entries, folded, later)
+    folded = Fold(copy.hash_of)
+    known: set[bytes | None] = set()
+    wanted, there = {*held.places.values()}, set()
+    for record in changelog.scan(partition, start, held.offset) if held.offset > start else ():
+        folded.take([record])
+        known.add(record.key)
+        if record.offset in wanted:
+            there.add(record.offset)
+    known |= {key for key, place in held.places.items() if place in there or place >= held.offset}
+    later = {record.key for record in changelog.scan(partition, max(start, held.offset), end)}
+    hashes = {key: one for key, one in folded.hashes(copy.hash_of).items() if held.covers(key)}
+    return differences(copy, partition, held, hashes, {key for key in later - known if key is not None})

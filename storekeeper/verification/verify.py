@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +25,16 @@ from storekeeper.engine.local_store import position_of
 from storekeeper.errors import SnapshotDamagedError, StorageError, StoreCorruptedError, StoreUnavailableError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.locations import Location
-from storekeeper.snapshots.columns import snapshot_schema, values_of
+from storekeeper.snapshots.columns import PLACE_COLUMNS, snapshot_schema, values_of
 from storekeeper.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.rocksdb_sealed import SealedView
-from storekeeper.stores.row_digest import bucket_of, entry_hash, from_hex, moved
+from storekeeper.stores.row_digest import bucket_of, entry_hash, from_hex, moved, row_hash
 from storekeeper.topology.store import StoreBackend
 from storekeeper.topology.task_stores import rows_as_logged
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.verification.check_verdict import CheckVerdict
-from storekeeper.verification.copies import Copy, Fold, differing_buckets, verify_copies
+from storekeeper.verification.copies import Copy, Held, differing_buckets, of_snapshot_row, of_stored_row, verify_copies
 
 _TRIES = 3
 """A running task may replace files while they are read."""
@@ -104,12 +104,12 @@ class LocalCopies:
             self.flaws.append(f"{holder}, partition {partition}, {lost}")
             return None
 
-        def entries(_: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
+        def held(_: Mapping[bytes, int]) -> Held:
             excused = self._excused(partition, checkpoint.offset, hashes)
             compared = {key: entry for key, entry in hashes.items() if key not in excused}
-            return own_end, compared, lambda key: key not in excused
+            return Held(own_end, compared, lambda key: key not in excused)
 
-        return Copy(holder, own_end, len(hashes), moved(0, added=sum(hashes.values()), removed=0), entries)
+        return Copy(holder, own_end, len(hashes), moved(0, added=sum(hashes.values()), removed=0), held)
 
     def _name(self, folder: Path) -> str:
         return f"local store {folder.parent.parent.name}/{self.spec.name}"
@@ -199,14 +199,15 @@ class NodeCopies:
             return None
         buckets = list(map(from_hex, answer["buckets"]))
 
-        def entries(fold: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
-            buckets_to_ask = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
+        def held(ours: Mapping[bytes, int]) -> Held:
+            buckets_to_ask = differing_buckets(buckets, ours)[:_ASKED_BUCKETS]
             query = "&".join(f"bucket={number}" for number in buckets_to_ask)
             now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
             entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
-            return now["offset"], entries, lambda key: bucket_of(key) in buckets_to_ask
+            return Held(now["offset"], entries, lambda key: bucket_of(key) in buckets_to_ask)
 
-        return Copy(f"node {name}", answer["offset"], answer["rows"], from_hex(answer["digest"]), entries)
+        digest = from_hex(answer["digest"])
+        return Copy(f"node {name}", answer["offset"], answer["rows"], digest, held, of_stored_row)
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         try:
@@ -253,24 +254,25 @@ class SnapshotCopies:
         """The copy of a partition; none, if the table's columns are too different to be read."""
         if self.proof.partitions is None:
             return []
-        held = self.proof.partitions.get(partition, PartitionContent())
+        content = self.proof.partitions.get(partition, PartitionContent())
         offset = self.proof.manifest.changelog_offsets.get(partition, 0)
 
-        def entries(fold: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
-            del fold
-            return offset, self._entries(partition), lambda _: True
+        def held(_: Mapping[bytes, int]) -> Held:
+            hashes, places = self._rows(partition)
+            return Held(offset, hashes, places=places)
 
-        return [Copy(f"snapshot {self.proof.version}", offset, held.rows, held.entries, entries)]
+        holder = f"snapshot {self.proof.version}"
+        return [Copy(holder, offset, content.rows, content.digest, held, of_snapshot_row)]
 
-    def _entries(self, partition: int) -> dict[bytes, int]:
-        return {
-            key: entry_hash(key, value)
-            for batch in read_rows(self.path, self.proof.version, snapshot_schema({}))
-            for number, key, value in zip(
-                *(batch[name].to_pylist() for name in ("_partition", "_key", "_value")), strict=True
-            )
-            if number == partition and key is not None and value is not None
-        }
+    def _rows(self, partition: int) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """The hashes of a partition's rows, and the offsets of their records, by key."""
+        hashes, places = {}, {}
+        for batch in read_rows(self.path, self.proof.version, snapshot_schema({})):
+            columns = (batch[name].to_pylist() for name in PLACE_COLUMNS)
+            for number, offset, timestamp_ms, key, value in zip(*columns, strict=True):
+                if number == partition and None not in (offset, timestamp_ms, key, value):
+                    hashes[key], places[key] = row_hash(key, value, offset, timestamp_ms), offset
+        return hashes, places
 
 
 def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:

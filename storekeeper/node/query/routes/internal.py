@@ -25,7 +25,7 @@ from storekeeper.node.query.reads.gather import PartitionQuery
 from storekeeper.node.query.routes.paged import JSON, asked_by
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.node.replicas.replica import Replica
-from storekeeper.stores.row_digest import BUCKETS, bucket_of, entry_hash, moved, to_hex
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, moved, stored_row_hash, to_hex
 
 _ROWS_A_STEP = 64
 
@@ -41,7 +41,7 @@ class ReplicaDigest:
 
     @property
     def digest(self) -> int:
-        """The digest of all rows, comparable to that of a snapshot's manifest."""
+        """The digest of all rows."""
         return moved(0, added=sum(self.buckets), removed=0)
 
 
@@ -50,7 +50,7 @@ def digest_of(replica: Replica, buckets: Collection[int] = ()) -> Steps[ReplicaD
     with replica.scan_at_offset() as (offset, rows):
         digest = ReplicaDigest(offset)
         for key, row in rows:
-            bucket, entry = bucket_of(key), entry_hash(key, row.value)
+            bucket, entry = bucket_of(key), stored_row_hash(key, row.value, row.timestamp_ms, row.schema_version)
             digest.rows += 1
             digest.buckets[bucket] = moved(digest.buckets[bucket], added=entry, removed=0)
             if bucket in buckets:
@@ -125,7 +125,7 @@ _MAX_WAITING = 8
 
 
 class DigestView(BaseModel):
-    """A replica's content at a changelog offset (exclusive). Digests are hexadecimal, as in a snapshot's manifest."""
+    """A replica's content at a changelog offset (exclusive). Digests are hexadecimal; they cover a row's time too."""
 
     store: str
     partition: int

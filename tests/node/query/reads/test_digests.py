@@ -6,7 +6,7 @@ import asyncio
 import base64
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,10 +22,15 @@ from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.row import ReplicaRow
-from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, from_hex, to_hex
+from storekeeper.stores.row_digest import BUCKETS, bucket_of, from_hex, stored_row_hash, to_hex
 from tests.changelog.messages import Record
 from tests.node.query.cluster import Cluster
 from tests.node.replicas.recording import RecordingListener
+
+
+def stored(rows: Iterable[tuple[bytes, bytes]]) -> int:
+    """The digest of rows of schema version 1 and time 0."""
+    return sum(stored_row_hash(key, value, 0, 1) for key, value in rows) % 2**64
 
 
 def test_a_node_tells_the_digest_of_what_it_holds_and_the_entries_of_wanted_buckets() -> None:
@@ -40,11 +45,11 @@ def test_a_node_tells_the_digest_of_what_it_holds_and_the_entries_of_wanted_buck
 
     found = asyncio.run(cluster.get(holder, "/state/digest/rewards/0?bucket=3&bucket=5")).json()
     assert (found["offset"], found["rows"], found["topic"], found["node"]) == (202, 200, "r-log", holder)
-    assert found["digest"] == to_hex(digest(rows.items()))
-    assert sum(map(from_hex, found["buckets"])) % 2**64 == digest(rows.items())
+    assert found["digest"] == to_hex(stored(rows.items()))
+    assert sum(map(from_hex, found["buckets"])) % 2**64 == stored(rows.items())
     assert len(found["buckets"]) == BUCKETS
     told = {base64.urlsafe_b64decode(key + "=="): from_hex(entry) for key, entry in found["entries"]}
-    assert told == {key: entry_hash(key, value) for key, value in rows.items() if bucket_of(key) in {3, 5}}
+    assert told == {key: stored_row_hash(key, value, 0, 1) for key, value in rows.items() if bucket_of(key) in {3, 5}}
 
     assert asyncio.run(cluster.get(other, "/state/digest/rewards/0")).status_code == 421
     assert asyncio.run(cluster.get(holder, "/state/digest/nothing/0")).status_code == 404
@@ -78,7 +83,7 @@ def test_the_digest_of_a_replica_that_is_being_written_is_that_of_its_offset(tmp
         found = finished(digest_of(replica))
         seen.add(found.offset)
         newest = range(max(0, found.offset - keys), found.offset)
-        assert found.digest == digest((b"k%d" % (offset % keys), value_at(offset)) for offset in newest)
+        assert found.digest == stored((b"k%d" % (offset % keys), value_at(offset)) for offset in newest)
         return len(seen) > 3
 
     writer = threading.Thread(target=write)
