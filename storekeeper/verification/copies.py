@@ -146,6 +146,8 @@ def differences(
 
 _SHOWN = 3
 
+Observed = Callable[[int, Iterable[LogRecord]], Iterable[LogRecord]]
+"""Passes the records of a partition on."""
 CopiesOf = Callable[[int], Sequence[Copy]]
 """The copies of a partition, by its number."""
 
@@ -175,15 +177,37 @@ class Verification:
         if len(found.shown) > _SHOWN:
             self.reasons.append(f"{told}: and {len(found.shown) - _SHOWN} more")
 
+    def note_loss(self, copy: Copy, partition: int, end: int) -> None:
+        """Tells of a copy that holds more than the changelog has."""
+        told = f"{copy.holder}, partition {partition}"
+        self.reasons.append(
+            f"{told}: holds the changelog up to {copy.offset}, which ends at {end}: it has lost records"
+        )
 
-def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
-    """Compares every copy of every partition. Keeps a few words for each row of one partition in memory."""
+
+def _as_they_are(_: int, records: Iterable[LogRecord]) -> Iterable[LogRecord]:
+    return records
+
+
+def verify_copies(changelog: Changelog, copies_of: CopiesOf, observed: Observed = _as_they_are) -> Verification:
+    """Compares every copy of every partition. Keeps a few words for each row of one partition in memory.
+
+    Args:
+        changelog: what they are compared with.
+        copies_of: the copies.
+        observed: sees the records of each partition once, as they are folded.
+    """
     result = Verification()
     for partition in changelog.partitions:
         copies = sorted(copies_of(partition), key=lambda copy: copy.offset)
         fold, reached = Fold(*{copy.hash_of: None for copy in copies}), changelog.first(partition)
+        stable = changelog.stable_end(partition)
         for copy in copies:
-            fold.take(changelog.scan(partition, reached, copy.offset) if copy.offset > reached else ())
+            if copy.offset > stable and copy.offset > (end := changelog.committed(partition)[1]):
+                result.note_loss(copy, partition, end)
+                continue
+            passing = changelog.scan(partition, reached, copy.offset) if copy.offset > reached else ()
+            fold.take(observed(partition, passing))
             reached = max(reached, copy.offset)
             result.compared[copy.holder] = result.compared.get(copy.holder, 0) + 1
             if (fold.rows, fold.digest(copy.hash_of)) != (copy.rows, copy.digest):

@@ -22,6 +22,7 @@ from storekeeper.client.answers import failure_of
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.local_store import position_of
+from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import SnapshotDamagedError, StorageError, StoreCorruptedError, StoreUnavailableError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.locations import Location
@@ -34,7 +35,9 @@ from storekeeper.topology.store import StoreBackend
 from storekeeper.topology.task_stores import rows_as_logged
 from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.verification.check_verdict import CheckVerdict
+from storekeeper.verification.claims import wrong_claims
 from storekeeper.verification.copies import Copy, Held, differing_buckets, of_snapshot_row, of_stored_row, verify_copies
+from storekeeper.verification.notices import ChangelogNotices
 
 _TRIES = 3
 """A running task may replace files while they are read."""
@@ -99,10 +102,6 @@ class LocalCopies:
         if plan_restore(checkpoint, empty=False, log=log, behind_ms=behind_ms).action is not RestoreAction.RESUME:
             return None
         holder = self._name(folder)
-        if own_end > end:
-            lost = f"holds the changelog up to {own_end}, which ends at {end}: it has lost records"
-            self.flaws.append(f"{holder}, partition {partition}, {lost}")
-            return None
 
         def held(_: Mapping[bytes, int]) -> Held:
             excused = self._excused(partition, checkpoint.offset, hashes)
@@ -248,7 +247,11 @@ class SnapshotCopies:
     @property
     def flaws(self) -> tuple[str, ...]:
         """The flaws of the table itself: one sentence each; keys masked."""
-        return tuple(f"table {self.path.name}, version {self.proof.version}: {flaw}" for flaw in self.proof.flaws)
+        return tuple(map(self.told, self.proof.flaws))
+
+    def told(self, flaw: str) -> str:
+        """A flaw, with the table that has it."""
+        return f"table {self.path.name}, version {self.proof.version}: {flaw}"
 
     def of_partition(self, partition: int) -> list[Copy]:
         """The copy of a partition; none, if the table's columns are too different to be read."""
@@ -292,13 +295,18 @@ def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
         nodes = stack.enter_context(NodeCopies(list(settings.node_addresses.values()), settings.credentials))
         members = nodes.members() if settings.node_addresses else {}
         local = _local_copies(spec, live, changelog)
+        notices = ChangelogNotices(len(changelog.partitions), spec.kind)
+        if snapshot is not None:
+            topics, now_ms = Topics(settings.kafka), SystemClock().now_ms()
+            claims = wrong_claims(snapshot.proof.manifest, spec, live, topics, now_ms=now_ms)
+            flaws = (*flaws, *map(snapshot.told, claims))
 
         def copies_of(partition: int) -> list[Copy]:
             held = nodes.of_partition(members, store, topic, partition)
             held += [] if local is None else local.of_partition(partition)
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
-        verdict = verify_copies(changelog, copies_of)
+        verdict = verify_copies(changelog, copies_of, notices.observed)
     reasons = (*flaws, *([] if local is None else local.flaws), *verdict.reasons)
     if not verdict.compared and not reasons:
         nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (`peers`)"
@@ -310,6 +318,7 @@ def verify_store(store: str, settings: SnapshotSettings) -> CheckVerdict:
         "superseded": verdict.superseded,
         "topic": topic,
         "table_version": None if snapshot is None else snapshot.proof.version,
+        "notices": notices.sentences,
         "not_compared": [] if local is None else local.not_compared,
     }
     return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)

@@ -57,15 +57,17 @@ def node(store: Broker, tmp_path: Path) -> Iterator[NodeProcess]:
     one.close()
 
 
-def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
+def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes], **claims: Any) -> None:
     """A snapshot that holds `rows`, and says that it is whole."""
     changelog = Changelog(broker.kafka, TOPIC)
     ends = {partition: changelog.stable_end(partition) for partition in changelog.partitions}
-    held = [
-        Row(partition_for(key, PARTITIONS), offset, 1000, key, value)
-        for offset, (key, value) in enumerate(rows.items())
-    ]
-    manifest = manifest_of(held, store="prices", app="ticks", changelog_topic=TOPIC, changelog_offsets=ends)
+    records = {
+        record.key: record for partition in ends for record in changelog.scan(partition, 0, ends[partition])
+    }  # fmt: skip
+    places = {key: (records[key].offset, records[key].timestamp_ms) if key in records else (0, 1000) for key in rows}
+    held = [Row(partition_for(key, PARTITIONS), *places[key], key, value) for key, value in rows.items()]
+    bare = manifest_of(held, store="prices", app="ticks", changelog_topic=TOPIC, changelog_offsets=ends)
+    manifest = replace(bare, digests=dict.fromkeys(ends, 0) | dict(bare.digests), **claims)
     write_snapshot(folder / "delta" / "prices", held, PRICES.value_fields, manifest=manifest)
 
 
@@ -114,6 +116,18 @@ def test_a_tampered_table_fails_the_verification_and_is_put_back(store: Broker, 
     code, good = run(store, tmp_path, "verify", "prices")
     assert (code, good["details"]["table_version"], good["details"]["superseded"]) == (0, 2, 0)
     assert run(store, tmp_path, "snapshot", "restore", "prices")[1]["restored"] is False
+
+
+def test_a_manifest_that_claims_what_is_not_so_is_told_at_once(store: Broker, tmp_path: Path) -> None:
+    snapshot(store, tmp_path, ROWS, changelog_offsets=dict.fromkeys(range(PARTITIONS), 10**6), app="other")
+    code, found = run(store, tmp_path, "verify", "prices")
+    assert code == 4, "and not that the broker is away, as a reader up to that offset would say"
+    table = "table prices, version 0: its manifest"
+    assert f"{table} says app other, and it is ticks" in found["reasons"]
+    assert any(
+        reason.startswith(f"{table} reaches to offset {10**6} of {TOPIC} partition") for reason in found["reasons"]
+    )
+    assert any("snapshot 0, partition 0: holds the changelog up to 1000000" in reason for reason in found["reasons"])
 
 
 def test_several_stores_are_verified_at_once_and_one_finding_fails_them_all(store: Broker, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ class FakeChangelog:
         assert partition == 0
         return 0
 
+    def committed(self, partition: int) -> tuple[int, int]:
+        return 0, self.stable_end(partition)
+
     def stable_end(self, partition: int) -> int:
         assert partition == 0
         return self.records[-1].offset + 1
@@ -153,8 +156,15 @@ def test_a_snapshot_is_compared_by_partition_and_its_wrong_rows_are_named(tmp_pa
     assert copies.flaws == ()
     found = verified(log, *copies.of_partition(0))
     assert (found.reasons, found.superseded, found.compared) == ([], 0, {"snapshot 0": 1})
-    found = verified(log[:-1], *copies.of_partition(0))
+    found = verified([*log[:-1], (b"other", None)], *copies.of_partition(0))
     assert found.reasons == ["snapshot 0, partition 0: missing ••••••90 (8 bytes)"]
+
+
+def test_a_copy_that_holds_more_than_the_changelog_is_told_and_not_waited_for() -> None:
+    log = log_of(100)
+    found = verified(log[:-3], copy_of(folded(log), len(log)))
+    ends = f"holds the changelog up to {len(log)}, which ends at {len(log) - 3}: it has lost records"
+    assert (found.reasons, found.compared) == ([f"snapshot 3, partition 0: {ends}"], {})
 
 
 def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path) -> None:
