@@ -138,18 +138,27 @@ def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     write_answer(optimized(store, SnapshotSettings.of_platform()), output)
 
 
-def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+def verify(
+    stores: Stores,
+    repair: Annotated[
+        str | None,
+        typer.Option(metavar="NODE|APP", help="Set aside the wrong copies of a node or of the app's tasks."),
+    ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
     """Compare changelog, SQL and nodes.
 
     Every column of the newest snapshot, and every query node, must equal the changelog. Exit code 4: they
     differ; the answer has the first differing keys, masked.
 
-    Example: storekeeper verify rewards
+    With --repair the holder restores them from the changelog; the app must be stopped. The verdict is that of before.
+
+    Example: storekeeper verify rewards --repair a
     """
     begin_job()
     from storekeeper.verification.verify import verify_store  # noqa: PLC0415 (loads Delta)
 
-    _checked(stores, verify_store, output)
+    _checked(stores, partial(verify_store, repair=repair), output)
 
 
 def _checked(

@@ -157,7 +157,7 @@ class Verification:
     """What was compared, and the first differences of each copy.
 
     `superseded` counts keys that could not be compared in copies that differ: compaction has removed the changelog's
-    record of them for a newer one.
+    record of them for a newer one. `wrong` are the copies with a difference, each by its holder and its partition.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
@@ -166,9 +166,12 @@ class Verification:
     superseded: int = 0
     shown: list[Difference] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    wrong: list[tuple[str, int]] = field(default_factory=list)
 
     def note(self, copy: Copy, partition: int, found: Differences) -> None:
         """Counts the differences of a copy, and tells the first ones, keys masked: those of each copy have a place."""
+        if found.shown:
+            self.wrong.append((copy.holder, partition))
         self.superseded += found.superseded
         self.differing += len(found.shown)
         self.shown += found.shown

@@ -26,7 +26,7 @@ from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.row_digest import row_hash
 from storekeeper.verification.copies import verify_copies
-from storekeeper.verification.verify import SnapshotCopies
+from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table
 

@@ -16,7 +16,8 @@ from storekeeper.snapshots.delta_log import VerifiedVersion
 from storekeeper.snapshots.proof import prove
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, digest, entry_hash, stored_row_hash, to_hex
 from storekeeper.verification.copies import Copy, Fold, Held, Verification, of_stored_row, of_value, verify_copies
-from storekeeper.verification.verify import NodeCopies, SnapshotCopies
+from storekeeper.verification.node_copies import NodeCopies
+from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.snapshot_tables import Row, manifest_of, rows_of, write_snapshot
 
 Rows = dict[bytes, bytes]
@@ -186,6 +187,7 @@ class FakeNode:
 
     def __init__(self, log: Sequence[tuple[bytes, bytes | None]], wrong: Rows) -> None:
         self.log, self.wrong, self.offset = log, wrong, 150
+        self.set_aside_ms: int | None = None
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/state/cluster":
@@ -207,6 +209,7 @@ class FakeNode:
             "topic": "s-log",
             "offset": self.offset,
             "rows": len(rows),
+            "set_aside_ms": self.set_aside_ms,
             "digest": to_hex(sum(buckets) % (1 << 64)),
             "buckets": [to_hex(number % (1 << 64)) for number in buckets],
             "entries": entries,
@@ -229,6 +232,15 @@ def test_a_node_is_compared_where_it_stands_and_its_wrong_rows_are_found_though_
         assert nodes.of_partition(members, "s", "another-log", 0) == []
     assert len(found.reasons) == reasons
     assert found.compared == {"node a": 1}
+
+
+def test_a_replica_that_a_node_has_healed_is_told() -> None:
+    node = FakeNode(log_of(100), {})
+    node.set_aside_ms = 1_700_000_000_000
+    with NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(node.answer)) as nodes:
+        nodes.of_partition(nodes.members(), "s", "s-log", 0)
+    told = "node a, partition 0: damaged rows were set aside at 2023-11-14T22:13:20+00:00, and restored"
+    assert nodes.notices == [told]
 
 
 def test_a_node_that_does_not_answer_is_no_proof() -> None:

@@ -25,7 +25,7 @@ from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.topology import Store, StoreKind, StreamsBuilder, sessions, tumbling
 from storekeeper.topology.operators.process import ProcessorContext
 from storekeeper.verification.copies import verify_copies
-from storekeeper.verification.verify import LocalCopies
+from storekeeper.verification.local_copies import LocalCopies
 from tests.engine.task_runs import TaskRuns
 
 pytestmark = pytest.mark.broker

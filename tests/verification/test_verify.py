@@ -9,7 +9,7 @@ import pytest
 
 from storekeeper.clock import SystemClock
 from storekeeper.topology import Store, StreamsBuilder
-from storekeeper.verification.verify import LocalCopies
+from storekeeper.verification.local_copies import LocalCopies
 
 
 @pytest.mark.parametrize(("backend", "named"), [("rocksdb", []), ("memory", ["memory"]), ("redis", ["redis"])])

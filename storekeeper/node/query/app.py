@@ -8,7 +8,7 @@ from storekeeper.node.query.reads.point import Front
 from storekeeper.node.query.routes.error_handlers import answer_errors
 from storekeeper.node.query.routes.health import health_routes
 from storekeeper.node.query.routes.history import history_routes
-from storekeeper.node.query.routes.internal import digest_routes, internal_routes
+from storekeeper.node.query.routes.internal import digest_routes, internal_routes, repair_routes
 from storekeeper.node.query.routes.keyvalue import keyvalue_routes
 from storekeeper.node.query.routes.openapi import NodeApp, operation_id
 from storekeeper.node.query.routes.paged import response_of
@@ -40,6 +40,7 @@ def make_app(services: QueryServices) -> Front:
         history_routes(services),
         ranked_routes(services),
         internal_routes(services),
+        repair_routes(services),
         store_routes(services.catalog, services.backend),
         topology_routes(services.catalog),
         cluster_routes(services.catalog),

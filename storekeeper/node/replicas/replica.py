@@ -18,7 +18,7 @@ from storekeeper.changelog.log_ends import LogEnd
 from storekeeper.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from storekeeper.changelog.skipped import SkippedRecord, SkippedTotals
 from storekeeper.clock import Clock
-from storekeeper.errors import ChangelogError, StoreClosedError, StoreCorruptedError
+from storekeeper.errors import ChangelogError, StoreClosedError, StoreCorruptedError, StoreUnavailableError
 from storekeeper.metrics.latency import LatencyRecorder
 from storekeeper.node.replicas.ranked_index import RankedIndex
 from storekeeper.node.replicas.replica_rows import ReadRow, ReplicaRows, RowCache
@@ -341,6 +341,23 @@ class Replica(ReplicaRows):
         self._release()
         self._storage.set_aside(self.replica_id)
         self.state = ReplicaState.CREATED
+
+    def doubt(self) -> None:
+        """Lets the follower set the store aside and restore it, although it isn't damaged. Safe from any thread.
+
+        Raises:
+            StoreUnavailableError: the rows may be the last copy.
+        """
+        if self.lost is not None:
+            msg = f"the rows of {self.replica_id} stay, as they may be the last copy: {self.lost}"
+            raise StoreUnavailableError(msg)
+        log.warning("replica_doubted", replica=str(self.replica_id))
+        self.damaged = True
+
+    @property
+    def set_aside_ms(self) -> int | None:
+        """When damaged rows of it were last set aside, epoch milliseconds; None if none are there."""
+        return self._storage.set_aside_ms(self.replica_id)
 
     def close(self) -> None:
         """Flushes and closes the store. Safe to call twice."""

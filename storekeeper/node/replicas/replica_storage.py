@@ -45,6 +45,10 @@ class ReplicaStorage(Protocol):
         """Moves a closed, damaged store out of the way, and deletes the one that was set aside before it."""
         ...
 
+    def set_aside_ms(self, replica: ReplicaId) -> int | None:
+        """When the damaged store was set aside that is kept, epoch milliseconds; None if there is none."""
+        ...
+
     def has_lost(self, replica: ReplicaId) -> bool:
         """Whether the files of an open store were removed: it answers until it is closed, and is gone then."""
         ...
@@ -76,12 +80,19 @@ class RocksDBStorage:
     def set_aside(self, replica: ReplicaId) -> None:
         """Keeps the newest damaged copy for inspection."""
         path = self.path(replica)
-        for entry in path.parent.glob("*"):
-            match = _SET_ASIDE.fullmatch(entry.name)
-            if match and match[1] == path.name:
-                shutil.rmtree(entry)
+        for entry in self._set_aside(replica):
+            shutil.rmtree(entry)
         if path.exists():
             set_aside(path, clock=self._clock)
+
+    def set_aside_ms(self, replica: ReplicaId) -> int | None:
+        """The time in the folder's name."""
+        return max((int(entry.name.rpartition("-")[2]) for entry in self._set_aside(replica)), default=None)
+
+    def _set_aside(self, replica: ReplicaId) -> list[Path]:
+        path = self.path(replica)
+        found = ((entry, _SET_ASIDE.fullmatch(entry.name)) for entry in path.parent.glob("*"))
+        return [entry for entry, match in found if match and match[1] == path.name]
 
     def has_lost(self, replica: ReplicaId) -> bool:
         """Whether the file is gone without which RocksDB opens nothing."""
@@ -112,6 +123,11 @@ class MemoryStorage:
 
     def set_aside(self, replica: ReplicaId) -> None:
         """Nothing to do."""
+
+    def set_aside_ms(self, replica: ReplicaId) -> int | None:
+        """None: nothing is kept."""
+        del replica
+        return None
 
     def has_lost(self, replica: ReplicaId) -> bool:
         """Memory loses nothing."""

@@ -43,6 +43,10 @@ class BackendStorage:
 
     set_aside = wipe
 
+    def set_aside_ms(self, replica: ReplicaId) -> int | None:
+        del replica
+        return None
+
     def has_lost(self, replica: ReplicaId) -> bool:
         del replica
         return False

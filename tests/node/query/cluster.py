@@ -184,6 +184,11 @@ class Cluster:
             self.write_to(replica_id, row_key, None)
         self._written.clear()
 
+    async def post(self, node: str, path: str) -> httpx2.Response:
+        """One request to a node that changes something, as another node or job signs it."""
+        async with httpx2.AsyncClient(transport=self.network) as client:
+            return await client.post(f"http://{node}{path}")
+
     async def get(self, node: str, path: str, **headers: str) -> httpx2.Response:
         """One request to a node, from outside."""
         async with httpx2.AsyncClient(transport=self.network) as client:

@@ -62,6 +62,7 @@ def test_only_the_newest_damaged_copy_is_kept(storage: RocksDBStorage, tmp_path:
     for _ in range(2):
         fill(storage)
         storage.set_aside(ID)
+        assert storage.set_aside_ms(ID) == 5
     names = sorted(entry.name for entry in folder.iterdir())
     assert names == ["13.corrupt-1", "3.corrupt-5"]
     assert is_empty(storage)

@@ -113,6 +113,21 @@ def internal_routes(services: QueryServices) -> APIRouter:
     return routes
 
 
+def repair_routes(services: QueryServices) -> APIRouter:
+    """The route."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.post("/internal/repair/{store}/{partition}", status_code=202)
+    async def repair(store: str, partition: Annotated[int, Path(ge=0, le=999_999_999)]) -> None:
+        """Sets this node's replica aside: verification found that its rows differ from the changelog."""
+        replica = services.catalog.replica(store, partition)
+        if replica is None:
+            raise services.catalog.not_held(store, partition)
+        replica.doubt()
+
+    return routes
+
+
 def _numbers(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts):
@@ -134,6 +149,7 @@ class DigestView(BaseModel):
     offset: int
     rows: int
     digest: str
+    set_aside_ms: int | None
     buckets: list[str]
     entries: list[tuple[str, str]]
 
@@ -188,6 +204,7 @@ def digest_routes(services: QueryServices) -> APIRouter:
             offset=digest.offset,
             rows=digest.rows,
             digest=to_hex(digest.digest),
+            set_aside_ms=replica.set_aside_ms,
             buckets=list(map(to_hex, digest.buckets)),
             entries=entries_as_json(digest),
         )

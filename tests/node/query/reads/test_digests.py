@@ -135,3 +135,20 @@ def test_no_partition_is_read_beside_another_or_when_nobody_waits_for_it_any_mor
 
     asyncio.run(ask())
     assert read == [f"{number} {step}" for number in range(8) for step in ("begins", "ends")]
+
+
+def test_a_replica_that_verification_found_wrong_is_given_to_the_follower_to_set_aside() -> None:
+    cluster = Cluster(partitions=1, nodes=("a", "b"))
+    (holder,) = [name for name, node in cluster.nodes.items() if ReplicaId("rewards", 0) in node.replicas]
+    replica = cluster.nodes[holder].replicas[ReplicaId("rewards", 0)]
+    other = "b" if holder == "a" else "a"
+    path = "/internal/repair/rewards/0"
+    assert asyncio.run(cluster.post(other, path)).status_code == 421
+    assert asyncio.run(cluster.post(holder, path)).status_code == 202
+    assert replica.damaged, "the follower sets it aside"
+    replica.damaged = False
+    replica.goes_by("id", "its topic was deleted")
+    refused = asyncio.run(cluster.post(holder, path))
+    assert refused.status_code == 503
+    assert vars(replica)["damaged"] is False
+    assert "the last copy" in refused.text

@@ -1,0 +1,151 @@
+"""The replicas of query nodes, as copies."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+
+from storekeeper.client.answers import failure_of
+from storekeeper.client.credentials import Credentials
+from storekeeper.errors import StoreUnavailableError
+from storekeeper.node.security.hop import HopSigner
+from storekeeper.stores.row_digest import bucket_of, from_hex
+from storekeeper.verification.copies import Copy, Held, differing_buckets, of_stored_row
+
+_ASKED_BUCKETS = 8
+_MISDIRECTED = 421
+_UNKNOWN_CALLER = (401, 403)
+_TIMEOUT_S = 120.0
+_DEADLINE_MS = 10_000
+REPAIR_PATH = "/internal/repair/"
+"""A node sets its replica aside for `POST <path><store>/<partition>`, signed with the cluster's secret."""
+
+
+class NodeCopies:
+    """The nodes of a cluster, by their addresses. A context manager. Not thread-safe.
+
+    Attributes:
+        notices: what nodes say about replicas that they healed, one sentence each.
+
+    Args:
+        addresses: of some nodes; the others are learnt from them.
+        credentials: sent to them.
+        transport: replaces the network.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], credentials: Credentials, *, transport: httpx2.BaseTransport | None = None
+    ) -> None:
+        self._addresses = list(addresses)
+        self._http = httpx2.Client(
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+            transport=transport,
+            verify=credentials.ssl_context() if any(address.startswith("https") for address in addresses) else True,
+        )
+        self._credentials = credentials
+        self.notices: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def members(self) -> dict[str, str]:
+        """Name and address of every node in the first answer.
+
+        Raises:
+            StoreUnavailableError: no node answers.
+        """
+        reasons = []
+        for address in self._addresses:
+            try:
+                listed = self._get(address, "/state/cluster")
+            except httpx2.HTTPError as error:
+                reasons.append(f"{address}: {failure_of(error, _TIMEOUT_S).reason}")
+                continue
+            return {member["name"]: member["address"] for member in listed["members"]}
+        msg = f"no query node answers ({'; '.join(reasons) or 'none is named'}): see `storekeeper status`"
+        raise StoreUnavailableError(msg)
+
+    def of_partition(self, members: Mapping[str, str], store: str, topic: str, partition: int) -> list[Copy]:
+        """The replicas of a partition that follow `topic`.
+
+        Raises:
+            StoreUnavailableError: a node doesn't answer.
+        """
+        return [
+            copy
+            for name, address in members.items()
+            if (copy := self._copy(name, address, f"/state/digest/{store}/{partition}", topic)) is not None
+        ]
+
+    def _copy(self, name: str, address: str, path: str, topic: str) -> Copy | None:
+        answer = self._asked(name, address, path)
+        if answer is None or answer["topic"] != topic:
+            return None
+        if answer["set_aside_ms"] is not None:
+            at = datetime.fromtimestamp(answer["set_aside_ms"] / 1000, UTC).isoformat(timespec="seconds")
+            self.notices.append(f"node {name}, {_partition(path)}: damaged rows were set aside at {at}, and restored")
+        buckets = list(map(from_hex, answer["buckets"]))
+
+        def held(ours: Mapping[bytes, int]) -> Held:
+            buckets_to_ask = differing_buckets(buckets, ours)[:_ASKED_BUCKETS]
+            query = "&".join(f"bucket={number}" for number in buckets_to_ask)
+            now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
+            entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
+            return Held(now["offset"], entries, lambda key: bucket_of(key) in buckets_to_ask)
+
+        digest = from_hex(answer["digest"])
+        return Copy(f"node {name}", answer["offset"], answer["rows"], digest, held, of_stored_row)
+
+    def set_aside(self, name: str, store: str, partition: int, signer: HopSigner) -> None:
+        """Lets a node set its replica of a partition aside.
+
+        Raises:
+            StoreUnavailableError: it refuses, or doesn't answer.
+        """
+        path = f"{REPAIR_PATH}{store}/{partition}"
+        address = self.members()[name]
+        try:
+            answer = self._http.post(f"{address}{path}", headers=signer(name, "POST", path, b"", _DEADLINE_MS))
+            answer.raise_for_status()
+        except httpx2.HTTPError as error:
+            why = failure_of(error, _TIMEOUT_S).reason
+            msg = f"node {name} doesn't set partition {partition} of {store} aside: {why}"
+            raise StoreUnavailableError(msg) from error
+
+    def _asked(self, name: str, address: str, path: str) -> Any:
+        try:
+            return self._get(address, path)
+        except httpx2.HTTPStatusError as error:
+            if error.response.status_code == _MISDIRECTED:
+                return None
+            status = error.response.status_code
+            remedy = "name a token file that it knows" if status in _UNKNOWN_CALLER else "wait until it is ready"
+            msg = f"node {name} doesn't show its rows (status {status}): {remedy}"
+            raise StoreUnavailableError(msg) from error
+        except httpx2.HTTPError as error:
+            msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
+            raise StoreUnavailableError(msg) from error
+
+    def _get(self, address: str, path: str) -> Any:
+        answer = self._http.get(f"{address}{path}", headers=self._credentials.headers())
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _partition(path: str) -> str:
+    return f"partition {path.rpartition('/')[2]}"
+
+
+def _decoded(key: str) -> bytes:
+    return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4))
