@@ -112,8 +112,14 @@ class RemoteFolder:
         with reaching(self):
             found = self._files().get_file_info(FileSelector(self._path, recursive=True, allow_not_found=True))
         start = len(self._path) + 1
-        files = (info for info in found if info.type == FileType.File)
-        return {info.path.strip("/")[start:]: FileState(info.size, info.mtime_ns) for info in files}
+        files = {
+            info.path.strip("/")[start:]: FileState(info.size, info.mtime_ns)
+            for info in found
+            if info.type == FileType.File
+        }
+        # As in `iterdir`: empty objects that mark a folder come and go.
+        folders = {""} | {name[:end] for name in files for end, sign in enumerate(name) if sign == "/"}
+        return {name: state for name, state in files.items() if name not in folders}
 
     def sha256(self) -> str:
         """The SHA-256 of the file's content, in hexadecimal digits.

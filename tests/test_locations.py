@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import httpx2
@@ -11,7 +12,17 @@ from harness.storage.s3 import S3
 from storekeeper.apps.settings import AppSettings
 from storekeeper.configuration import RunDirSettings
 from storekeeper.errors import ConfigurationError, TablesUnreachableError
-from storekeeper.locations import Location, RemoteFolder, delete_tree, entries, location, reaching, write_in_one_step
+from storekeeper.locations import (
+    Location,
+    RemoteFolder,
+    delete_tree,
+    entries,
+    files_below,
+    location,
+    reaching,
+    sha256_of,
+    write_in_one_step,
+)
 
 LAKE = RemoteFolder("s3://lake/tables")
 _LONG = b"0123456789abcdef" * 700_000
@@ -105,13 +116,38 @@ def test_a_folder_is_deleted_with_all_that_is_below(place: Location) -> None:
     assert entries(place) == [place / "gen-10"]
 
 
+def test_all_files_below_a_folder_are_told_with_their_size_time_and_content(tmp_path: Path) -> None:
+    check_files_below(tmp_path / "local")
+    check_files_below(RemoteFolder(f"file://{tmp_path}") / "remote")
+
+
+def test_all_files_below_a_folder_of_a_store_are_told(place: Location) -> None:
+    check_files_below(place)
+
+
+def check_files_below(folder: Location) -> None:
+    assert files_below(folder / "none") == {}
+    if isinstance(folder, RemoteFolder) and folder.uri.startswith("file://"):
+        Path(folder.uri.removeprefix("file://"), "app", "log").mkdir(parents=True)
+    write_in_one_step(folder / "app" / "plan", b"old")
+    write_in_one_step(folder / "app" / "log" / "0", _LONG)
+    before = files_below(folder / "app")
+    assert {name: state.size for name, state in before.items()} == {"plan": 3, "log/0": len(_LONG)}
+    assert sha256_of(folder / "app" / "log" / "0") == hashlib.sha256(_LONG).hexdigest()
+    assert files_below(folder / "app") == before
+    with pytest.raises(FileNotFoundError):
+        sha256_of(folder / "app" / "none")
+
+
 def test_a_folder_that_hadoop_has_marked_is_not_in_itself(s3: S3, s3_place: RemoteFolder) -> None:
     name = f"tables/{s3_place.name}/offsets"
     marked = f"http://127.0.0.1:{s3.port}/{s3.bucket}/{name}/"
     assert httpx2.put(marked, content=b"").status_code == 200
     assert entries(s3_place / "offsets") == []
+    assert files_below(s3_place / "offsets") == {}
     write_in_one_step(s3_place / "offsets" / "0", b"v1")
     assert entries(s3_place / "offsets") == [s3_place / "offsets" / "0"]
+    assert ([*files_below(s3_place / "offsets")], [*files_below(s3_place)]) == (["0"], ["offsets/0"])
     assert entries(s3_place) == [s3_place / "offsets"]
 
 
