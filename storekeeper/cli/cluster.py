@@ -32,7 +32,7 @@ def stores(
     ] = False,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """List the stores with their partitions, their replicas, or the nodes.
+    """List the stores, their replicas, or the nodes.
 
     With --replicas, exit code 4: a node does not answer, or a replica does not serve.
 
