@@ -133,7 +133,7 @@ def test_what_is_logged_is_kept_out_of_the_answer() -> None:
         (NotSetUpError("It is down: start it."), 1, "storekeeper: It is down: start it.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "is full: free some space and run the command again"),
         (PermissionError(errno.EACCES, "Permission denied", "here"), 1, "storekeeper: Permission denied: here\n"),
-        (KafkaException(KafkaError(KafkaError._TRANSPORT)), 75, "check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP"),
+        (KafkaException(KafkaError(KafkaError._TRANSPORT)), 75, "check that it runs where `kafka_bootstrap` says"),
         (ModuleNotFoundError(name="duckdb"), 78, 'pip install "storekeeper[sql]"'),
     ],
 )
