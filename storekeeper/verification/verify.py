@@ -11,20 +11,14 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.errors import (
-    ConfigurationError,
-    SnapshotDamagedError,
-)
+from storekeeper.errors import ConfigurationError, SnapshotDamagedError
 from storekeeper.generations.live import live_store, live_topology, store_in
 from storekeeper.snapshots.columns import values_of
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.verification.check_verdict import CheckVerdict
 from storekeeper.verification.claims import wrong_claims
-from storekeeper.verification.copies import (
-    Copy,
-    verify_copies,
-)
+from storekeeper.verification.copies import Copy, verify_copies
 from storekeeper.verification.local_copies import LocalCopies
 from storekeeper.verification.node_copies import NodeCopies
 from storekeeper.verification.notices import ChangelogNotices

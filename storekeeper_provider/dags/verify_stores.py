@@ -1,9 +1,9 @@
 """Prove that all copies of the stores hold the same rows.
 
 **What it does.** For each store it folds the changelog up to the end of its newest snapshot, and up to the offsets that
-each query node has applied, and compares digests of all rows. It reads the table as SQL does: the newest version must
-be a snapshot, and every column must be what the snapshot wrote. Apps and nodes keep running. A difference fails the
-task with the first differing keys, masked. `storekeeper verify` does the same.
+each query node has applied, and compares digests of all rows. Every file of the table must be as it was sealed, and
+every column what the values say. Apps and nodes keep running. A difference fails the task with the files, or with the
+first differing keys of each copy, masked. `storekeeper verify` does the same.
 
 **When it runs.** Daily at a quarter past three, after each snapshot for the stores that it updated, and on demand.
 
@@ -17,9 +17,10 @@ For nodes that require a token or a certificate, set the needed ones of `STOREKE
 **Where to look.** `quality/verdicts/verify/<store>/` in the run directory has a JSON file per verdict.
 
 **If it fails.** *Copies differ*: `missing`, `surplus` and `different` are as seen from the copy that the reason names.
-A node: stop it, delete its folder `state/<node>/<store>/<partition>`, start it; it restores from the changelog. A
-table: `storekeeper snapshot restore <store>`, or move the table away and run `snapshot_stores`. Keep what you removed:
-somebody should find out why. *Anything else*: the task is retried; a node or the broker didn't answer, which proves
+A node: `storekeeper verify <store> --repair <node>` has it set the wrong rows aside, and restore them from the
+changelog. A task's local store: stop the app, `--repair <app>`, start it. A table: `storekeeper snapshot restore <store>`, or move
+the table and its seal away and run `snapshot_stores`. Keep what was set aside: somebody should find out why. *Anything
+else*: the task is retried; a node or the broker didn't answer, which proves
 nothing.
 """
 

@@ -251,6 +251,17 @@ def test_a_strangers_body_is_not_read(authenticator: tuple[Authenticator, bytes]
     assert (status, kind(body)) == (403, "hop-refused")
 
 
+def test_a_repair_needs_the_secret_of_the_cluster(authenticator: tuple[Authenticator, bytes]) -> None:
+    app, path = Echo(), "/internal/repair/rewards/0"
+    guard = guarded(app, authenticator[0])
+    for headers in ([HOST], [HOST, (b"authorization", authenticator[1])]):
+        assert asyncio.run(ask(guard, path, headers, "POST"))[0] in {401, 403}
+    assert app.seen == []
+    signed = HopSigner("verify", SECRET, SystemClock())("a", "POST", path, b"", 1000)
+    encoded = [HOST, *((name.encode(), value.encode()) for name, value in signed.items())]
+    assert asyncio.run(ask(guard, path, encoded, "POST"))[0] == 200
+
+
 def test_a_hop_comes_with_the_body_that_was_signed() -> None:
     app, target = Echo(), "/internal/keys/s"
     for sent, told in ((b"[]", 200), (b"[1]", 403)):
