@@ -18,10 +18,9 @@ For nodes that require a token or a certificate, set the needed ones of `STOREKE
 
 **If it fails.** *Copies differ*: `missing`, `surplus` and `different` are as seen from the copy that the reason names.
 A node: `storekeeper verify <store> --repair <node>` has it set the wrong rows aside, and restore them from the
-changelog. A task's local store: stop the app, `--repair <app>`, start it. A table: `storekeeper snapshot restore <store>`, or move
-the table and its seal away and run `snapshot_stores`. Keep what was set aside: somebody should find out why. *Anything
-else*: the task is retried; a node or the broker didn't answer, which proves
-nothing.
+changelog. A task's local store: stop the app, `--repair <app>`, start it. A table: `storekeeper snapshot restore
+<store>`, or move the table and its seal away and run `snapshot_stores`. Keep what was set aside: somebody should find
+out why. *Anything else*: the task is retried; a node or the broker didn't answer, which proves nothing.
 """
 
 from __future__ import annotations
