@@ -161,12 +161,12 @@ GROUP BY _key, _batch_ms
 
 
 def _ends_sql(changes: str, columns: Sequence[str], before: int, first: int) -> str:
-    """The keys that were there at the end of an era, and with which the next does not begin, as deletions."""
+    """The keys that were there at the end of an era, as deletions: a change that the next begins with is newer."""
     nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
     return f"""
 SELECT _key, {first} AS _batch_ms, -1 AS _offset, false AS is_there{nulls}
 FROM {changes} WHERE _batch_ms >= {before} AND _batch_ms < {first} GROUP BY _partition, _key
-HAVING arg_max(_value IS NOT NULL, _offset) AND _key NOT IN (SELECT _key FROM {changes} WHERE _batch_ms = {first})
+HAVING arg_max(_value IS NOT NULL, _offset)
 """  # noqa: S608 (as above)
 
 
