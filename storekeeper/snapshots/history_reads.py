@@ -16,7 +16,7 @@ from storekeeper.errors import StorageError
 from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import Coverage, changes_until, history_of
 from storekeeper.snapshots.columns import sql_types
-from storekeeper.snapshots.delta_log import commits, damaged, open_table
+from storekeeper.snapshots.delta_log import Commit, commits, damaged, open_table
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -55,25 +55,12 @@ class StoreHistory:
         if not is_table(place):
             return None
         delta = open_table(place, version)
-        for commit in commits(place):
-            told = commit.info.get("userMetadata")
-            if told and commit.version <= delta.version():
-                facts = orjson.loads(told)
-                gaps = tuple((start, end) for start, end in facts["gaps"])
-                from_ms, to_ms = facts["exact_from_ms"], facts["exact_to_ms"]
-                coverage = Coverage(to_ms + 1 if from_ms is None else from_ms, to_ms, gaps, tuple(facts["eras"]))
-                count = len(facts["changelog_offsets"])
-                return cls(
-                    path.name,
-                    place,
-                    delta.version(),
-                    count,
-                    ServedKind(facts["kind"]),
-                    coverage,
-                    sql_types(delta),
-                    delta,
-                )
-        raise damaged(place, "has no manifest")
+        newest = next((commit for commit in commits(place) if commit.version == delta.version()), None)
+        facts = _manifest(place, newest)
+        gaps = tuple((start, end) for start, end in facts["gaps"])
+        coverage = Coverage(facts["exact_from_ms"], facts["exact_to_ms"], gaps, tuple(facts["eras"]))
+        count, kind = len(facts["changelog_offsets"]), ServedKind(facts["kind"])
+        return cls(path.name, place, delta.version(), count, kind, coverage, sql_types(delta), delta)
 
     def as_of(self, at_ms: int, *predicates: str) -> Scan:
         """The changes whose fold are the rows at a time; those alone for which all predicates hold.
@@ -119,3 +106,12 @@ class StoreHistory:
     def changes(self, *predicates: str) -> Scan:
         """The changes for which all predicates hold."""
         return Scan(self._delta, " AND ".join(predicates) or None)
+
+
+def _manifest(place: Location, commit: Commit | None) -> dict[str, Any]:
+    """What the job that wrote a commit says of the history."""
+    try:
+        facts: dict[str, Any] = orjson.loads(commit.info["userMetadata"] if commit is not None else "")
+    except (KeyError, ValueError) as error:
+        raise damaged(place, "was changed by something else than the snapshot job") from error
+    return facts

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storekeeper.errors import InvalidArgumentError, NotExactError
+from storekeeper.errors import InvalidArgumentError, NotExactError, SnapshotDamagedError
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.snapshots.as_of import (
@@ -137,6 +137,14 @@ def test_a_time_that_is_not_exact_stops_only_those_who_name_the_table(tmp_path: 
         query(tmp_path, "FROM rewards_history", as_of_ms=START_MS + 15)
     with pytest.raises(InvalidArgumentError, match="there is no table other"):
         query(tmp_path, "FROM other", as_of_ms=START_MS)
+
+
+def test_a_history_that_another_program_has_changed_answers_nothing(tmp_path: Path) -> None:
+    played(3, _KEYS, batches=9).write(tmp_path, "rewards")
+    DeltaTable(tmp_path / "rewards_history").delete("_partition = 0")
+    for asked in ("FROM rewards", "FROM rewards_history"):
+        with pytest.raises(SnapshotDamagedError, match="was changed by something else"):
+            query(tmp_path, asked, as_of_ms=START_MS)
 
 
 def test_only_exact_times_pass() -> None:
