@@ -39,7 +39,7 @@ from harness.waiting import eventually
 from storekeeper.changelog.headers import ChangelogHeaders
 
 TOPIC = "order-locations"
-HEADERS = ChangelogHeaders("order_location", "order-locations", 1, 1, {"order-events": {0: (0, 1)}})
+HEADERS = ChangelogHeaders(1, 1, 1, {"order-events": {0: (0, 1)}})
 CLIENTS = 2
 _REDIS_ROWS = b"orders"
 _TIMEOUT_S = 2.0

@@ -42,7 +42,7 @@ PEER = "Kafka Streams 4.2 behind Vert.x 4.5"
 TOPIC = "query-benchmark"
 STORE = "rewards"
 PARTITIONS = 4
-HEADERS = ChangelogHeaders("loyalty", STORE, 1, 17, {"pos": {0: (0, 1000), 1: (0, 1000)}})
+HEADERS = ChangelogHeaders(1, 17, 1, {"pos": {0: (0, 1000), 1: (0, 1000)}})
 _COMPARED = 200
 
 

@@ -34,7 +34,7 @@ from storekeeper.protocol.replica_states import ReplicaId
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 TOPIC = "restore-benchmark"
 PARTITIONS = 4
-HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 17, {"pos": {0: (0, 1000), 1: (0, 1000)}})
+HEADERS = ChangelogHeaders(1, 17, 1, {"pos": {0: (0, 1000), 1: (0, 1000)}})
 
 
 def rows(records: int, keys: int) -> Iterator[tuple[bytes, bytes]]:

@@ -22,7 +22,7 @@ from harness.waiting import eventually
 from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.node.security.no_tls import NO_TLS
 
-HEADERS = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+HEADERS = ChangelogHeaders(1, 1, 1, {"pos": {0: (0, 100)}})
 _READY_S = 180.0
 """A start takes two seconds of a processor; on a machine that is busy with other things, far longer than that."""
 _EXIT_S = 120.0

@@ -16,7 +16,7 @@ from storekeeper.cleanup.conditional_write import KafkaTentativeLog
 
 def begun(broker: Broker, topic: str, partition: int = 0) -> KafkaTentativeLog:
     """A clean-up in its transaction. What others commit to the partition from now on is hidden."""
-    headers = ChangelogHeaders("app", "store", 1, 1, {}).encode()
+    headers = ChangelogHeaders(1, 1, 1, {}).encode()
     log = KafkaTentativeLog(broker.kafka, topic).at(partition, 0)
     log.append([LogRecord(0, int(time.time() * 1000), b"expired", None, headers)])
     return log

@@ -19,7 +19,7 @@ from storekeeper.serdes.keys.windows import window_row_key
 PARTITIONS = 12
 _STEP_S = 0.05
 """Changelogs are written in small batches, not record by record."""
-_SCHEMA = {"schema-version": b"1", "app": b"counting", "store": b"counters", "generation": b"1", "batch-id": b"1"}
+_SCHEMA = {"schema-version": b"1", "generation": b"1", "batch-id": b"1"}
 
 
 @dataclass(slots=True)

@@ -1,13 +1,18 @@
-"""The headers of a changelog record: who wrote it, in which batch, from which source offsets.
+"""The headers of a changelog record: in which batch it was written, from which source offsets.
 
 | header            | value (UTF-8)                                                                    |
 |-------------------|----------------------------------------------------------------------------------|
 | `schema-version`  | version of the value's schema, e.g. `1`; always the first header                 |
-| `app`, `store`    | their names                                                                      |
 | `generation`      | generation of the app's compute state, from 1                                    |
 | `batch-id`        | the app's micro-batch                                                            |
+| `batch-time`      | when the batch was planned, in epoch milliseconds: the same for all its records  |
 | `source-position` | JSON, source offsets of the batch, end exclusive: `{"pos": {"0": [100, 200]}}`   |
+| `changes`         | only in the last record of a batch: how many changes all batches of the          |
+|                   | generation have written to this partition, those of this batch included          |
 | `traceparent`     | W3C trace of the record that made the change; only if that record had one        |
+
+By `changes` a reader knows whether it has every change, although compaction may remove any of them, and whole batches.
+Each header costs a reader 0.3 us a record. They are not packed into one: clean-ups and other readers take single ones.
 
 A replayed batch writes the same headers again, byte for byte.
 """
@@ -22,10 +27,10 @@ import orjson
 from storekeeper.errors import ChangelogError
 
 SCHEMA_VERSION = "schema-version"
-APP = "app"
-STORE = "store"
 GENERATION = "generation"
 BATCH_ID = "batch-id"
+BATCH_TIME = "batch-time"
+CHANGES = "changes"
 SOURCE_POSITION = "source-position"
 
 _LONGEST_VERSION = 5
@@ -40,10 +45,9 @@ SourceRanges = Mapping[str, Mapping[int, tuple[int, int]]]
 class ChangelogHeaders:
     """The headers of a record to write. `source` maps topic and partition to (first offset, end offset exclusive)."""
 
-    app: str
-    store: str
     generation: int
     batch_id: int
+    batch_ms: int
     source: SourceRanges
     schema_version: int = 1
 
@@ -52,10 +56,9 @@ class ChangelogHeaders:
         ranges = {topic: {str(p): list(r) for p, r in partitions.items()} for topic, partitions in self.source.items()}
         return [
             (SCHEMA_VERSION, b"%d" % self.schema_version),
-            (APP, self.app.encode()),
-            (STORE, self.store.encode()),
             (GENERATION, b"%d" % self.generation),
             (BATCH_ID, b"%d" % self.batch_id),
+            (BATCH_TIME, b"%d" % self.batch_ms),
             (SOURCE_POSITION, orjson.dumps(ranges, option=orjson.OPT_SORT_KEYS)),
         ]
 

@@ -1,7 +1,8 @@
 """A changelog record as maintenance sees it, and the records that maintenance itself writes.
 
 A clean-up record has the headers of the record that it replaces, so that readers of the changelog treat it as a change
-of the same app, generation and batch; without `source-position`, as it comes from no input. After them:
+of the same generation and batch; without `source-position`, as it comes from no input, without the batch's `changes`,
+and with a `batch-time` of its own. After them:
 
 | header           | value (UTF-8)                                            |
 |------------------|----------------------------------------------------------|
@@ -15,10 +16,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from storekeeper.changelog.headers import SOURCE_POSITION
+from storekeeper.changelog.headers import BATCH_TIME, CHANGES, SOURCE_POSITION
 
 CLEANUP = "cleanup"
 CLEANUP_ACTION = "cleanup-action"
+
+_OF_ONE_RECORD = {SOURCE_POSITION, CHANGES, BATCH_TIME, CLEANUP, CLEANUP_ACTION}
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -57,7 +60,10 @@ class LogRecord(NamedTuple):
         return CleanupAction((headers.get(CLEANUP_ACTION) or b"").decode())
 
 
-def cleanup_headers(headers: Headers, cleanup_id: str, action: CleanupAction) -> list[tuple[str, bytes | None]]:
-    """The headers of the record that takes the place of one with `headers`."""
-    kept = [(name, value) for name, value in headers if name not in {SOURCE_POSITION, CLEANUP, CLEANUP_ACTION}]
-    return [*kept, (CLEANUP, cleanup_id.encode()), (CLEANUP_ACTION, action.encode())]
+def cleanup_headers(
+    headers: Headers, cleanup_id: str, action: CleanupAction, now_ms: int
+) -> list[tuple[str, bytes | None]]:
+    """The headers of the record that takes the place, at this time, of one with `headers`."""
+    kept = [(name, value) for name, value in headers if name not in _OF_ONE_RECORD]
+    own = [(CLEANUP, cleanup_id.encode()), (CLEANUP_ACTION, action.encode())]
+    return [*kept, (BATCH_TIME, b"%d" % now_ms), *own]

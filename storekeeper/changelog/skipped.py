@@ -22,12 +22,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from storekeeper.changelog.headers import (
-    APP,
     BATCH_ID,
+    BATCH_TIME,
+    CHANGES,
     GENERATION,
     SCHEMA_VERSION,
     SOURCE_POSITION,
-    STORE,
     is_schema_version,
     is_source_position,
 )
@@ -37,7 +37,6 @@ Headers = Sequence[tuple[str, bytes | None]]
 LAST_TIMESTAMP_MS = 253_402_300_799_999
 """The end of the year 9999: neither Python nor Delta has a later time."""
 
-_LONGEST_NAME = 255
 _LONGEST_VALUE = 1 << 18
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 _NO_TEXT: Headers = (("\ufffd", None),)
@@ -52,10 +51,10 @@ class SkipReason(StrEnum):
     DUPLICATE_HEADER = "duplicate-header"
     NO_SCHEMA_VERSION = "no-schema-version"
     BAD_SCHEMA_VERSION = "bad-schema-version"
-    BAD_APP = "bad-app"
-    BAD_STORE = "bad-store"
     BAD_GENERATION = "bad-generation"
     BAD_BATCH_ID = "bad-batch-id"
+    BAD_BATCH_TIME = "bad-batch-time"
+    BAD_CHANGES = "bad-changes"
     BAD_SOURCE_POSITION = "bad-source-position"
 
 
@@ -139,16 +138,6 @@ def _is_well_formed(name: str, value: bytes) -> bool:
     return _CHECKS[name](value)
 
 
-def _is_name(value: bytes) -> bool:
-    if not 0 < len(value) <= _LONGEST_NAME:
-        return False
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _is_number(value: bytes) -> bool:
     return _NUMBER.fullmatch(value) is not None
 
@@ -156,10 +145,10 @@ def _is_number(value: bytes) -> bool:
 _CHECKS: Mapping[str, Callable[[bytes], bool]] = MappingProxyType(
     {
         SCHEMA_VERSION: is_schema_version,
-        APP: _is_name,
-        STORE: _is_name,
         GENERATION: _is_number,
         BATCH_ID: _is_number,
+        BATCH_TIME: _is_number,
+        CHANGES: _is_number,
         SOURCE_POSITION: is_source_position,
     }
 )

@@ -230,8 +230,9 @@ class Cleanup:
         def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not None or (only_canary and not _in_share(record.key or b"", plan.options.canary_share)):
                 return None
-            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE)
-            return LogRecord(0, self._clock.now_ms(), record.key, None, headers)
+            now_ms = self._clock.now_ms()
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE, now_ms)
+            return LogRecord(0, now_ms, record.key, None, headers)
 
         if plan.undo_ms and self._is_too_late(plan):
             msg = f"clean-up {plan.cleanup_id} was begun too long ago to be undone: plan another one"
@@ -261,7 +262,7 @@ class Cleanup:
         def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
             if outcome is not RowOutcome.DELETED:
                 return None
-            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE)
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE, self._clock.now_ms())
             return record._replace(headers=headers)
 
         self._write_all(plan, choose)

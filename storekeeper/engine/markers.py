@@ -76,6 +76,7 @@ class Marker:
         left_out: the offsets of records, from and to, that became dead letters for an operator which no replay runs:
             a replay must leave them out, too. By topic and partition.
         logs: by changelog, an offset that it had reached in the task's partition.
+        changes: by changelog, how many changes the generation's batches have written to the task's partition.
     """
 
     batch_id: int
@@ -84,6 +85,7 @@ class Marker:
     progress: bytes
     left_out: SourceSpans = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The marker's value."""
@@ -97,6 +99,8 @@ class Marker:
             fields["left_out"] = self.left_out
         if self.logs:
             fields["logs"] = self.logs
+        if self.changes:
+            fields["changes"] = self.changes
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
@@ -117,8 +121,11 @@ class Marker:
                 topic: {int(partition): [(start, end) for start, end in spans] for partition, spans in parts.items()}
                 for topic, parts in content.get("left_out", {}).items()
             }
-            logs = {topic: int(offset) for topic, offset in content.get("logs", {}).items()}
-            return cls(int(content["batch"]), source, forwarded, orjson.dumps(content["progress"]), left_out, logs)
+            progress = orjson.dumps(content["progress"])
+            logs, changes = (
+                {topic: int(number) for topic, number in content.get(name, {}).items()} for name in ("logs", "changes")
+            )
+            return cls(int(content["batch"]), source, forwarded, progress, left_out, logs, changes)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "a record of a markers topic is not a marker: is something else writing to it?"
             raise ChangelogError(msg) from error

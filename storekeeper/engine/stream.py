@@ -125,6 +125,7 @@ class Batches:
             app=self._work,
             batch_id=batch_id,
             source=context.checkpoint.source_ranges(batch_id),
+            batch_ms=context.checkpoint.planned_at_ms(batch_id),
             writes_outputs=context.generation is None or context.generation.writes_outputs(batch_id),
         )
         count = max(1, len(work.first_tasks(self._layout)))

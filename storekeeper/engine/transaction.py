@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from storekeeper.apps.errors import BrokerRefusedError, FencedWriterError, RefusedChangeError, UnrepeatableBatchError
 from storekeeper.apps.settings import AppSettings
-from storekeeper.changelog.headers import SourceRanges
+from storekeeper.changelog.headers import CHANGES, SourceRanges
 from storekeeper.engine.dead_letters import Letters
 from storekeeper.engine.markers import Marker, Passed, SourceSpans, read_marker
 from storekeeper.engine.runtime.topics import check_partitions
@@ -136,6 +136,8 @@ class Transaction:
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
         self.committed = read_marker(plan.kafka, slot.markers, slot.partition, slot.key)
+        self._changes = {} if self.committed is None else self.committed.changes
+        self._written: dict[str, int] = {}
         if self.committed is not None:
             self._check_committed(self.committed)
         if not self.is_replay:
@@ -168,11 +170,15 @@ class Transaction:
         """Writes outputs to a topic. Their keys determine the partition."""
         self._produce_all(topic, outputs, BY_KEY)
 
-    def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
+    def change(self, topic: str, headers: Sequence[Header], changes: Sequence[StoreChange]) -> int:
         """Writes changes of a store to its changelog, each with its trace; returns how many there were."""
+        total = self._changes.get(topic, 0) + len(changes)
+        self._written[topic] = total
+        last = [*headers, (CHANGES, b"%d" % total)]
         records = (
-            (key, value, timestamp_ms, [*headers, (TRACEPARENT, trace)] if trace else headers)
-            for _, key, value, timestamp_ms, trace in changes
+            (key, value, timestamp_ms, [*own, (TRACEPARENT, trace)] if trace else own)
+            for own, part in ((headers, changes[:-1]), (last, changes[-1:]))
+            for _, key, value, timestamp_ms, trace in part
         )
         return self._produce_all(topic, records, self._slot.partition)
 
@@ -191,7 +197,9 @@ class Transaction:
     ) -> None:  # fmt: skip
         """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
-        slot, marker = self._slot, Marker(self._batch_id, self._source, dict(forwarded), progress, left_out, logs)
+        changes = {**self._changes, **self._written}
+        marker = Marker(self._batch_id, self._source, dict(forwarded), progress, left_out, logs, changes)
+        slot = self._slot
         try:
             self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
         except KafkaException as error:
@@ -205,6 +213,7 @@ class Transaction:
             # No `purge()` before: it would forget what is on its way, and the broker would miss its sequence numbers.
             self._producer.abort_transaction(self._plan.timeout_s)
             self._producer.begin_transaction()
+            self._written.clear()
         except KafkaException as error:
             raise self._error(self._cause(error)) from error
 

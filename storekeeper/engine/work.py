@@ -81,14 +81,16 @@ class BatchWork:
 
     Attributes:
         app: the app.
-        batch_id: Spark's number of the batch.
+        batch_id: the number of the batch.
         source: the offset ranges of its input.
+        batch_ms: its time.
         writes_outputs: whether its outputs are written; a generation that only catches up writes none.
     """
 
     app: AppWork
     batch_id: int
     source: SourceRanges
+    batch_ms: int
     writes_outputs: bool
 
     def ranges(self, sub: SubTopology, partition: int) -> dict[str, tuple[int, int]]:
@@ -112,10 +114,9 @@ class BatchWork:
             topics: the source topics that its changes derive from.
         """
         return ChangelogHeaders(
-            app=self.app.app,
-            store=store,
             generation=self.app.settings.generation,
             batch_id=self.batch_id,
+            batch_ms=self.batch_ms,
             source=self.source_of(topics),
             schema_version=self.app.schema_versions.get(store, 1),
         ).encode()

@@ -137,7 +137,7 @@ class Seeding:
         try:
             self._refuse_problems(rows)
             self._make_topics()
-            count = self._written(rows, batch.source)
+            count = self._written(rows, batch)
         finally:
             rows.unpersist()
         self._begin(batch.source, progress)
@@ -353,28 +353,27 @@ class Seeding:
                 own.name, own.partitions, own.config if live is None else self._topics.own_config(live)
             )
 
-    def _written(self, rows: DataFrame, source: Position) -> int:
+    def _written(self, rows: DataFrame, batch: CommittedBatch) -> int:
         options = producer_options(self.settings)
         target = SeedTarget(
             kafka=self.settings.kafka,
             producer={name: value for name, value in options.items() if name != "transaction.timeout.ms"},
             topics=self.new.topics,
-            headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
+            headers={spec.name: self._headers(sub, spec, batch).encode() for sub, spec in _stores(self._new_layout)},
             timeout_s=self.settings.transaction_timeout_ms / 1000,
         )
         with errors_of_tasks(UnconvertibleRowsError):
             counts = rows.mapInArrow(partial(written_rows, target=target), COUNT_DDL).collect()
         return sum(row["written"] for row in counts)
 
-    def _headers(self, sub: SubTopology, spec: TopologyStore, source: Position) -> ChangelogHeaders:
+    def _headers(self, sub: SubTopology, spec: TopologyStore, batch: CommittedBatch) -> ChangelogHeaders:
         chain, origins = chain_of(self.new.migrations), self._new_layout.origins(sub)
         ranges = {topic: {partition: (offset, offset) for partition, offset in partitions.items()}
-                  for topic, partitions in source.offsets.items() if topic in origins}  # fmt: skip
+                  for topic, partitions in batch.source.offsets.items() if topic in origins}  # fmt: skip
         return ChangelogHeaders(
-            app=self.spec.name,
-            store=spec.name,
             generation=self.new.number,
             batch_id=_SEED_BATCH,
+            batch_ms=batch.at_ms,
             source=ranges,
             schema_version=1 + len(chain.of(spec.name).steps),
         )

@@ -34,11 +34,12 @@ _GENERATION = re.compile(r"gen-\d+")
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """The last batch that an app finished, and the end of its input. Records of later batches must not be folded."""
+    """The last batch that an app finished, the end of its input, and its time. Records of later ones must wait."""
 
     generation: int
     batch_id: int
     source: Position
+    at_ms: int
 
     @classmethod
     def of(cls, checkpoint: BatchCheckpoint, generation: int) -> CommittedBatch | None:
@@ -46,7 +47,7 @@ class CommittedBatch:
         batch_id = checkpoint.last_committed_batch()
         if batch_id is None:
             return None
-        return cls(generation, batch_id, checkpoint.end_position(batch_id))
+        return cls(generation, batch_id, checkpoint.end_position(batch_id), checkpoint.planned_at_ms(batch_id))
 
 
 def planned_batches(checkpoint: BatchCheckpoint) -> dict[int, int]:

@@ -15,7 +15,7 @@ The manifest is the user metadata of the newest commit, as JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import orjson

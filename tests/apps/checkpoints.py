@@ -22,6 +22,6 @@ def write_checkpoint(
     if initial is not None:
         checkpoint.begin_at(Position.from_json(orjson.dumps(initial)))
     for number, end in enumerate(batches):
-        checkpoint.plan(number, Position.from_json(orjson.dumps(end)))
+        checkpoint.plan(number, Position.from_json(orjson.dumps(end)), 1_000 * (number + 1))
         if number < committed:
             checkpoint.commit(number)

@@ -15,7 +15,7 @@ from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.skipped import SkipReason
 from tests.changelog.messages import Record
 
-GOOD = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+GOOD = ChangelogHeaders(1, 1, 1, {"pos": {0: (0, 100)}})
 NOW_MS = 1_700_000_000_000
 VALUE = b'{"n":1}'
 
@@ -66,11 +66,11 @@ _KINDS = [
     Kind("schema version of 5000 digits", SkipReason.BAD_SCHEMA_VERSION, headers=_with("schema-version", b"9" * 5000)),
     Kind("schema version no UTF-8", SkipReason.BAD_SCHEMA_VERSION, headers=_with("schema-version", b"\xff1")),
     Kind("two schema versions", SkipReason.DUPLICATE_HEADER, headers=(*GOOD.encode(), ("schema-version", b"2"))),
-    Kind("two apps", SkipReason.DUPLICATE_HEADER, headers=(*GOOD.encode(), ("app", b"other"))),
+    Kind("two batches", SkipReason.DUPLICATE_HEADER, headers=(*GOOD.encode(), ("batch-id", b"2"))),
     Kind("header name no ASCII", SkipReason.BAD_HEADER_NAME, headers=(*GOOD.encode(), ("schl\u00fcssel", b"1"))),
-    Kind("empty app", SkipReason.BAD_APP, headers=_with("app", b"")),
-    Kind("app no UTF-8", SkipReason.BAD_APP, headers=_with("app", b"\xc3\x28")),
-    Kind("oversized store", SkipReason.BAD_STORE, headers=_with("store", b"s" * 100_000)),
+    Kind("time of letters", SkipReason.BAD_BATCH_TIME, headers=_with("batch-time", b"now")),
+    Kind("time of 19 digits", SkipReason.BAD_BATCH_TIME, headers=_with("batch-time", b"1" * 19)),
+    Kind("negative number of changes", SkipReason.BAD_CHANGES, headers=_with("changes", b"-1")),
     Kind("null generation", SkipReason.BAD_GENERATION, headers=_with("generation", None)),
     Kind("negative generation", SkipReason.BAD_GENERATION, headers=_with("generation", b"-1")),
     Kind("generation with a point", SkipReason.BAD_GENERATION, headers=_with("generation", b"1.5")),
@@ -102,7 +102,9 @@ _KINDS = [
     Kind("timestamp of 63 bits", SkipReason.BAD_TIMESTAMP, timestamp_ms=2**63 - 1, broker_takes=False),
     # Odd, and rows all the same.
     Kind("schema version alone", None, headers=(("schema-version", b"1"),)),
-    Kind("another app and generation", None, headers=tuple(replace(GOOD, app="x", generation=9).encode())),
+    Kind("another generation", None, headers=tuple(replace(GOOD, generation=9).encode())),
+    Kind("time far ahead", None, headers=tuple(replace(GOOD, batch_ms=10**17).encode())),
+    Kind("many changes", None, headers=(*GOOD.encode(), ("changes", b"9" * 18))),
     Kind("batch far ahead", None, headers=tuple(replace(GOOD, batch_id=10**17).encode())),
     Kind("two headers of somebody else", None, headers=(*GOOD.encode(), ("trace", b"1"), ("trace", None))),
     Kind("empty value", None, value=b""),

@@ -8,14 +8,13 @@ from storekeeper.changelog.headers import ChangelogHeaders, schema_version_of, s
 from storekeeper.errors import ChangelogError
 
 HEADERS = ChangelogHeaders(
-    app="pos", store="rewards", generation=1, batch_id=17, source={"pos": {1: (0, 5), 0: (100, 200)}}
+    generation=1, batch_id=17, batch_ms=1_700_000_000_123, source={"pos": {1: (0, 5), 0: (100, 200)}}
 )
 ENCODED = [
     ("schema-version", b"1"),
-    ("app", b"pos"),
-    ("store", b"rewards"),
     ("generation", b"1"),
     ("batch-id", b"17"),
+    ("batch-time", b"1700000000123"),
     ("source-position", b'{"pos":{"0":[100,200],"1":[0,5]}}'),
 ]
 
@@ -40,4 +39,4 @@ def test_a_record_without_schema_version_is_no_changelog_record(headers: list[tu
 
 
 def test_the_schema_version_is_found_anywhere() -> None:
-    assert schema_version_of([("app", b"x"), ("schema-version", b"12")]) == 12
+    assert schema_version_of([("other", b"x"), ("schema-version", b"12")]) == 12

@@ -67,6 +67,6 @@ def test_a_header_name_that_can_not_be_decoded_is_a_reason_to_skip() -> None:
 
 def test_totals_count_by_reason_and_know_the_last_offset() -> None:
     one = SkippedTotals().plus([SkippedRecord(4, NOW_MS, SkipReason.NULL_KEY)])
-    two = one.plus([SkippedRecord(7, NOW_MS, SkipReason.BAD_APP), SkippedRecord(9, NOW_MS, SkipReason.NULL_KEY)])
-    assert two == SkippedTotals({"null-key": 2, "bad-app": 1}, 9)
+    two = one.plus([SkippedRecord(7, NOW_MS, SkipReason.BAD_BATCH_ID), SkippedRecord(9, NOW_MS, SkipReason.NULL_KEY)])
+    assert two == SkippedTotals({"null-key": 2, "bad-batch-id": 1}, 9)
     assert (two.records, two.plus([])) == (3, two)

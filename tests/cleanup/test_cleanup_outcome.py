@@ -13,7 +13,7 @@ DELETE, RESTORE = CleanupAction.DELETE, CleanupAction.RESTORE
 
 def told(*steps: tuple[bytes, CleanupAction | str]) -> list[LogRecord]:
     return [
-        LogRecord(number, 0, key, b"", cleanup_headers([], "c1", what) if isinstance(what, CleanupAction) else ())
+        LogRecord(number, 0, key, b"", cleanup_headers([], "c1", what, 0) if isinstance(what, CleanupAction) else ())
         for number, (key, what) in enumerate(steps)
     ]
 
@@ -44,10 +44,10 @@ def test_another_cleanup_is_somebody_else() -> None:
 
 def test_a_record_of_a_cleanup_is_one_of_the_same_batch_but_of_no_input() -> None:
     original = [("schema-version", b"1"), ("batch-id", b"7"), ("source-position", b"{}")]
-    headers = cleanup_headers(original, "c1", DELETE)
+    headers = cleanup_headers(original, "c1", DELETE, 5)
     assert headers[:2] == original[:2]
     assert "source-position" not in dict(headers)
-    again = cleanup_headers(headers, "c2", RESTORE)
+    again = cleanup_headers(headers, "c2", RESTORE, 6)
     assert [name for name, _ in again].count("cleanup") == 1
 
 

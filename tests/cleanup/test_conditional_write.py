@@ -15,7 +15,7 @@ KEYS = [b"a", b"b", b"c", b"d"]
 
 
 def tombstone(key: bytes) -> LogRecord:
-    return LogRecord(0, 0, key, None, cleanup_headers([], OURS, CleanupAction.DELETE))
+    return LogRecord(0, 0, key, None, cleanup_headers([], OURS, CleanupAction.DELETE, 0))
 
 
 @dataclass

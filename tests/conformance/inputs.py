@@ -33,7 +33,7 @@ class Inputs:
         source: dict[str, dict[int, tuple[int, int]]] = {}
         for topic, partition, end in self._batch:
             source.setdefault(topic, {})[partition] = (0, end)
-        self._headers.append(ChangelogHeaders("app", "rows", 1, len(self._headers), source).encode())
+        self._headers.append(ChangelogHeaders(1, len(self._headers), 1, source).encode())
         self.give_up()
 
     def give_up(self) -> None:

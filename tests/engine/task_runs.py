@@ -74,7 +74,7 @@ class TaskRuns:
         rows = [
             (self._topic, 0, first + at, time_ms, key, value, ()) for at, (key, value, time_ms) in enumerate(records)
         ]
-        work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, writes_outputs=True)
+        work = BatchWork(self._work, batch_id, {self._topic: {0: (first, first + len(rows))}}, 1, writes_outputs=True)
         TaskRun(work, self._layout, self._sub, 0, Origins(work.source))(Ordered(runs_of(rows), self._sub))
 
     def rows(self) -> dict[bytes, bytes]:

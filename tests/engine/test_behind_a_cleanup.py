@@ -67,7 +67,7 @@ def test_a_task_that_lost_its_store_restores_what_is_committed_behind_it(
     writer = new_producer(broker.kafka, {"transactional.id": f"{app.changelog}-writer"})
     writer.init_transactions(30)
     writer.begin_transaction()
-    headers = ChangelogHeaders("app", "totals", 1, 1, {}).encode()
+    headers = ChangelogHeaders(1, 1, 1, {}).encode()
     writer.produce(app.changelog, b'{"events":2,"total":11}', b"a", 0, headers=headers, timestamp=NOW_MS)
     writer.commit_transaction(30)
     shutil.rmtree(app.folder)

@@ -39,7 +39,7 @@ from storekeeper.topology.task import Task
 
 PARTITIONS = {"a": 3, "b": 2, "names": 2}
 APP: Any = SimpleNamespace(writer=SimpleNamespace(kafka=None))
-NOTHING = BatchWork(APP, 0, {}, writes_outputs=True)
+NOTHING = BatchWork(APP, 0, {}, 1, writes_outputs=True)
 EVENTS = st.lists(
     st.tuples(st.sampled_from(sorted(PARTITIONS)), st.integers(0, 2), st.sampled_from("klm"), st.integers(0, 30)),
     max_size=30,
@@ -118,7 +118,7 @@ class Played:
         source: dict[str, dict[int, tuple[int, int]]] = {}
         for (topic, partition), records in self.logs.items():
             source.setdefault(topic, {})[partition] = self.done.get((topic, partition), 0), len(records)
-        self.work = BatchWork(APP, 0, source, writes_outputs=True)
+        self.work = BatchWork(APP, 0, source, 1, writes_outputs=True)
         has_waited = self.done != (ends := {log: len(records) for log, records in self.logs.items()})
         self.done = ends
         numbers = list(range(max(1, len(self.work.first_tasks(self.layout)))))

@@ -364,8 +364,27 @@ def test_each_change_carries_its_own_trace(app: App) -> None:
         StoreChange("s", b"b", None, 2, TRACE),
         StoreChange("s", b"c", b"3", 3),
     ]
-    transaction.change(topic, [("app", b"writer")], changes)
+    transaction.change(topic, [("batch-id", b"0")], changes)
     transaction.commit(b"{}")
     found = {message.key(): message.headers() for message in app.committed("dlq")}
-    with_trace = [("app", b"writer"), (TRACEPARENT, TRACE)]
-    assert found == {b"a": with_trace, b"b": with_trace, b"c": [("app", b"writer")]}
+    with_trace = [("batch-id", b"0"), (TRACEPARENT, TRACE)]
+    assert found == {b"a": with_trace, b"b": with_trace, b"c": [("batch-id", b"0"), ("changes", b"3")]}
+
+
+def test_the_last_change_of_a_batch_says_how_many_all_batches_have_written(app: App) -> None:
+    """Not those of an attempt that is begun again, and those of batches without a change, too."""
+    topic, other = f"{app.plan.app}-dlq", f"{app.plan.app}-out"
+    for batch, keys in enumerate(["ab", "", "cde", "f"]):
+        transaction = app.transaction(batch)
+        transaction.change(topic, [], [StoreChange("s", b"x", b"", 1)])
+        transaction.change(other, [], [StoreChange("s", b"x", b"", 1)])
+        transaction.begin_again()
+        if keys:
+            transaction.change(topic, [], [StoreChange("s", key.encode(), b"", 1) for key in keys])
+        transaction.commit(b"{}")
+    found = {message.key(): message.headers() for message in app.committed("dlq")}
+    said = {key: value for key, headers in found.items() for _, value in headers or ()}
+    assert said == {b"b": b"2", b"e": b"5", b"f": b"6"}
+    marker = app.transaction(4).committed
+    assert marker is not None
+    assert marker.changes == {topic: 6}

@@ -52,7 +52,7 @@ class Oracle:
 
     def write(self, key: str, number: int) -> None:
         """Writes a record; the batch that it belongs to read the source record `number` alone."""
-        headers = ChangelogHeaders("loyalty", "rewards", 1, number, {"pos": {0: (number, number + 1)}})
+        headers = ChangelogHeaders(1, number, 1, {"pos": {0: (number, number + 1)}})
 
         def acked(error: KafkaError | None, message: Message) -> None:
             assert error is None, error

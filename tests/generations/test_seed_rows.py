@@ -88,7 +88,7 @@ def test_the_key_that_a_task_is_found_by_decides_and_not_the_times_behind_it(kin
 @pytest.mark.broker
 def test_rows_are_written_with_their_times_and_headers_to_their_partitions(broker: Broker) -> None:
     broker.create_topic("seed-rows-changelog", 4)
-    headers = ChangelogHeaders("counted", "totals", 2, 0, {"events": {0: (9, 9)}}, 2)
+    headers = ChangelogHeaders(2, 0, 1, {"events": {0: (9, 9)}}, 2)
     target = SeedTarget(
         broker.kafka,
         {},

@@ -26,7 +26,7 @@ from storekeeper.clock import DAY_MS, SystemClock
 pytestmark = pytest.mark.broker
 
 PARTITIONS = 4
-HEADERS = ChangelogHeaders("app", "s", 1, 1, {"pos": {0: (0, 10)}}).encode()
+HEADERS = ChangelogHeaders(1, 1, 1, {"pos": {0: (0, 10)}}).encode()
 COMPACTED = {
     "cleanup.policy": "compact",
     "segment.bytes": str(4 << 20),

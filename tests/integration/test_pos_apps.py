@@ -173,7 +173,8 @@ def test_changelog_records_say_which_batch_of_which_input_wrote_them(day: Day) -
     batches: dict[int, Any] = {}
     for record in day.read(CHANGELOG):
         headers = record.headers
-        assert (headers["app"], headers["store"], headers["generation"]) == (b"pos", b"rewards", b"1")
+        assert headers["generation"] == b"1"
+        assert int(headers["batch-time"] or b"") == plan_of(day, int(headers["batch-id"] or b""))["at_ms"]
         source = source_ranges_of(list(headers.items()))
         assert batches.setdefault(int(headers["batch-id"] or b""), source) == source
     # A batch of nothing but transactions' own marks changes no customer, and leaves no record that tells its range.
@@ -185,12 +186,15 @@ def test_changelog_records_say_which_batch_of_which_input_wrote_them(day: Day) -
 
 
 def planned_ends(day: Day, batch: int) -> dict[str, int]:
-    """Where a batch of `pos` ends, by Spark's own plan; nothing for the batch before the first."""
-    if batch < 0:
-        return {}
-    plan = day.apps.run_dir / "checkpoints" / "pos" / "gen-1" / "offsets" / str(batch)
-    ends: dict[str, int] = json.loads(plan.read_text().splitlines()[-1])["pos"]
+    """Where a batch of `pos` ends, by its plan; nothing for the batch before the first."""
+    ends: dict[str, int] = {} if batch < 0 else plan_of(day, batch)["end"]["pos"]
     return ends
+
+
+def plan_of(day: Day, batch: int) -> dict[str, Any]:
+    plan = day.apps.run_dir / "checkpoints" / "pos" / "gen-1" / "offsets" / str(batch)
+    read: dict[str, Any] = json.loads(plan.read_text())
+    return read
 
 
 def test_every_bad_record_and_no_other_is_a_dead_letter(day: Day) -> None:

@@ -50,7 +50,7 @@ class App:
         """Writes a batch's changes: words by key, None deletes."""
         rows = {key.encode(): None if word is None else self.encode(word) for key, word in changes.items()}
         self._plan(batch_id, generation)
-        headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
+        headers = ChangelogHeaders(generation, batch_id, 1, {"pos": {0: (0, batch_id)}})
         with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
             writer.write(rows.items(), headers)
         for key, value in rows.items():

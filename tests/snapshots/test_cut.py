@@ -38,7 +38,7 @@ def test_a_table_that_does_not_fit_the_topic_is_refused(offsets: dict[int, int])
 def test_the_last_committed_batch_decides(place: Location) -> None:
     assert CommittedBatch.of(BatchCheckpoint(place / "none"), 1) is None
     write_checkpoint(place / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
-    assert CommittedBatch.of(BatchCheckpoint(place / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}))
+    assert CommittedBatch.of(BatchCheckpoint(place / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}), 1_000)
 
 
 def test_what_is_planned_is_known_by_generation(place: Location) -> None:

@@ -106,7 +106,7 @@ class Running:
     def clean_up(self, key: bytes) -> None:
         """A clean-up deletes a row."""
         log = KafkaTentativeLog(self.broker.kafka, self.runs.changelog).at(0, 0)
-        headers = cleanup_headers([("schema-version", b"1")], "c", CleanupAction.DELETE)
+        headers = cleanup_headers([("schema-version", b"1")], "c", CleanupAction.DELETE, 0)
         log.append([LogRecord(0, NOW_MS, key, None, headers)])
         log.commit()
 

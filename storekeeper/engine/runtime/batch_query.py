@@ -19,6 +19,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from storekeeper.changelog.position import Position
+from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.progress import BatchReport
 
@@ -48,11 +49,12 @@ class Plans(Protocol):
 
 
 class _Reached(NamedTuple):
-    """The next batch: its number, where it begins, and where it ends if it is planned."""
+    """The next batch: its number, where it begins, where it ends if it is planned, and the time of the last plan."""
 
     batch_id: int
     start: Position
-    end: Position | None = None
+    end: Position | None
+    planned_ms: int
 
 
 @dataclass
@@ -164,13 +166,12 @@ class BatchQuery:
         if finished is None and not start.offsets:
             start = self.plans.first()
             checkpoint.begin_at(start)
-        return _Reached(
-            batch_id, start, None if planned is None or planned < batch_id else checkpoint.end_position(batch_id)
-        )
+        end = None if planned is None or planned < batch_id else checkpoint.end_position(batch_id)
+        return _Reached(batch_id, start, end, 0 if planned is None else checkpoint.planned_at_ms(planned))
 
     def _batch(self, state: _Reached) -> _Reached:
         """Plans and runs the next batch, if there is one."""
-        phases, (batch_id, start, end) = dict[str, int](), state
+        phases, (batch_id, start, end, planned_ms) = dict[str, int](), state
         with _timed(phases, "triggerExecution"):
             if end is None:
                 with _timed(phases, "latestOffset"):
@@ -178,8 +179,9 @@ class BatchQuery:
                 self.has_data = end != start
                 if not self.has_data:
                     return state
+                planned_ms = max(planned_ms + 1, SystemClock().now_ms())
                 with _timed(phases, "walCommit"):
-                    self.checkpoint.plan(batch_id, end)
+                    self.checkpoint.plan(batch_id, end, planned_ms)
             self.has_data = True
             if self._stopping.is_set():
                 return state
@@ -188,7 +190,7 @@ class BatchQuery:
             with _timed(phases, "commitOffsets"):
                 self.checkpoint.commit(batch_id, kept=_KEPT_BATCHES)
         self.reports.append(BatchReport(batch_id, round(time.time() * 1000), phases))
-        return _Reached(batch_id + 1, end)
+        return _Reached(batch_id + 1, end, None, planned_ms)
 
 
 @contextmanager

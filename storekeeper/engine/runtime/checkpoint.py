@@ -2,7 +2,7 @@
 
 metadata      {"id": "<the query's id>"}
 beginning     the start offsets of the first batch
-offsets/<n>   planned batch n: its end offsets
+offsets/<n>   planned batch n: {"at_ms": <its time>, "end": <its end offsets>}
 commits/<n>   exists once batch n is finished
 
 Files appear whole, and are durable before the next step.
@@ -19,6 +19,7 @@ import orjson
 from storekeeper.apps.errors import START_ANEW, UnusableCheckpointError
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.changelog.position import Position
+from storekeeper.clock import SystemClock
 from storekeeper.errors import SerializationError
 from storekeeper.locations import Location, entries, write_in_one_step
 
@@ -57,11 +58,11 @@ class BatchCheckpoint:
 
     def end_position(self, batch_id: int) -> Position:
         """The end of a planned batch's input from Kafka, exclusive."""
-        file = self.path / "offsets" / str(batch_id)
-        try:
-            return Position.from_json(file.read_bytes())
-        except (OSError, SerializationError) as error:
-            raise self._damaged(file) from error
+        return self._plan(batch_id)[1]
+
+    def planned_at_ms(self, batch_id: int) -> int:
+        """The time of a planned batch: when it was planned, and later than the batch before it."""
+        return self._plan(batch_id)[0]
 
     def initial_position(self) -> Position:
         """The start of batch 0's input; empty before the first start."""
@@ -82,9 +83,12 @@ class BatchCheckpoint:
         """Writes the start of batch 0's input."""
         self._write("beginning", start.to_json())
 
-    def plan(self, batch_id: int, end: Position) -> None:
-        """Writes the end of the next batch's input."""
-        self._write(f"offsets/{batch_id}", end.to_json())
+    def plan(self, batch_id: int, end: Position, at_ms: int | None = None) -> None:
+        """Writes the end of the next batch's input, and its time, by default now."""
+        if at_ms is None:
+            before = self.planned_at_ms(batch_id - 1) if self.plans(batch_id - 1) else 0
+            at_ms = max(SystemClock().now_ms(), before + 1)
+        self._write(f"offsets/{batch_id}", b'{"at_ms":%d,"end":%b}' % (at_ms, end.to_json()))
 
     def commit(self, batch_id: int, *, kept: int | None = None) -> None:
         """Notes that a batch is finished; `kept` is how many of those before it keep their files."""
@@ -107,6 +111,14 @@ class BatchCheckpoint:
             # A partition that the previous batch didn't have is new, and is read from its beginning.
             ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
         return ranges
+
+    def _plan(self, batch_id: int) -> tuple[int, Position]:
+        file = self.path / "offsets" / str(batch_id)
+        try:
+            plan = orjson.loads(file.read_bytes())
+            return int(plan["at_ms"]), Position.from_json(orjson.dumps(plan["end"]))
+        except (OSError, ValueError, TypeError, KeyError, SerializationError) as error:
+            raise self._damaged(file) from error
 
     def _write(self, name: str, data: bytes) -> None:
         write_in_one_step(self.path / name, data, durable=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from storekeeper.changelog.batch import PartitionBatch
 from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
-from storekeeper.changelog.headers import STORE, schema_version_of
+from storekeeper.changelog.headers import schema_version_of
 from storekeeper.changelog.listener import logging_listener
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
@@ -158,7 +158,7 @@ class RestoreAdapter(Adapter):
 
     def do_apply_changelog(self, given: dict[str, Any]) -> dict[str, Any]:
         names = {name if isinstance(name, str) else name[0] for name in given.get("headers", ())}
-        headers = (("schema-version", b"1"),) if self.config.get("required_header", STORE) in names else None
+        headers = (("schema-version", b"1"),) if self.config.get("required_header") in names else None
         schema_version_of(headers)
         self.replica.open(log_state(0, given["offset"] + 1))
         record = Record(given["offset"], _bytes(given["key"]), _bytes(given["value"]), record_headers=headers)

@@ -51,7 +51,7 @@ def test_before_the_first_commit_the_position_is_where_the_first_batch_begins(pl
     assert BatchCheckpoint(place / "c").committed_position() == Position({"pos": {0: 3}})
 
 
-@pytest.mark.parametrize("content", ["", "[1]", "nonsense", '{"pos":7}'])
+@pytest.mark.parametrize("content", ["", "[1]", "nonsense", '{"at_ms":1}', '{"at_ms":1,"end":7}'])
 def test_damage_is_reported_with_a_way_out(checkpoint: BatchCheckpoint, content: str) -> None:
     (checkpoint.path / "offsets" / "1").write_bytes(content.encode())
     with pytest.raises(UnusableCheckpointError, match="start a new generation"):
@@ -71,3 +71,11 @@ def test_files_of_batches_long_finished_are_deleted(place: Location) -> None:
         checkpoint.commit(batch_id, kept=3)
     assert [checkpoint.plans(batch_id) for batch_id in (8, 9, 11)] == [False, True, True]
     assert checkpoint.source_ranges(11) == {"pos": {0: (10, 11)}}
+
+
+def test_each_batch_has_a_time_later_than_that_of_the_batch_before(place: Location) -> None:
+    """Also if the clock has been set back since."""
+    checkpoint, far_ahead_ms = BatchCheckpoint(place / "c"), 10**14
+    checkpoint.plan(0, Position({"pos": {0: 1}}), far_ahead_ms)
+    checkpoint.plan(1, Position({"pos": {0: 2}}))
+    assert [checkpoint.planned_at_ms(batch) for batch in (0, 1)] == [far_ahead_ms, far_ahead_ms + 1]
