@@ -78,7 +78,7 @@ def write_snapshot(
     values = StoreValues(fields, registry)
     if manifest is None:
         bare = manifest_of(rows, by_schema=values.evolve, **changes)
-        found = replace(bare, columns=values.next_columns(bare))
+        found = replace(bare, columns=values.following(bare.columns))
     else:
         found = manifest
     with sealed_at(path).writing():

@@ -116,7 +116,7 @@ def _stores(app: AppSpec) -> list[str]:
 def _folders(app: AppSpec) -> list[str]:
     """The Delta tables of an app."""
     gated = (name for table in app.gated_tables for name in (table.name, table.staged_name))
-    return [*gated, *(store.table_name for store in app.stores)]
+    return [*gated, *(name for store in app.stores for name in (store.table_name, store.history_name))]
 
 
 SHARED_DRIVER = "shared_driver"

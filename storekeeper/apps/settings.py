@@ -248,3 +248,6 @@ class SnapshotSettings(ClientSettings):
     table_history_days: float = Field(
         default=7, ge=1, description="Every version of a Delta table stays readable for this time."
     )
+    history_days: float = Field(
+        default=90, ge=1, description="Every change of a store stays in its history for this time; then its newest do."
+    )

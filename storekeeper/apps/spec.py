@@ -95,6 +95,11 @@ class StoreSpec:
         return self.name
 
     @property
+    def history_name(self) -> str:
+        """The Delta table of all its changes."""
+        return f"{self.table_name}_history"
+
+    @property
     def definition(self) -> StoreDefinition:
         """The store as a node serves it; as text, a part of `STOREKEEPER_STORES`."""
         return StoreDefinition(self.name, self.changelog_topic, self.kind, self.score_field, self.by_schema)

@@ -96,7 +96,7 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
     if len({spec.app for spec in specs}) > 1:
         msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"
         raise ConfigurationError(msg)
-    from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Spark)
+    from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Delta)
 
     summaries = take_snapshots(specs, settings, SystemClock())
     shown = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}

@@ -13,8 +13,9 @@ from storekeeper.topology.slots import NO_SLOTS, Slots, partitions_by_slot
 
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
-    # A snapshot ends at the last committed batch: records that a newer batch supersedes must still be there.
-    "min.compaction.lag.ms": str(10 * 60 * 1000),
+    # A history gets each record: those that newer ones supersede must still be there after three missed runs. It is
+    # by the time of records, so it keeps nothing in a backfill.
+    "min.compaction.lag.ms": str(3 * 60 * 60 * 1000),
     # How long a clean-up can be undone, and how long a replica can be offline without missing deletions.
     "delete.retention.ms": str(7 * 24 * 60 * 60 * 1000),
 }

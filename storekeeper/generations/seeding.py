@@ -60,14 +60,8 @@ from storekeeper.generations.seed_rows import (
 )
 from storekeeper.kafka.clients import new_producer
 from storekeeper.names import markers_topic
-from storekeeper.snapshots.changes import (
-    CommittedBatch,
-    cut,
-    newest_by_key,
-    planned_batches,
-    range_to_fold,
-    read_changelog,
-)
+from storekeeper.snapshots.changes import cut, newest_by_key, read_changelog, whole_range
+from storekeeper.snapshots.committed_batch import CommittedBatch, planned_batches
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.topology.layout import Layout
 from storekeeper.topology.slots import NO_SLOTS, Slots, assigned, partitions_by_slot, slot_of
@@ -321,7 +315,7 @@ class Seeding:
 
     def _folded(self, spark: SparkSession, topic: str, batch: CommittedBatch) -> DataFrame:
         """The rows that a store's changelog holds at the end of that batch."""
-        whole = range_to_fold(topic, None, self._topics.committed_bounds([topic]))
+        whole = whole_range(topic, self._topics.committed_bounds([topic]))
         records = read_changelog(spark, self._live_settings, whole)
         # Read after the range's end: every batch with records before that end is planned by now.
         part = cut(records, whole, batch, planned_batches(self._live_checkpoint))
@@ -398,13 +392,13 @@ class Seeding:
             "on_delivery": lambda error, _: failed.append(error) if error is not None else None,
             "delivery.report.only.error": True,
         })  # fmt: skip
-        # A task whose changelog has lost seeded rows before its first batch sees it by these.
+        # A task whose changelog has lost seeded rows before its first batch sees it by these. Each offset is a row.
         logs = self._topics.committed_end(self.new.topics.values())
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():
                 ends = {log: offsets[partition] for log, offsets in logs.offsets.items() if partition in offsets}
-                marker = Marker(_SEED_BATCH, {}, {}, reached, logs=ends)
+                marker = Marker(_SEED_BATCH, {}, {}, reached, logs=ends, changes=ends)
                 producer.produce(topic, marker.encode(), query_id.encode(), partition)
         left = producer.flush(self.settings.transaction_timeout_ms / 1000)
         if failed or left:

@@ -37,7 +37,7 @@ from storekeeper.quality.reconciliation import (
 )
 from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
-from storekeeper.snapshots.catalogue.entry import entry_of_published
+from storekeeper.snapshots.catalogue.entry import entry_of_published, is_configured
 from storekeeper.snapshots.delta_log import delta_table
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ class TableGate:
         return Outcome("staged_within", None, meaning, fresh, rule="freshness")
 
     def _publish(self, rows: _Measured, publication: Publication) -> None:
-        from storekeeper.snapshots.catalogue.registration import is_configured, try_to_register  # noqa: PLC0415 (loads Spark)
+        from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)
 
         published = rows.frame.select(*self._table.published_columns)
         if self._table.partition_by:

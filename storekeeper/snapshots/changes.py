@@ -1,11 +1,10 @@
-"""A store's changes as Spark sees them: its changelog, cut where a batch ends, folded to the newest value per key."""
+"""A changelog as Spark sees it: cut where a batch ends, and folded to the newest value per key."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -15,50 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.changelog.headers import BATCH_ID, GENERATION
-from storekeeper.changelog.position import Position
 from storekeeper.changelog.skipped import skip_reason
-from storekeeper.engine.errors import task_errors
 from storekeeper.engine.kafka_rows import kafka_rows
-from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.topics import TopicBounds
-from storekeeper.errors import ChangelogError
-from storekeeper.locations import entries
 from storekeeper.schemas.arrow_types import arrow_type
-from storekeeper.snapshots.columns import PLACE_COLUMNS, ROW_KEY, StoreValues, derived_columns, snapshot_schema
-from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.columns import ROW_KEY
+from storekeeper.snapshots.committed_batch import CommittedBatch
 from storekeeper.stores.record_context import Header
 from storekeeper.topology.records import RecordFields
-
-_GENERATION = re.compile(r"gen-\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedBatch:
-    """The last batch that an app finished, the end of its input, and its time. Records of later ones must wait."""
-
-    generation: int
-    batch_id: int
-    source: Position
-    at_ms: int
-
-    @classmethod
-    def of(cls, checkpoint: BatchCheckpoint, generation: int) -> CommittedBatch | None:
-        """The batch of a checkpoint; None before the first is finished."""
-        batch_id = checkpoint.last_committed_batch()
-        if batch_id is None:
-            return None
-        return cls(generation, batch_id, checkpoint.end_position(batch_id), checkpoint.planned_at_ms(batch_id))
-
-
-def planned_batches(checkpoint: BatchCheckpoint) -> dict[int, int]:
-    """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
-    folders = [path for path in entries(checkpoint.path.parent) if _GENERATION.fullmatch(path.name)]
-    checkpoints = {int(path.name.removeprefix("gen-")): BatchCheckpoint(path) for path in folders}
-    return {
-        generation: planned
-        for generation, one in checkpoints.items()
-        if (planned := one.last_planned_batch()) is not None
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +32,10 @@ class ChangelogRange:
     start: Mapping[int, int]
     end: Mapping[int, int]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no record in it."""
-        return all(self.start[partition] >= end for partition, end in self.end.items())
 
-
-def range_to_fold(topic: str, earlier: SnapshotManifest | None, bounds: TopicBounds) -> ChangelogRange:
-    """The range from the end of the earlier snapshot, or the topic's beginning, to the topic's end.
-
-    Raises:
-        ChangelogError: the earlier snapshot ends outside of the topic's offsets.
-    """
-    start, end = dict(bounds.start.offsets[topic]), dict(bounds.end.offsets[topic])
-    if earlier is None:
-        return ChangelogRange(topic, start, end)
-    for partition, reached in earlier.changelog_offsets.items():
-        if not start.get(partition, 0) <= reached <= end.get(partition, -1):
-            msg = (
-                f"the snapshot of {earlier.store} ends at offset {reached} of {topic} partition {partition}, which "
-                f"holds {start.get(partition)} to {end.get(partition)}: the topic was recreated or is cut off; "
-                f"move the table {earlier.store} away, then take a snapshot from the beginning"
-            )
-            raise ChangelogError(msg)
-    return ChangelogRange(topic, start | dict(earlier.changelog_offsets), end)
+def whole_range(topic: str, bounds: TopicBounds) -> ChangelogRange:
+    """All of a topic."""
+    return ChangelogRange(topic, bounds.start.offsets[topic], bounds.end.offsets[topic])
 
 
 if TYPE_CHECKING:
@@ -194,19 +137,3 @@ def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
         .agg(newest.alias("newest"))
         .select(*ROW_KEY, "newest.*")
     )
-
-
-def with_columns(changes: DataFrame, columns: Mapping[str, str], values: StoreValues) -> DataFrame:
-    """The changes with the fields of their values as typed columns, null in tombstones."""
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in {**columns, **PLACE_COLUMNS}.items())
-    return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, columns=dict(columns), values=values), ddl)
-
-
-@task_errors
-def _typed(
-    batches: Iterator[pa.RecordBatch], *, columns: Mapping[str, str], values: StoreValues
-) -> Iterator[pa.RecordBatch]:
-    schema, read = snapshot_schema(columns), values.reader()
-    for batch in batches:
-        typed = derived_columns(batch["_value"].to_pylist(), columns, read)
-        yield pa.record_batch([*typed, *batch.columns], schema=schema)

@@ -217,13 +217,13 @@ class StoreValues:
         """
         return dict(manifest.columns) if self.evolve else self._declared()
 
-    def next_columns(self, manifest: SnapshotManifest) -> dict[str, str]:
-        """The columns that the snapshot after this one has.
+    def following(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The columns that a table has after one with these columns of values, SQL type by name.
 
         None is lost: a field that the schema has no longer keeps its column, and one of another type gets a column that
         holds the values of both. Where two names differ in upper and lower case alone, the first has a column.
         """
-        columns = self.columns_of(manifest)
+        columns = dict(before) if self.evolve else self._declared()
         spelled = {name.lower(): name for name in columns}
         for name, kind in self._declared().items():
             if spelled.setdefault(name.lower(), name) == name:

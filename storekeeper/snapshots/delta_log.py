@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError
 from storekeeper.delta_files import commit_files
 from storekeeper.errors import SerializationError, SnapshotDamagedError
 from storekeeper.locations import Location, reaching
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.manifest import SnapshotManifest
 
 _MOST_CHARS = 300
@@ -25,6 +26,10 @@ _MOST_CHARS = 300
 
 def damaged(path: Location, what: str) -> SnapshotDamagedError:
     """The error that says what is wrong with a table, and how to go on."""
+    if path.name.endswith(HISTORY):
+        store = path.name.removesuffix(HISTORY)
+        advice = f"Move {path} and its seal away; `storekeeper snapshot create {store}` then begins another history"
+        return SnapshotDamagedError(f"table {path.name} {what}. {advice}")
     return SnapshotDamagedError(
         f"table {path.name} {what}. Go back to its last snapshot with `storekeeper snapshot restore {path.name}`. If "
         f"that can't be done, move {path} and its seal away, and write a new snapshot: `storekeeper snapshot create "

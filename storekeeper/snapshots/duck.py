@@ -1,11 +1,12 @@
 """DuckDB as a reader of Delta tables: it sees what it is given, and reaches nothing else.
 
-No files, network, extensions or settings; bounded memory, and nothing is spilled to disk. It is given tables as `scan`
-reads them.
+No files, network, extensions or settings; bounded memory, and queries spill nothing to disk. It is given tables as
+`scan` reads them.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +59,28 @@ def opened() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:", config=_CLOSED_AT_OPENING) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         yield connection
+
+
+@contextmanager
+def folding() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection for a fold of a history: it spills to disk what its memory does not hold.
+
+    Raises:
+        StorageError: something can't be read or kept.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": _MEMORY_LIMIT,
+            "preserve_insertion_order": False,
+            "temp_directory": scratch,
+        }
+        with duckdb.connect(":memory:", config=config) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            try:
+                yield connection
+            except duckdb.Error as error:
+                msg = f"the history can't be folded: {error}"
+                raise StorageError(msg) from error
 
 
 def close_off(connection: duckdb.DuckDBPyConnection) -> None:

@@ -15,6 +15,7 @@ The manifest is the user metadata of the newest commit, as JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -26,12 +27,11 @@ from storekeeper.delta_files import is_table
 from storekeeper.errors import SerializationError
 from storekeeper.locations import Location
 from storekeeper.schemas.arrow_types import arrow_type
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.delta_log import commits, damaged
 from storekeeper.stores.store_definitions import ServedKind
 
-HISTORY = "_history"
-"""What a history is named, behind the name of its store's table."""
 CHANGE_COLUMNS = {
     "_key": "binary",
     "_value": "binary",
@@ -55,6 +55,8 @@ CHANGE_MEANINGS = PLACE_MEANINGS | {
 }
 """What these columns hold, for the catalogue."""
 PARTITIONED_BY = "_day"
+_OF_CATALOGUES = {"commitInfo", "metaData"}
+"""What commits of comments are made of."""
 
 
 def history_of(table: Location) -> Location:
@@ -78,10 +80,10 @@ class HistoryManifest:
         changelog_offsets: next offsets by partition: all records below them are in the history.
         source_offsets: where the app's input goes on.
         batch: the last batch in it.
-        exact_from_ms: the earliest time for which it is exact; None before there is one.
+        exact_from_ms: the earliest time for which it is exact, unless a gap begins there.
         exact_to_ms: the latest: the time of `batch`.
-        gaps: times from and to, the end exclusive, in between: records are missing there, which compaction removed
-            before they were read.
+        gaps: times from and to, the end exclusive, for which it is not exact: compaction removed records before they
+            were read.
         eras: the first time of each era, ascending.
         totals: by partition, how many changes of batches there were; see `changelog.headers`.
         hides: what the last gap needs to end: offsets by partition that the history has to reach.
@@ -98,7 +100,7 @@ class HistoryManifest:
     changelog_offsets: Mapping[int, int]
     source_offsets: Position
     batch: int
-    exact_from_ms: int | None
+    exact_from_ms: int
     exact_to_ms: int
     gaps: tuple[tuple[int, int], ...]
     eras: tuple[int, ...]
@@ -153,17 +155,21 @@ class HistoryVersion:
     manifest: HistoryManifest
 
 
-def newest_history(path: Location) -> HistoryVersion | None:
-    """The newest version of the history at `path`; None if there is none.
+def newest_history(path: Location, *, at: int | None = None) -> HistoryVersion | None:
+    """The newest version of the history at `path`, or the newest that is not behind `at`; None if there is none.
 
     Raises:
-        SnapshotDamagedError: the log is damaged, or the newest commit is of another program.
+        SnapshotDamagedError: the log is damaged, or another program has changed what the newest commit left.
     """
     if not is_table(path):
         return None
-    newest = next(commits(path))
-    try:
-        manifest = HistoryManifest.from_json(newest.info.get("userMetadata") or "")
-    except SerializationError as error:
-        raise damaged(path, f"was changed by something else: version {newest.version}") from error
-    return HistoryVersion(newest.version, manifest)
+    version: int | None = None
+    for commit in commits(path):
+        if at is not None and commit.version > at:
+            continue
+        version = commit.version if version is None else version
+        with suppress(SerializationError):
+            return HistoryVersion(version, HistoryManifest.from_json(commit.info.get("userMetadata") or ""))
+        if not {name for name, _ in commit.actions} <= _OF_CATALOGUES:
+            raise damaged(path, f"was changed by something else: version {commit.version}")
+    raise damaged(path, "was not written by a snapshot")

@@ -2,10 +2,10 @@
 
 A JSON object whose keys are the fields of `SnapshotManifest`, partitions as text, digests as 16 hexadecimal digits:
 
-    {"app": "pos", "by_schema": false, "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
-     "columns": [["Tier", "string"]], "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1,
-     "kind": "keyvalue", "read_at_ms": 1760000000000, "row_count": 811, "schema_version": 1, "score_field": null,
-     "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "storekeeper.snapshots"}
+    {"app": "pos", "batch_ms": 1760000000000, "by_schema": false, "changelog_offsets": {"0": 1200},
+     "changelog_topic": "pos-rewards-changelog", "columns": [["Tier", "string"]], "delta_version": 3,
+     "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "kind": "keyvalue", "row_count": 811, "schema_version": 1,
+     "score_field": null, "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "storekeeper.snapshots"}
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class SnapshotManifest:
     `changelog_offsets` and `source_offsets` are next offsets: all records below them are in the snapshot. Reading the
     sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are those of its rows, per
     changelog partition. `columns` are the columns that follow from values, SQL type by name, in their order.
-    `by_schema` says whether values are by schemas of a registry. `read_at_ms` is when the run that made it began,
-    epoch milliseconds. Deletions since then may be gone from the changelog once its `delete.retention.ms` has passed.
-    `kind` and `score_field` are those of the store's spec.
+    `by_schema` says whether values are by schemas of a registry. `batch_ms` is the time up to which the store's history
+    is in the rows, in epoch milliseconds; 0 before the first batch. `kind` and `score_field` are those of the spec.
     """
 
     store: str
@@ -47,7 +46,7 @@ class SnapshotManifest:
     delta_version: int
     columns: Mapping[str, str] = field(default_factory=dict)
     by_schema: bool = False
-    read_at_ms: int = 0
+    batch_ms: int = 0
     kind: ServedKind = ServedKind.KEY_VALUE
     score_field: str | None = None
 
@@ -71,7 +70,7 @@ class SnapshotManifest:
             "delta_version": self.delta_version,
             "columns": [[name, kind] for name, kind in self.columns.items()],
             "by_schema": self.by_schema,
-            "read_at_ms": self.read_at_ms,
+            "batch_ms": self.batch_ms,
             "kind": self.kind.value,
             "score_field": self.score_field,
         }
@@ -104,7 +103,7 @@ class SnapshotManifest:
                 delta_version=content["delta_version"],
                 columns={str(name): str(kind) for name, kind in content["columns"]},
                 by_schema=content["by_schema"],
-                read_at_ms=content["read_at_ms"],
+                batch_ms=content["batch_ms"],
                 kind=ServedKind(content["kind"]),
                 score_field=content["score_field"],
             )

@@ -28,6 +28,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.delta_files import is_table
 from storekeeper.errors import SerializationError, SnapshotDamagedError
 from storekeeper.locations import FileState, Location, entries, files_below, sha256_of, write_in_one_step
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, newest_manifest, open_table, read_commit
 from storekeeper.snapshots.manifest import SnapshotManifest
 
@@ -297,7 +298,7 @@ class SealedTable:
             return SnapshotDamagedError(
                 f"table {self.path.name} is gone from {self.path}: it was sealed at version {seal.version}. Put it "
                 f"back. Or, to write it anew from the changelog, remove {self.file}, then run "
-                f"`storekeeper snapshot create {self.path.name}`"
+                f"`storekeeper snapshot create {self.path.name.removesuffix(HISTORY)}`"
             )
         shown = ", ".join(self._told(one) for one in wrong[:_SHOWN_FILES])
         more = f" and {len(wrong) - _SHOWN_FILES} more" if len(wrong) > _SHOWN_FILES else ""

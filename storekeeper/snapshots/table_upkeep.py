@@ -20,7 +20,9 @@ from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.errors import SerializationError, StorageError
 from storekeeper.locations import reaching
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import open_table
+from storekeeper.snapshots.history_upkeep import HistoryUpkeep
 from storekeeper.snapshots.seal import SealedTable
 
 HOUR_MS = 3_600_000
@@ -117,7 +119,10 @@ def keep_up(sealed: SealedTable, promised: Iterable[int], *, now_ms: int, histor
 
 
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
-    """Joins small files and removes old ones; every promised version stays readable. Returns what was done."""
+    """Joins small files and removes old ones; every promised version stays readable. Returns what was done.
+
+    Of the history it drops old changes, and sorts closed days by key.
+    """
     with job_held(store, "snapshot", settings):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
@@ -127,4 +132,7 @@ def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
             now_ms=now_ms,
             history_ms=round(settings.table_history_days * DAY_MS),
         )
-    return {"table": store, "missing": True} if done is None else done.as_dict()
+        history = HistoryUpkeep(SealedTable.of(settings, store + HISTORY), store, now_ms).run(
+            kept_ms=round(settings.history_days * DAY_MS), versions_ms=round(settings.table_history_days * DAY_MS)
+        )
+    return {"table": store, "missing": True} if done is None else {**done.as_dict(), "history": history}

@@ -51,8 +51,8 @@ def wrong_claims(
             yield f"its manifest says {name} {told}, and it is {right}"
     if not 1 <= manifest.schema_version <= made.schema_version:
         yield f"its manifest says schema version {manifest.schema_version}, and the store has {made.schema_version}"
-    if manifest.read_at_ms > now_ms + _CLOCKS_APART_MS:
-        yield f"its manifest is of a time that has not come, {manifest.read_at_ms} ms"
+    if manifest.batch_ms > now_ms + _CLOCKS_APART_MS:
+        yield f"its manifest is of a time that has not come, {manifest.batch_ms} ms"
     yield from _wrong_offsets(manifest, topics)
 
 

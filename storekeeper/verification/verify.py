@@ -19,6 +19,7 @@ from storekeeper.snapshots.seal import SealedTable
 from storekeeper.verification.check_verdict import CheckVerdict
 from storekeeper.verification.claims import wrong_claims
 from storekeeper.verification.copies import Copy, verify_copies
+from storekeeper.verification.histories import HistoryCopy
 from storekeeper.verification.local_copies import LocalCopies
 from storekeeper.verification.node_copies import NodeCopies
 from storekeeper.verification.notices import ChangelogNotices
@@ -63,6 +64,7 @@ def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None =
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
         verdict = verify_copies(changelog, copies_of, notices.observed)
+        flaws = (*flaws, *_history_flaws(spec, settings, changelog, comparable))
         repaired: list[str] = []
         if repair in members:
             partitions = [partition for holder, partition in verdict.wrong if holder == f"node {repair}"]
@@ -102,6 +104,19 @@ def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> L
     stores = [one for sub in live_topology(app, live).sub_topologies for one in sub.stores if one.name == spec.name]
     root = live.state_dir / app.name / f"gen-{live.generation}"
     return LocalCopies(stores[0], root, changelog, SystemClock()) if stores else None
+
+
+def _history_flaws(
+    spec: StoreSpec, settings: SnapshotSettings, changelog: Changelog, snapshot: SnapshotCopies | None
+) -> tuple[str, ...]:
+    """How the store's history differs from its seal, from the changelog, and from the table."""
+    history, table = SealedTable.of(settings, spec.history_name), settings.delta_table(spec.table_name)
+    try:
+        history.current(whole=True)
+        manifest = None if snapshot is None else snapshot.proof.manifest
+        return tuple(HistoryCopy(history.path, changelog, table, manifest).flaws())
+    except SnapshotDamagedError as error:
+        return (str(error),)
 
 
 def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:

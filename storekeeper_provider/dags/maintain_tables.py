@@ -2,7 +2,9 @@
 
 **What it does.** Joins small files of each store's table (OPTIMIZE), then removes files that no promised version needs
 (VACUUM). Promised versions are: all of the last `STOREKEEPER_TABLE_HISTORY_DAYS`; the newest snapshot, however old it
-is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory. It also
+is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory. Of a
+history it drops the changes older than `STOREKEEPER_HISTORY_DAYS` that are not the newest of their key, and sorts the
+days that are over by key. It also
 deletes the archives of clean-ups that can't be undone any more.
 
 **When it runs.** Daily at twenty to five, and on demand. It waits for a snapshot that is being taken.

@@ -1,8 +1,8 @@
 """Snapshot the stores into Delta tables.
 
-**What it does.** Folds the changelog records since the last snapshot into the store's Delta table, up to the end of a
-batch that the app has committed. The commit carries the manifest: offsets, row count, digests. There is a task for each
-app, and the tables of its stores end at the same batch.
+**What it does.** Appends the changelog records since the last snapshot to the store's history, up to the end of a batch
+that the app has committed, and folds them into the store's Delta table. Each commit carries its manifest: offsets,
+batch, row count, digests. There is a task for each app, and the tables of its stores end at the same batch.
 
 **When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap. Stores of apps that have never
 run here are skipped. An Airflow backfill is harmless: a snapshot has the current state, whatever the run's date.
@@ -14,7 +14,7 @@ run here are skipped. An Airflow backfill is harmless: a snapshot has the curren
 **What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
 older one. A task's XCom has the result; the asset `delta_<store>` of each store is updated, for DAGs that follow it.
 
-**If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. The other
+**If it fails.** It is retried twice, and repeating it is harmless: each step is one atomic Delta commit. The other
 stores of the app have their snapshots all the same; their assets follow with the next run that succeeds. If it keeps
 failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table …
 isn't as it was sealed*: nothing is merged into such a table. `storekeeper snapshot restore <store>` restores its last

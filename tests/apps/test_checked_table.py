@@ -110,7 +110,7 @@ def test_what_is_said_about_a_store_is_left_out_in_a_generation_with_other_rows(
     assert with_topology(replace(POS, tables=(other,)), with_tiers).tables == ()
 
 
-@pytest.mark.parametrize("name", ["hadoop_export", "rewards"])
+@pytest.mark.parametrize("name", ["hadoop_export", "rewards", "rewards_history"])
 def test_two_apps_do_not_write_one_table(name: str) -> None:
     own = replace(HADOOP_EXPORT, name="own", tables=(CheckedTable(name, (PRICE,)),), table_sink=None)
     others = {"pos": POS, "hadoop_export": HADOOP_EXPORT}

@@ -34,7 +34,7 @@ def test_missing_topics_are_made_once(broker: Broker) -> None:
     resource = ConfigResource(ResourceType.TOPIC, "ensured-pos-rewards-changelog")
     config = admin.describe_configs([resource])[resource].result(timeout=30)
     assert config["cleanup.policy"].value == "compact"
-    assert config["min.compaction.lag.ms"].value == "600000"
+    assert config["min.compaction.lag.ms"].value == "10800000"
 
 
 @pytest.mark.broker

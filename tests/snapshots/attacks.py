@@ -313,7 +313,7 @@ BEHIND_THE_ROWS: dict[str, Attack] = {
     "the manifest's source": manifest_field("source_offsets", lambda _: {"pos": {"0": 10**9}}),
     "the manifest's generation": manifest_field("generation", lambda number: number + 1),
     "the manifest's schema version": manifest_field("schema_version", lambda number: number + 1),
-    "the manifest's time": manifest_field("read_at_ms", lambda _: 10**14),
+    "the manifest's time": manifest_field("batch_ms", lambda _: 10**14),
     "the manifest's kind": manifest_field("kind", lambda _: "window"),
     "the manifest's store": manifest_field("store", lambda _: "other"),
     "the manifest's app": manifest_field("app", lambda _: "other"),

@@ -1,10 +1,9 @@
-"""An app whose part a test plays: it writes a store's changelog, and a real Spark takes snapshots of it."""
+"""An app whose part a test plays: it writes a store's changelog, and the product takes snapshots of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -18,9 +17,9 @@ from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import Location
-from storekeeper.snapshots.catalogue.entry import entry_of_store
-from storekeeper.snapshots.changes import CommittedBatch
 from storekeeper.snapshots.columns import PLACE_COLUMNS, values_of
+from storekeeper.snapshots.committed_batch import CommittedBatch
+from storekeeper.snapshots.job import Snapshot
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.seal import SealedTable
@@ -30,15 +29,11 @@ from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @dataclass
 class App:
     """Plays an app with one store: writes batches to its changelog, and commits them in its checkpoint."""
 
-    spark: SparkSession
     broker: Broker
     settings: AppSettings
     store: StoreSpec
@@ -50,7 +45,7 @@ class App:
         """Writes a batch's changes: words by key, None deletes."""
         rows = {key.encode(): None if word is None else self.encode(word) for key, word in changes.items()}
         self._plan(batch_id, generation)
-        headers = ChangelogHeaders(generation, batch_id, 1, {"pos": {0: (0, batch_id)}})
+        headers = ChangelogHeaders(generation, batch_id, time_of(batch_id, generation), {"pos": {0: (0, batch_id)}})
         with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
             writer.write(rows.items(), headers)
         for key, value in rows.items():
@@ -71,19 +66,15 @@ class App:
     def _plan(self, batch_id: int, generation: int) -> Location:
         """Begins a batch as Spark does; returns the checkpoint."""
         path = self.settings.model_copy(update={"generation": generation}).checkpoint_dir(self.store.app)
-        BatchCheckpoint(path).plan(batch_id, Position({"pos": {0: batch_id * 10}}))
+        BatchCheckpoint(path).plan(batch_id, Position({"pos": {0: batch_id * 10}}), time_of(batch_id, generation))
         return path
 
     def snapshot(self) -> tuple[SnapshotManifest, int | None]:
-        from storekeeper.engine.runtime.topics import Topics
-        from storekeeper.snapshots.job import Snapshot
-
         app = AppSpec(self.store.app, "Words of a test", lambda _: (), lambda _: (), stores=(self.store,))
-        entry = entry_of_store(self.store, app, self.settings)
-        checkpoint = BatchCheckpoint(self.settings.checkpoint_dir(self.store.app))
-        batch = CommittedBatch.of(checkpoint, self.settings.generation)
-        topics = Topics(self.broker.kafka)
-        return Snapshot(self.spark, self.settings, self.store, topics, entry, now_ms=self.now_ms).take(batch)
+        batch = CommittedBatch.of(
+            BatchCheckpoint(self.settings.checkpoint_dir(self.store.app)), self.settings.generation
+        )
+        return Snapshot(self.settings, self.store, app, now_ms=self.now_ms).take(batch)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
@@ -104,6 +95,10 @@ class App:
         columns = table.to_pydict().values()
         rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
         assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
+
+
+def time_of(batch_id: int, generation: int) -> int:
+    return 1_750_000_000_000 + 1_000 * generation + batch_id
 
 
 def proven(app: App) -> tuple[str, ...]:

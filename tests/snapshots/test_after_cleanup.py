@@ -14,7 +14,7 @@ from storekeeper.clock import SystemClock
 from tests.snapshots.played_app import App
 from tests.snapshots.test_job import app
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker]
+pytestmark = [pytest.mark.broker]
 __all__ = ["app"]
 
 

@@ -1,4 +1,4 @@
-"""Snapshots by a real Spark of a real changelog, whose app is played by the test."""
+"""Snapshots of a real changelog, whose app is played by the test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
@@ -22,6 +21,7 @@ from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
 from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.loaded import load_snapshot
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
@@ -32,10 +32,7 @@ from tests.local_tables import local_table
 from tests.open_transactions import begun, ends_when_awaited
 from tests.snapshots.played_app import App, proven
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker]
 
 _numbers = itertools.count()
 HOUR_MS = 3_600_000
@@ -44,16 +41,16 @@ WORDS = (ValueField("Word", "string"), ValueField("At", "timestamp"))
 
 
 @pytest.fixture
-def app(spark_session: SparkSession, broker: Broker, tmp_path: Path) -> App:
+def app(broker: Broker, tmp_path: Path) -> App:
     store = StoreSpec("words", f"snapshot-app-{next(_numbers)}", WORDS)
     broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
-    return App(spark_session, broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
+    return App(broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
 
 
 def test_an_app_that_never_ran_has_an_empty_snapshot(app: App) -> None:
     manifest, changed = app.snapshot()
     assert (manifest.row_count, manifest.delta_version, changed) == (0, 0, None)
-    assert manifest.source_offsets == Position()
+    assert (manifest.source_offsets, manifest.generation) == (Position(), 1)
     assert app.rows() == {}
     assert app.snapshot() == (manifest, None)
 
@@ -136,15 +133,13 @@ def test_the_next_generations_batches_come_later_than_all_of_this_one(app: App) 
 
 
 def test_a_run_that_dies_before_its_commit_changes_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storekeeper.snapshots.job import SnapshotTable
-
     app.write(0, {"a": "apple"})
     app.commit(0)
     with monkeypatch.context() as patch:
-        patch.setattr(SnapshotTable, "merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Current, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             app.snapshot()
-    assert app.rows() == {}
+    assert newest_manifest(local_table(app.settings, "words")) is None
     app.check(app.snapshot()[0])
 
 
@@ -183,9 +178,8 @@ def test_values_become_typed_columns_and_may_lack_a_field_that_is_nullable(app: 
     app.write(0, {"a": "apple"})
     app.commit(0)
     app.snapshot()
-    path = str(local_table(app.settings, "words"))
-    row = app.spark.sql(f"select Word, unix_millis(At), Missing, _offset from delta.`{path}`").collect()[0]  # noqa: S608
-    assert tuple(row) == ("apple", 1500, None, 0)
+    [row] = DeltaTable(local_table(app.settings, "words")).to_pyarrow_table().to_pylist()
+    assert (row["Word"], row["At"].timestamp(), row["Missing"], row["_offset"]) == ("apple", 1.5, None, 0)
 
 
 def test_a_table_of_versions_has_their_fields_and_none_of_a_deletion(app: App) -> None:
@@ -216,7 +210,7 @@ def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
     app.snapshot()
     app.broker.delete_topic(app.store.changelog_topic)
     app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
-    with pytest.raises(ChangelogError, match="move the table words away"):
+    with pytest.raises(ChangelogError, match="move the tables words and words_history away"):
         app.snapshot()
 
 
@@ -233,7 +227,7 @@ def test_a_row_whose_tombstone_is_gone_leaves_the_snapshot(app: App) -> None:
     app.now_ms += DAY_MS - HOUR_MS
     second, changed = app.snapshot()
     app.check(second)
-    assert (second.delta_version, second.read_at_ms, changed) == (first.delta_version + 1, app.now_ms, 41)
+    assert (second.delta_version, changed) == (first.delta_version + 1, 41)
     assert proven(app) == ()
     assert app.snapshot() == (second, None)
 
@@ -249,8 +243,6 @@ def test_a_row_whose_tombstone_is_gone_leaves_the_snapshot(app: App) -> None:
 def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from storekeeper.snapshots.job import SnapshotTable
-
     app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)
     first, _ = app.snapshot()
@@ -263,7 +255,7 @@ def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_b
     app.write(0, {"c": "cider", "d": "dough"})
     app.write(0, {"d": None})
     with monkeypatch.context() as patch:
-        patch.setattr(SnapshotTable, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Current, "_write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             app.snapshot()
     assert app.rows() == content, "a run that dies leaves the table to the generation before"
@@ -275,8 +267,7 @@ def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_b
     assert newest_manifest(path) == second
     assert load_snapshot(path, second).rows == app.content
     assert load_snapshot(path, first).rows == content, "the versions before stay readable"
-    at = app.spark.sql(f"select At from delta.`{path}`").collect()  # noqa: S608
-    assert [row["At"] for row in at] == [1500]
+    assert DeltaTable(path).to_pyarrow_table()["At"].to_pylist() == [1500]
     # As ever from then on, and back.
     app.write(1, {"e": "endive"})
     app.commit(1)

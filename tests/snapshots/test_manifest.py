@@ -20,15 +20,15 @@ MANIFEST = SnapshotManifest(
     writer="test",
     delta_version=3,
     columns={"Tier": "string", "Points": "decimal(18,4)"},
-    read_at_ms=1_760_000_000_000,
+    batch_ms=1_760_000_000_000,
     kind=ServedKind.RANKED,
     score_field="Points",
 )
 TEXT = (
-    '{"app":"pos","by_schema":false,"changelog_offsets":{"0":1200,"1":7},"changelog_topic":"pos-rewards-changelog",'
-    '"columns":[["Tier","string"],["Points","decimal(18,4)"]],'
+    '{"app":"pos","batch_ms":1760000000000,"by_schema":false,"changelog_offsets":{"0":1200,"1":7},'
+    '"changelog_topic":"pos-rewards-changelog","columns":[["Tier","string"],["Points","decimal(18,4)"]],'
     '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,'
-    '"kind":"ranked","read_at_ms":1760000000000,"row_count":811,'
+    '"kind":"ranked","row_count":811,'
     '"schema_version":1,"score_field":"Points","source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
 )
 

@@ -142,7 +142,7 @@ def test_the_columns_of_a_table_grow_with_the_schema_and_never_go() -> None:
         (fields(("till", "boolean"), ("sum", "string")), {"card": "string", "sum": "string", "till": "string"}),
         (fields(("at", "date")), {"card": "string", "sum": "string", "till": "string", "at": "date"}),
     ):
-        columns = declared.next_columns(manifest_of([], columns=columns))
+        columns = declared.following(columns)
         assert list(columns.items()) == list(expected.items())
 
 
@@ -150,7 +150,7 @@ def test_the_columns_of_json_values_are_the_declared_ones() -> None:
     values = StoreValues([ValueField("Sum", "decimal(18, 4)")])
     for before in ({}, {"Old": "string"}):
         manifest = manifest_of([], columns=before)
-        assert values.columns_of(manifest) == values.next_columns(manifest) == {"Sum": "decimal(18,4)"}
+        assert values.columns_of(manifest) == values.following(manifest.columns) == {"Sum": "decimal(18,4)"}
 
 
 def test_a_row_shows_what_it_was_written_with_and_foreign_bytes_show_nothing() -> None:

@@ -59,7 +59,7 @@ def manifest(**changes: Any) -> SnapshotManifest:
             "changelog_offsets": {0: 100, 1: 49},
             "digests": {0: 0, 1: 0},
             "source_offsets": Position({"pos": {0: 1000}}),
-            "read_at_ms": NOW_MS,
+            "batch_ms": NOW_MS,
             "schema_version": REWARDS.schema_version,
             "kind": REWARDS.kind,
             **changes,
@@ -87,7 +87,7 @@ def wrong() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"generation": 7}, "its manifest is of generation 7, which pos has never had"
     yield {"schema_version": 99}, f"its manifest says schema version 99, and the store has {REWARDS.schema_version}"
     yield {"schema_version": 0}, f"its manifest says schema version 0, and the store has {REWARDS.schema_version}"
-    yield {"read_at_ms": NOW_MS * 2}, f"its manifest is of a time that has not come, {NOW_MS * 2} ms"
+    yield {"batch_ms": NOW_MS * 2}, f"its manifest is of a time that has not come, {NOW_MS * 2} ms"
     topic = REWARDS.changelog_topic
     yield (
         {"changelog_offsets": {0: 101, 1: 49}},

@@ -24,7 +24,7 @@ def sentences(kind: ServedKind, partition: int, *records: LogRecord) -> list[str
 
 def test_what_the_app_and_clean_ups_write_is_no_notice() -> None:
     home = partition_for(b"card-1", 4)
-    deletion = tuple(cleanup_headers(BARE, "c", CleanupAction.DELETE))
+    deletion = tuple(cleanup_headers(BARE, "c", CleanupAction.DELETE, 0))
     records = LogRecord(0, 0, b"card-1", b"1", OWN), LogRecord(1, 0, b"card-1", None, deletion)
     assert sentences(ServedKind.KEY_VALUE, home, *records) == []
 

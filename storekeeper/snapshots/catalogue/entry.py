@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable
 from storekeeper.apps.registry import APPS, gated_tables
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spark_properties import site_properties
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import PLACE_MEANINGS
+from storekeeper.snapshots.history import CHANGE_MEANINGS
 from storekeeper.snapshots.seal import SealedTable
 
+_SPARKS_OWN = "spark_catalog"
 _NO_LETTER = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -47,8 +51,9 @@ class Entry:
 
 
 def entries_of(stores: Iterable[StoreSpec], settings: AppSettings) -> Iterator[Entry]:
-    """The entries of all tables that are there: snapshots of these stores, and published tables."""
-    entries = [entry_of_store(store, APPS[store.app], settings) for store in stores]
+    """The entries of all tables that are there: snapshots and histories of these stores, and published tables."""
+    kinds = (entry_of_store, entry_of_history)
+    entries = [entry_of(store, APPS[store.app], settings) for store in stores for entry_of in kinds]
     entries += [entry_of_published(table, settings) for table in gated_tables().values()]
     return (entry for entry in entries if is_table(entry.path))
 
@@ -62,6 +67,15 @@ def entry_of_store(store: StoreSpec, app: AppSpec, settings: AppSettings) -> Ent
     return Entry(store.name, sealed.path, meaning, columns, job_lease(store.name, "snapshot"), sealed)
 
 
+def entry_of_history(store: StoreSpec, app: AppSpec, settings: AppSettings) -> Entry:
+    """The entry of the history of a store."""
+    current = entry_of_store(store, app, settings)
+    meaning = f"Every change of store {store.name} of app {app.name}: {app.title}."
+    columns = {**current.columns, **CHANGE_MEANINGS}
+    sealed = SealedTable.of(settings, store.history_name)
+    return Entry(current.table + HISTORY, sealed.path, meaning, columns, current.lease, sealed)
+
+
 def entry_of_published(table: CheckedTable, settings: AppSettings) -> Entry:
     """The entry of a table that the quality gate publishes."""
     (app,) = (app for app in APPS.values() if table in app.gated_tables)
@@ -72,3 +86,14 @@ def entry_of_published(table: CheckedTable, settings: AppSettings) -> Entry:
 
 def _texts(columns: Iterable[CheckedColumn | ValueField]) -> dict[str, str]:
     return {column.name: column.meaning for column in columns if column.meaning}
+
+
+def is_configured(settings: AppSettings) -> bool:
+    """Whether Spark's properties name a catalogue that outlives Spark's session.
+
+    Raises:
+        ConfigurationError: Spark's own folder can't be used.
+    """
+    properties = {**site_properties(), **settings.spark}
+    default = properties.get("spark.sql.defaultCatalog", _SPARKS_OWN)
+    return default != _SPARKS_OWN or properties.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"

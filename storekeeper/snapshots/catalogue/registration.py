@@ -15,31 +15,17 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 
 from storekeeper.apps.settings import AppSettings
-from storekeeper.apps.spark_properties import site_properties
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.clock import Clock
 from storekeeper.engine.runtime.lease import job_lease
 from storekeeper.engine.runtime.session import leased_session
 from storekeeper.errors import ConfigurationError, InvalidArgumentError
-from storekeeper.snapshots.catalogue.entry import Entry, entries_of
+from storekeeper.snapshots.catalogue.entry import Entry, entries_of, is_configured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARKS_OWN = "spark_catalog"
-
 _log = structlog.get_logger(__name__)
-
-
-def is_configured(settings: AppSettings) -> bool:
-    """Whether Spark's properties name a catalogue that outlives Spark's session.
-
-    Raises:
-        ConfigurationError: Spark's own folder can't be used.
-    """
-    properties = {**site_properties(), **settings.spark}
-    default = properties.get("spark.sql.defaultCatalog", _SPARKS_OWN)
-    return default != _SPARKS_OWN or properties.get("spark.sql.catalogImplementation", "in-memory") != "in-memory"
 
 
 def try_to_register(spark: SparkSession, entry: Entry) -> None:

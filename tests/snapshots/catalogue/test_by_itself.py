@@ -20,7 +20,7 @@ from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.clock import SystemClock
-from storekeeper.snapshots.catalogue.registration import is_configured
+from storekeeper.snapshots.catalogue.entry import is_configured
 from storekeeper.snapshots.columns import PLACE_MEANINGS
 from storekeeper.snapshots.job import take_snapshots
 from tests.snapshots.catalogue.metastore import comments, derby, spark_sql

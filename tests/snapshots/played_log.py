@@ -1,0 +1,143 @@
+"""A changelog in memory, whose app, clean-ups and log cleaner a test plays; and what the store was at each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import StoreSpec
+from storekeeper.changelog.headers import CHANGES, ChangelogHeaders
+from storekeeper.changelog.log_record import CleanupAction, Headers, LogRecord, cleanup_headers
+from storekeeper.changelog.position import Position
+from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.append import Appending
+from storekeeper.snapshots.as_of import HISTORY
+from storekeeper.snapshots.catalogue.entry import Entry
+from storekeeper.snapshots.columns import values_of
+from storekeeper.snapshots.committed_batch import CommittedBatch
+from storekeeper.snapshots.fold import Current
+from storekeeper.snapshots.history import HistoryManifest
+from storekeeper.snapshots.manifest import SnapshotManifest
+from tests.snapshot_tables import sealed_at
+
+PARTITIONS = 2
+TOMBSTONES_MS = 86_400_000
+STORE = StoreSpec("words", "app", (ValueField("Word", "string"),))
+
+
+@dataclass
+class PlayedLog:
+    """A topic. Each transaction ends with a mark, which takes an offset and is no record."""
+
+    topic: str
+    generation: int = 1
+    logs: dict[int, dict[int, LogRecord]] = field(default_factory=lambda: {at: {} for at in range(PARTITIONS)})
+    ends: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
+    totals: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
+    partitions: range = range(PARTITIONS)
+
+    def committed(self, partition: int) -> tuple[int, int]:
+        return 0, self.ends[partition]
+
+    def stable_end(self, partition: int) -> int:
+        return self.ends[partition]
+
+    def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
+        return (record for at, record in sorted(self.logs[partition].items()) if start <= at < end)
+
+    def batch(self, batch_id: int, at_ms: int, changes: Mapping[str, str | None]) -> None:
+        """A batch's changes, those of each partition in a transaction."""
+        headers = ChangelogHeaders(self.generation, batch_id, at_ms, {}).encode()
+        for partition in self.partitions:
+            own = [key for key in changes if partition_of(key) == partition]
+            self.totals[partition] += len(own)
+            for key in own:
+                last = [(CHANGES, b"%d" % self.totals[partition])] if key == own[-1] else []
+                self._put(partition, key, changes[key], [*headers, *last])
+            self.ends[partition] += bool(own)
+
+    def cleanup(self, key: str, at_ms: int) -> None:
+        """A tombstone of a clean-up, with the headers of some older record."""
+        headers = ChangelogHeaders(self.generation, 0, 1, {}).encode()
+        self._put(partition_of(key), key, None, cleanup_headers(headers, "c", CleanupAction.DELETE, at_ms))
+        self.ends[partition_of(key)] += 1
+
+    def seed(self, at_ms: int, content: Mapping[str, str]) -> None:
+        """The rows that a generation begins with."""
+        headers = ChangelogHeaders(self.generation, 0, at_ms, {}).encode()
+        for key, word in content.items():
+            self._put(partition_of(key), key, word, headers)
+            self.totals[partition_of(key)] += 1
+
+    def replaced(self) -> list[tuple[int, int]]:
+        """The records that the log cleaner may remove: each has a newer one of its key.
+
+        Not for a clean-up's: it deletes rows that no batch has changed for long, which are in the history by then.
+        """
+        found = []
+        for partition, log in self.logs.items():
+            newest = {record.key: at for at, record in sorted(log.items()) if not record.is_of_cleanup}
+            found += [(partition, at) for at, record in log.items() if newest.get(record.key, at) > at]
+        return found
+
+    def remove(self, place: tuple[int, int]) -> None:
+        del self.logs[place[0]][place[1]]
+
+    def forget_deletions(self) -> None:
+        """What the log cleaner does once tombstones are old."""
+        for log in self.logs.values():
+            newest = {record.key: at for at, record in sorted(log.items())}
+            for at in [at for at, record in log.items() if newest[record.key] != at]:
+                del log[at]
+            for at in [at for at, record in log.items() if record.value is None]:
+                del log[at]
+
+    def _put(self, partition: int, key: str, word: str | None, headers: Headers) -> None:
+        value = None if word is None else b'{"Word":"%s"}' % word.encode()
+        at = self.ends[partition]
+        self.logs[partition][at] = LogRecord(at, 7, key.encode(), value, headers)
+        self.ends[partition] += 1
+
+
+def partition_of(key: str) -> int:
+    return ord(key[0]) % PARTITIONS
+
+
+@dataclass
+class PlayedStore:
+    """A store whose snapshots are taken of a played log."""
+
+    root: Path
+    log: PlayedLog
+    store: StoreSpec = STORE
+    now_ms: int = 1_760_000_000_000
+    tombstones_ms: int = TOMBSTONES_MS
+
+    def entry(self, suffix: str = "") -> Entry:
+        sealed = sealed_at(self.root / f"words{suffix}")
+        return Entry(sealed.path.name, sealed.path, "Words.", {"Word": "The word."}, "words@snapshot", sealed)
+
+    def append(self, batch: CommittedBatch, planned: int) -> HistoryManifest:
+        current = Current(self.store, self.entry(), values_of(self.store, AppSettings()))
+        appending = Appending(
+            self.store,
+            self.entry(HISTORY),
+            self.log,
+            current.values,
+            lambda: {batch.generation: planned},
+            self.tombstones_ms,
+            self.now_ms,
+        )
+        return appending.upto(batch, floor_ms=0 if current.verified is None else current.verified.manifest.batch_ms)
+
+    def fold(self, history: HistoryManifest) -> tuple[SnapshotManifest, int | None]:
+        return Current(self.store, self.entry(), values_of(self.store, AppSettings())).follow(history)
+
+    def take(self, batch: CommittedBatch, planned: int) -> tuple[SnapshotManifest, int | None]:
+        return self.fold(self.append(batch, planned))
+
+
+def batch_of(generation: int, batch_id: int, at_ms: int) -> CommittedBatch:
+    return CommittedBatch(generation, batch_id, Position({"pos": {0: batch_id}}), at_ms)

@@ -1,0 +1,293 @@
+"""Histories of stores, and the tables that are folded from them: what random lives of a store don't reach."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.clock import DAY_MS
+from storekeeper.errors import ChangelogError, SnapshotDamagedError, StorageError
+from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots.as_of import HISTORY
+from storekeeper.snapshots.delta_log import newest_manifest
+from storekeeper.snapshots.history import HistoryManifest, newest_history
+from storekeeper.snapshots.history_upkeep import HistoryUpkeep
+from storekeeper.snapshots.sql import query
+from storekeeper.snapshots.table_writer import TableWriter
+from storekeeper.verification.histories import HistoryCopy
+from tests.snapshot_tables import sealed_at
+from tests.snapshots.played_log import STORE, PlayedLog, PlayedStore, batch_of
+from tests.snapshots.test_history_model import fold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY = 20_000
+BEGIN_MS = DAY * DAY_MS
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> PlayedStore:
+    return PlayedStore(tmp_path, PlayedLog("log-1"), now_ms=BEGIN_MS, tombstones_ms=99 * DAY_MS)
+
+
+def write(played: PlayedStore, *batches: dict[str, str | None], days: int = 0) -> HistoryManifest:
+    """Batches after those that there are, each some days after the one before, and a snapshot after each."""
+    found = newest_history(played.entry(HISTORY).path)
+    number = -1 if found is None else found.manifest.batch
+    for changes in batches:
+        number += 1
+        played.now_ms += days * DAY_MS + 1000
+        played.log.batch(number, played.now_ms, changes)
+        played.take(batch_of(1, number, played.now_ms), number)
+    return manifest_of(played)
+
+
+def manifest_of(played: PlayedStore) -> HistoryManifest:
+    found = newest_history(played.entry(HISTORY).path)
+    assert found is not None
+    return found.manifest
+
+
+def rows(played: PlayedStore, suffix: str = "") -> list[dict[str, Any]]:
+    return DeltaTable(str(played.entry(suffix).path)).to_pyarrow_table().to_pylist()
+
+
+def flaws(played: PlayedStore) -> list[str]:
+    table = played.entry().path
+    return list(HistoryCopy(played.entry(HISTORY).path, played.log, table, newest_manifest(table)).flaws())
+
+
+def test_a_change_is_a_row_with_its_place_and_its_batch(played: PlayedStore) -> None:
+    write(played, {"a": "ale", "b": "bread"}, {"b": None})
+    changes = sorted(rows(played, HISTORY), key=lambda row: (row["_batch"], row["_key"]))
+    assert [(row["Word"], row["_key"], row["_value"]) for row in changes] == [
+        ("ale", b"a", b'{"Word":"ale"}'),
+        ("bread", b"b", b'{"Word":"bread"}'),
+        (None, b"b", None),
+    ]
+    last = {name: content for name, content in changes[-1].items() if name not in {"Word", "_key", "_value", "_day"}}
+    assert last == {
+        "_partition": 0,
+        "_offset": 2,
+        "_timestamp_ms": 7,
+        "_schema_version": 1,
+        "_generation": 1,
+        "_batch": 1,
+        "_batch_ms": BEGIN_MS + 2000,
+    }
+    schema = DeltaTable(str(played.entry(HISTORY).path)).schema()
+    assert schema.fields[0].metadata == {"comment": "The word."}
+
+
+def test_nothing_is_written_while_nothing_is_new(played: PlayedStore) -> None:
+    write(played, {"a": "ale"})
+    versions = [DeltaTable(str(played.entry(suffix).path)).version() for suffix in ("", HISTORY)]
+    assert played.take(batch_of(1, 0, played.now_ms), 0)[1] is None
+    assert [DeltaTable(str(played.entry(suffix).path)).version() for suffix in ("", HISTORY)] == versions
+
+
+def test_a_run_that_another_has_overtaken_can_not_commit(played: PlayedStore) -> None:
+    """It has lost its lease, and goes on after the other run is done."""
+    write(played, {"a": "ale"})
+    zombies = [(TableWriter(played.entry(suffix)), mode) for suffix, mode in (("", "overwrite"), (HISTORY, "append"))]
+    before = write(played, {"a": "anise"})
+    for zombie, mode in zombies:
+        assert zombie.table is not None
+        batches = zombie.table.to_pyarrow_table().to_batches()
+        with pytest.raises(StorageError, match=r"can't be written \(Failed to commit transaction"):
+            zombie.write(iter(batches), batches[0].schema, before.to_json(), mode=mode)  # type: ignore[arg-type]
+    assert manifest_of(played) == before
+    assert flaws(played) == []
+    write(played, {"c": "cider"})
+    assert sorted(row["Word"] for row in rows(played)) == ["anise", "cider"]
+    assert sorted(row["Word"] for row in rows(played, HISTORY)) == ["ale", "anise", "cider"]
+
+
+def test_a_changelog_that_ends_before_the_history_is_refused(played: PlayedStore) -> None:
+    write(played, {"a": "ale", "c": "cider"})
+    played.log = PlayedLog("log-1")
+    with pytest.raises(ChangelogError, match="move the tables words and words_history away"):
+        write(played, {"a": "ale"})
+
+
+def test_a_history_that_another_program_wrote_to_is_refused(played: PlayedStore) -> None:
+    write(played, {"a": "ale"})
+    DeltaTable(str(played.entry(HISTORY).path)).delete("_key = X'61'")
+    with pytest.raises(SnapshotDamagedError, match=r"words_history isn't as it was sealed .* by DELETE.* Move"):
+        played.take(batch_of(1, 0, played.now_ms), 0)
+    shutil.rmtree(str(played.entry(HISTORY).path))
+    sealed_at(played.entry(HISTORY).path).file.unlink(missing_ok=True)
+    played.take(batch_of(1, 0, played.now_ms), 0)
+    manifest = manifest_of(played)
+    assert manifest.exact_from_ms == manifest.exact_to_ms == played.now_ms + 1, "later than what the table tells of"
+    assert [row["Word"] for row in rows(played)] == ["ale"]
+    assert flaws(played) == []
+
+
+def test_a_hole_that_compaction_left_is_said_and_closes_with_the_changes_that_made_it(played: PlayedStore) -> None:
+    first = write(played, {"a": "ale"})
+    log, at_ms = played.log, played.now_ms
+    for number, word in ((1, "anise"), (2, "apple"), (3, "acorn")):
+        log.batch(number, at_ms + number, {"a": word, "c": word})
+    log.remove((1, 2))  # a, of batch 1
+    log.remove((1, 5))  # a, of batch 2
+    held = played.append(batch_of(1, 2, at_ms + 2), 3)
+    assert first.gaps == ()
+    assert held.gaps == ((at_ms + 1, at_ms + 3),), "what replaced it is in batch 3, which has not finished"
+    whole = played.append(batch_of(1, 3, at_ms + 3), 3)
+    assert (whole.gaps, whole.hides, whole.exact_from_ms) == (((at_ms + 1, at_ms + 3),), {}, first.exact_from_ms)
+    assert fold(rows(played, HISTORY), whole, at_ms + 3) == {"a": "acorn", "c": "acorn"}
+
+
+def test_a_batch_that_was_planned_before_its_era_began_comes_after_its_beginning(played: PlayedStore) -> None:
+    before = write(played, {"a": "ale"})
+    planned_ms = played.now_ms
+    played.log, played.now_ms = PlayedLog("log-2", 2), planned_ms + 60_000
+    played.log.seed(planned_ms - 500, {"b": "bread"})
+    played.take(batch_of(2, 0, planned_ms - 400), 0)
+    assert manifest_of(played).eras == (before.exact_to_ms, played.now_ms)
+    played.log.batch(1, planned_ms + 1000, {"c": "cider"})
+    played.take(batch_of(2, 1, planned_ms + 1000), 1)
+    manifest = manifest_of(played)
+    assert manifest.exact_to_ms == played.now_ms + 1
+    assert [fold(rows(played, HISTORY), manifest, at_ms) for at_ms in (before.exact_to_ms, manifest.exact_to_ms)] == [
+        {"a": "ale"},
+        {"b": "bread", "c": "cider"},
+    ]
+    assert sorted(row["Word"] for row in rows(played)) == ["bread", "cider"]
+    assert flaws(played) == []
+
+
+def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: PlayedStore) -> None:
+    before = write(played, {"a": "ale", "c": "cider"})
+    cleaned_ms = played.now_ms + 5000
+    played.log.cleanup("a", cleaned_ms)
+    played.now_ms += 9000
+    played.take(batch_of(1, 0, before.exact_to_ms), 0)
+    assert manifest_of(played).exact_to_ms == before.exact_to_ms
+    assert [row["Word"] for row in rows(played)] == ["cider"]
+    manifest = write(played, {"e": "endive"})
+    known = [fold(rows(played, HISTORY), manifest, at_ms) for at_ms in (cleaned_ms - 1, cleaned_ms)]
+    assert known == [{"a": "ale", "c": "cider"}, {"c": "cider"}]
+    assert flaws(played) == []
+
+
+def test_new_columns_are_in_the_changes_of_before_too(played: PlayedStore) -> None:
+    write(played, {"a": "ale"}, {"a": None, "b": "bread"})
+    fields = (*STORE.value_fields, ValueField("Size", "bigint", nullable=True))
+    played.store = replace(STORE, value_fields=fields)
+    manifest = write(played, {"c": "cider"})
+    assert list(manifest.columns) == ["Word", "Size"]
+    assert sorted(str(row["Word"]) for row in rows(played, HISTORY)) == ["None", "ale", "bread", "cider"]
+    assert list(rows(played)[0])[:2] == ["Word", "Size"]
+    assert flaws(played) == []
+
+
+def test_old_changes_go_but_the_newest_of_each_key_and_closed_days_are_sorted(played: PlayedStore) -> None:
+    words = ("x", "y", "z")
+    write(played, *({"c": word, "a": word, "b": word if word != "z" else None} for word in words), days=1)
+    write(played, {"d": "q", "c": "q"}, {}, days=1)
+    before = {at_ms: fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in times(played)}
+    upkeep = HistoryUpkeep(sealed_at(played.entry(HISTORY).path), "words", played.now_ms)
+    done = upkeep.run(kept_ms=DAY_MS, versions_ms=DAY_MS)
+    assert done is not None
+    manifest = manifest_of(played)
+    assert manifest.exact_from_ms == BEGIN_MS + 4 * DAY_MS
+    for at_ms, content in before.items():
+        if at_ms >= manifest.exact_from_ms:
+            assert fold(rows(played, HISTORY), manifest, at_ms) == content
+    kept = sorted((row["_key"], str(row["Word"])) for row in rows(played, HISTORY))
+    assert kept == [(b"a", "z"), (b"b", "None"), (b"c", "q"), (b"c", "z"), (b"d", "q")]
+    for file in DeltaTable(str(played.entry(HISTORY).path)).file_uris():
+        keys = pq.read_table(file)["_key"].to_pylist()
+        assert keys == sorted(keys)
+    version = DeltaTable(str(played.entry(HISTORY).path)).version()
+    again = HistoryUpkeep(sealed_at(played.entry(HISTORY).path), "words", played.now_ms)
+    nothing = {**done, "sorted_days": 0, "vacuumed_files": 0}
+    assert again.run(kept_ms=DAY_MS, versions_ms=DAY_MS) == nothing
+    assert DeltaTable(str(played.entry(HISTORY).path)).version() - version <= 2, "VACUUM notes its begin and its end"
+    assert flaws(played) == []
+    assert write(played, {"e": "e"}).exact_from_ms == manifest.exact_from_ms
+    assert flaws(played) == []
+
+
+def times(played: PlayedStore) -> list[int]:
+    return sorted({row["_batch_ms"] + more for row in rows(played, HISTORY) for more in (0, 1)})
+
+
+@pytest.mark.parametrize("kind", ["edited", "dropped", "more", "table"])
+def test_a_history_that_is_not_the_changelog_or_a_table_that_is_not_its_fold_is_found(
+    played: PlayedStore, kind: str
+) -> None:
+    manifest = write(played, {"a": "ale", "b": "bread", "d": "dough"}, {"b": "beer", "d": None})
+    assert flaws(played) == []
+    path = played.entry("" if kind == "table" else HISTORY).path
+    table = DeltaTable(str(path)).to_pyarrow_table()
+    found = table.to_pylist()
+    if kind in {"edited", "table"}:
+        found[0]["_value"] = b'{"Word":"evil"}'
+    elif kind == "dropped":
+        found.pop(0)
+    else:
+        found.append({**found[0], "_offset": 99})
+    writer, text = TableWriter(played.entry("" if kind == "table" else HISTORY)), manifest.to_json()
+    if kind == "table":
+        snapshot = newest_manifest(path)
+        assert snapshot is not None
+        text = snapshot.to_json()
+    batches = table.from_pylist(found, table.schema).to_batches()
+    writer.write(iter(batches), table.schema, text, mode="overwrite")
+    said = {"edited": "isn't what the", "dropped": "lacks what", "more": "beyond its end", "table": "isn't its fold"}
+    assert said[kind] in "; ".join(flaws(played))
+
+
+def test_records_of_nobody_are_changes_too(played: PlayedStore) -> None:
+    write(played, {"a": "ale", "c": "cider"})
+    log = played.log
+    log.logs[1][3] = LogRecord(3, 9, b"a", None, ())
+    log.logs[1][4] = LogRecord(4, 9, b"c", b'{"Word":"x"}', [("schema-version", b"1"), ("batch-time", b"9" * 18)])
+    log.ends[1] = 5
+    manifest = write(played, {"e": "endive"})
+    assert manifest.gaps == ()
+    assert fold(rows(played, HISTORY), manifest, played.now_ms) == {"c": "x", "e": "endive"}
+    assert flaws(played) == []
+
+
+def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
+    write(played, {"a": "ale", "b": "bread"}, {"b": None, "c": "cider"})
+    at_ms = manifest_of(played).exact_to_ms
+    asked = "SELECT Word FROM words ORDER BY Word"
+    assert query(played.root, asked, as_of_ms=at_ms - 1000).rows == (("ale",), ("bread",))
+    assert query(played.root, asked, as_of_ms=at_ms).rows == query(played.root, asked).rows == (("ale",), ("cider",))
+
+
+@pytest.mark.spark
+def test_spark_duckdb_and_deltalake_read_the_same_rows_of_the_same_version(
+    played: PlayedStore, spark_session: SparkSession
+) -> None:
+    write(played, {"a": "ale", "b": "bread"}, {"b": None, "c": "cider"})
+    upkeep = HistoryUpkeep(sealed_at(played.entry(HISTORY).path), "words", played.now_ms + 9 * DAY_MS)
+    upkeep.run(kept_ms=DAY_MS, versions_ms=DAY_MS)
+    write(played, {"d": "dough"}, days=1)
+    for suffix in ("", HISTORY):
+        path = played.entry(suffix).path
+        version = DeltaTable(str(path)).version()
+        ours = DeltaTable(str(path), version=version)
+        columns = [item.name for item in ours.schema().fields]
+        by_duckdb = duckdb.connect().from_arrow(ours.to_pyarrow_table()).to_arrow_table().select(columns)
+        frame = spark_session.read.format("delta").option("versionAsOf", version).load(str(path)).select(columns)
+        by_spark = frame.toArrow()
+        expected = ours.to_pyarrow_table().select(columns)
+        assert frame.columns == columns
+        order = [("_partition", "ascending"), ("_offset", "ascending")]
+        for read in (by_duckdb, by_spark):
+            assert read.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
