@@ -91,11 +91,6 @@ class Coverage:
         raise NotExactError(msg)
 
 
-def history_of(table: str) -> str:
-    """The name of a table's history."""
-    return table + HISTORY
-
-
 def rows_of_key(kind: ServedKind, key: bytes) -> tuple[bytes, bytes]:
     """The range of row keys, from the first to before the second, that belong to a key."""
     if kind in _SUFFIXED:

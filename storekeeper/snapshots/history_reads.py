@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,12 +12,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from storekeeper.delta_files import is_table
-from storekeeper.errors import StorageError
+from storekeeper.errors import SerializationError, StorageError
 from storekeeper.locations import Location
-from storekeeper.snapshots.as_of import Coverage, changes_until, history_of
+from storekeeper.snapshots.as_of import Coverage, changes_until
 from storekeeper.snapshots.columns import sql_types
-from storekeeper.snapshots.delta_log import Commit, commits, damaged, open_table
+from storekeeper.snapshots.delta_log import commits, open_table
+from storekeeper.snapshots.history import HistoryManifest, history_of, newest_history
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -49,18 +50,16 @@ class StoreHistory:
         """A version of the history beside a store's table, or the newest; None if there is none.
 
         Raises:
-            SnapshotDamagedError: it can't be read.
+            SnapshotDamagedError: it can't be read, or another program has changed it.
         """
-        place = path.with_name(history_of(path.name))
-        if not is_table(place):
+        place = history_of(path)
+        found = newest_history(place, at=version)
+        if found is None:
             return None
-        delta = open_table(place, version)
-        newest = next((commit for commit in commits(place) if commit.version == delta.version()), None)
-        facts = _manifest(place, newest)
-        gaps = tuple((start, end) for start, end in facts["gaps"])
-        coverage = Coverage(facts["exact_from_ms"], facts["exact_to_ms"], gaps, tuple(facts["eras"]))
-        count, kind = len(facts["changelog_offsets"]), ServedKind(facts["kind"])
-        return cls(path.name, place, delta.version(), count, kind, coverage, sql_types(delta), delta)
+        told, delta = found.manifest, open_table(place, found.version)
+        coverage = Coverage(told.exact_from_ms, told.exact_to_ms, told.gaps, told.eras)
+        partitions = len(told.changelog_offsets)
+        return cls(path.name, place, found.version, partitions, told.kind, coverage, sql_types(delta), delta)
 
     def as_of(self, at_ms: int, *predicates: str) -> Scan:
         """The changes whose fold are the rows at a time; those alone for which all predicates hold.
@@ -96,22 +95,13 @@ class StoreHistory:
         """
         found = []
         for commit in commits(self.place):
-            if told := commit.info.get("userMetadata"):
-                facts = orjson.loads(told)
-                found.append((facts["exact_to_ms"], facts["source_offsets"]))
-                if facts["exact_to_ms"] < from_ms:
+            with suppress(SerializationError):
+                told = HistoryManifest.from_json(commit.info.get("userMetadata") or "")
+                found.append((told.exact_to_ms, orjson.loads(told.source_offsets.to_json())))
+                if told.exact_to_ms < from_ms:
                     break
         return found[::-1]
 
     def changes(self, *predicates: str) -> Scan:
         """The changes for which all predicates hold."""
         return Scan(self._delta, " AND ".join(predicates) or None)
-
-
-def _manifest(place: Location, commit: Commit | None) -> dict[str, Any]:
-    """What the job that wrote a commit says of the history."""
-    try:
-        facts: dict[str, Any] = orjson.loads(commit.info["userMetadata"] if commit is not None else "")
-    except (KeyError, ValueError) as error:
-        raise damaged(place, "was changed by something else than the snapshot job") from error
-    return facts

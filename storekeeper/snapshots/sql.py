@@ -31,7 +31,6 @@ from storekeeper.snapshots.as_of import (
     changes_sql,
     changes_until,
     fold_sql,
-    history_of,
     iso_ms,
     row_columns,
     value_columns,
@@ -148,7 +147,7 @@ def _register_as_of(connection: duckdb.DuckDBPyConnection, path: Location, *, at
         connection.register(path.name, Scan(delta_table(path, _version_at(path, at_ms))))
         return
     changes = history.as_of(at_ms)
-    if path.name == history_of(table):
+    if path.name != table:
         connection.register(path.name, history.changes(changes_until(at_ms)))
     else:
         rows = connection.from_arrow(changes).query("changes", fold_sql("changes", row_columns(history.columns)))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from storekeeper.snapshots.as_of import history_of
+from storekeeper.changelog.position import Position
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import snapshot_schema
+from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.stores.store_definitions import ServedKind
 
 COLUMNS = {"Card": "string", "Points": "decimal(18,4)", "Visits": "int"}
@@ -86,23 +89,32 @@ class Produced:
         return pa.Table.from_pylist(self.records, SCHEMA)
 
     def write(
-        self, root: Path, name: str, *, appends: int = 1, names: Mapping[str, str] | None = None, **facts: object
+        self, root: Path, name: str, *, appends: int = 1, names: Mapping[str, str] | None = None, **facts: Any
     ) -> None:
         """Writes the history of table `name`, in some commits, and the table with the rows now.
 
         `names` are other names of columns.
         """
-        exact = {"exact_from_ms": START_MS, "exact_to_ms": self.now_ms, "gaps": [], "eras": self.eras}
-        sources = {"pos": {"0": self.now_ms}}
-        told = exact | {
-            "kind": self.kind.value,
-            "source_offsets": sources,
-            "changelog_offsets": {"0": 1, "1": 1, "2": 1},
-        }
-        told |= facts
-        metadata = CommitProperties(custom_metadata={"userMetadata": orjson.dumps(told).decode()})
+        told = HistoryManifest(
+            store=name,
+            app="app",
+            kind=self.kind,
+            changelog_topic="log",
+            generation=self.generation,
+            changelog_offsets=dict.fromkeys(range(3), 1),
+            source_offsets=Position({"pos": {0: self.now_ms}}),
+            batch=self.batch,
+            exact_from_ms=START_MS,
+            exact_to_ms=self.now_ms,
+            gaps=(),
+            eras=tuple(self.eras),
+            totals={},
+            columns=COLUMNS,
+            read_at_ms=self.now_ms,
+        )
+        metadata = CommitProperties(custom_metadata={"userMetadata": replace(told, **facts).to_json()})
         called = [(names or {}).get(column, column) for column in SCHEMA.names]
-        changes, path = self.table().rename_columns(called), root / history_of(name)
+        changes, path = self.table().rename_columns(called), root / f"{name}{HISTORY}"
         step = max(1, -(-changes.num_rows // appends))
         for start in range(0, max(1, changes.num_rows), step):
             part = changes.slice(start, step)

@@ -127,7 +127,7 @@ def test_a_table_without_a_history_has_its_version_of_then(tmp_path: Path) -> No
 
 def test_a_time_that_is_not_exact_stops_only_those_who_name_the_table(tmp_path: Path) -> None:
     one, other = (played(seed, _KEYS, batches=9) for seed in (3, 4))
-    one.write(tmp_path, "rewards", exact_to_ms=1 << 50, gaps=[[START_MS + 10, START_MS + 20]])
+    one.write(tmp_path, "rewards", exact_to_ms=1 << 50, gaps=((START_MS + 10, START_MS + 20),))
     other.write(tmp_path, "points", exact_to_ms=1 << 50)
     rows = len(other.at(START_MS + 15))
     assert query(tmp_path, "SELECT count(*) FROM points", as_of_ms=START_MS + 15).rows == ((rows,),)

@@ -147,7 +147,7 @@ def test_what_can_not_be_answered_is_refused(tmp_path: Path) -> None:
     one = Produced()
     one.commit([(0, b"a", value_of("a", "1", 1))])
     one.write(tmp_path, "rewards")
-    one.write(tmp_path, "sales", kind="window")
+    one.write(tmp_path, "sales", kind=ServedKind.WINDOW)
     cluster = Cluster(tables=tmp_path)
 
     async def ask() -> None:
