@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from storekeeper.errors import ConfigurationError, TablesUnreachableError
+from storekeeper.errors import ConfigurationError, StorageError, TablesUnreachableError
 from storekeeper.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -275,6 +275,20 @@ def unreachable(place: RemoteFolder, why: str) -> TablesUnreachableError:
         f"the store of {place} can't be read or written ({why[:_MOST_CHARS]}): check that it runs, its address "
         "and the credentials, then repeat; nothing was left half done"
     )
+
+
+def failure(place: Location, error: Exception, what: str) -> StorageError | TablesUnreachableError:
+    """The error for something that failed in a place: that of its store, if it doesn't answer or refuses.
+
+    Args:
+        place: the place.
+        error: what a library says, of any class.
+        what: the message otherwise.
+    """
+    told = OSError(str(error))
+    if isinstance(place, Path) or not _is_of_the_store(told):
+        return StorageError(what)
+    return unreachable(place, _told(told))
 
 
 def _is_of_the_store(error: OSError) -> bool:

@@ -11,12 +11,13 @@ import pytest
 from harness.storage.s3 import S3
 from storekeeper.apps.settings import AppSettings
 from storekeeper.configuration import RunDirSettings
-from storekeeper.errors import ConfigurationError, TablesUnreachableError
+from storekeeper.errors import ConfigurationError, StorageError, TablesUnreachableError
 from storekeeper.locations import (
     Location,
     RemoteFolder,
     delete_tree,
     entries,
+    failure,
     files_below,
     location,
     reaching,
@@ -188,3 +189,10 @@ def test_a_store_that_does_not_answer_is_named_on_one_line() -> None:
 def test_what_is_missing_or_damaged_says_nothing_of_its_store(place: Path | RemoteFolder, error: OSError) -> None:
     with pytest.raises(OSError, match=str(error).splitlines()[0]), reaching(place):
         raise error
+
+
+def test_what_a_library_says_of_a_store_that_is_away_is_the_error_of_the_store() -> None:
+    said = ValueError("Commit failed: Generic S3 error: Error performing PUT http://x: Connection refused")
+    assert isinstance(failure(location("s3://bucket/tables"), said, "can't be written"), TablesUnreachableError)
+    for place, error in ((location("s3://bucket/tables"), ValueError("conflict")), (location("/tables"), said)):
+        assert type(failure(place, error, "can't be written")) is StorageError

@@ -117,7 +117,7 @@ class Appending:
         read, schema = self.values.reader(), history_schema(columns)
         own = list(CHANGE_COLUMNS)
         with reaching(self.entry.path):
-            batches = writer.table.to_pyarrow_dataset().to_batches(columns=own)
+            batches = pa.RecordBatchReader.from_stream(writer.table.scan(columns=own))
         rows = (
             pa.record_batch(
                 [*derived_columns(batch["_value"].to_pylist(), columns, read), *batch.select(own).columns],
@@ -126,7 +126,9 @@ class Appending:
             for batch in batches
         )
         manifest = replace(before, columns=columns)
-        writer.write(rows, schema, manifest.to_json(), mode="overwrite")
+        with tempfile.TemporaryDirectory() as scratch:
+            _spill(spilled := Path(scratch, "history"), rows, schema)
+            writer.write(_spilled(spilled), schema, manifest.to_json(), mode="overwrite")
         return manifest
 
     def _check_offsets(self, before: HistoryManifest, ends: Mapping[int, tuple[int, int]]) -> None:
@@ -188,7 +190,9 @@ def _same_batch(before: HistoryManifest, batch: CommittedBatch) -> bool:
 
 
 def _spill(path: Path, rows: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-    """Puts rows into a file: what is to be committed with them is known at their end."""
+    """Puts rows into a file: what is to be committed with them is known at their end, and `deltalake` can't read one
+    table while it writes another.
+    """
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as stream:
         for batch in rows:

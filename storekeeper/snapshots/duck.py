@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from storekeeper.errors import InvalidArgumentError, StorageError
+from storekeeper.locations import Location, failure
 
 _MEMORY_LIMIT = "1GB"
 _THREADS = 2
@@ -62,11 +63,18 @@ def opened() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def folding() -> Iterator[duckdb.DuckDBPyConnection]:
+def folding(place: Location) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection for a fold of a history: it spills to disk what its memory does not hold.
+
+    Take what is to be written from tables of its own: `deltalake` can't read one table while it writes another. And
+    Arrow's own reader of Delta tables aborts processes that end soon after it.
+
+    Args:
+        place: where the tables are that it is given.
 
     Raises:
         StorageError: something can't be read or kept.
+        TablesUnreachableError: the store of the tables doesn't answer.
     """
     with tempfile.TemporaryDirectory() as scratch:
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -79,8 +87,7 @@ def folding() -> Iterator[duckdb.DuckDBPyConnection]:
             try:
                 yield connection
             except duckdb.Error as error:
-                msg = f"the history can't be folded: {error}"
-                raise StorageError(msg) from error
+                raise failure(place, error, f"the history at {place} can't be folded: {error}") from error
 
 
 def close_off(connection: duckdb.DuckDBPyConnection) -> None:

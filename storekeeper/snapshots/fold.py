@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import duckdb
 import pyarrow as pa
@@ -17,7 +16,7 @@ import structlog
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.position import Position
 from storekeeper.errors import ChangelogError
-from storekeeper.snapshots.as_of import quoted
+from storekeeper.snapshots.as_of import changes_after, quoted
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues, snapshot_schema
 from storekeeper.snapshots.delta_log import VerifiedVersion, open_table
@@ -25,6 +24,7 @@ from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history import HistoryManifest, history_of
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import check_proven
+from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.table_writer import TableWriter
 from storekeeper.stores.row_digest import moved, row_hash
 
@@ -74,7 +74,7 @@ class Current:
         anew = before.batch_ms < history.eras[-1] or dict(before.columns) != dict(history.columns)
         if anew:
             before = replace(empty, columns=history.columns)
-        with folding() as database:
+        with folding(self.entry.path) as database:
             self._read_changes(database, max(history.eras[-1], before.batch_ms + 1), before.changelog_offsets)
             changed = _one(database, "SELECT count(*) FROM changes")[0]
             if not changed and not anew:
@@ -92,13 +92,12 @@ class Current:
 
     def _read_changes(self, database: duckdb.DuckDBPyConnection, from_ms: int, offsets: Mapping[int, int]) -> None:
         """The newest change of each key, of those since a time and from some offsets on; and the table as it is."""
-        database.register("history", open_table(history_of(self.entry.path)).to_pyarrow_dataset())
+        database.register("history", Scan(open_table(history_of(self.entry.path)), changes_after(from_ms - 1)))
         if self.verified is not None:
-            database.register("current", open_table(self.entry.path).to_pyarrow_dataset())
-        day = datetime.fromtimestamp(from_ms // 1000, UTC).date()
+            database.register("table", Scan(open_table(self.entry.path)))
+            database.execute('CREATE TEMP TABLE current AS FROM "table"')
         before = " ".join(f"WHEN {partition} THEN {offset}" for partition, offset in {-1: 0, **offsets}.items())
-        since = f"_day >= DATE '{day}' AND _batch_ms >= {from_ms} AND _offset >= CASE _partition {before} ELSE 0 END"
-        stretch = f"SELECT * FROM history WHERE {since}"  # noqa: S608 (numbers)
+        stretch = f"SELECT * FROM history WHERE _offset >= CASE _partition {before} ELSE 0 END"  # noqa: S608 (numbers)
         newest = "SELECT _partition, max(_offset) AS _offset FROM stretch GROUP BY _partition, _key"
         database.execute(  # names and numbers of ours
             f"CREATE TEMP TABLE changes AS WITH stretch AS ({stretch}), newest AS ({newest}) "  # noqa: S608

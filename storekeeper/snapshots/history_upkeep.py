@@ -12,12 +12,12 @@ from deltalake import CommitProperties
 from deltalake.exceptions import DeltaError
 
 from storekeeper.engine.runtime.lease import job_lease
-from storekeeper.errors import StorageError
-from storekeeper.locations import reaching
+from storekeeper.locations import failure, reaching
 from storekeeper.snapshots.as_of import quoted
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history import PARTITIONED_BY, HistoryManifest, history_schema, newest_history
+from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_writer import TableWriter, take_back
 
@@ -75,12 +75,12 @@ class HistoryUpkeep:
         era_ms = manifest.era(first_ms)
         # A deletion of the last day stays: a clean-up's record of a later time may be before it in the changelog.
         rows = (
-            f"WITH old AS (SELECT * FROM history WHERE _day < DATE '{first}' AND _batch_ms >= {era_ms}), "  # noqa: S608
+            f"WITH old AS (SELECT * FROM replaced WHERE _batch_ms >= {era_ms}), "  # noqa: S608 (numbers and dates)
             "newest AS (SELECT _partition, max(_offset) AS _offset FROM old GROUP BY _partition, _key) "
             "SELECT old.* FROM old SEMI JOIN newest USING (_partition, _offset) "
             f"WHERE _value IS NOT NULL OR _day = DATE '{first - timedelta(1)}' ORDER BY _day, _key"
         )
-        self._replace(f"_day < '{first}'", rows, replace(
+        self._replace(f"_day < DATE '{first}'", rows, replace(
             manifest,
             exact_from_ms=first_ms,
             eras=tuple(begun for begun in manifest.eras if begun >= era_ms),
@@ -94,9 +94,9 @@ class HistoryUpkeep:
         days = sorted(str(part[PARTITIONED_BY]) for part in self._writer.table.partitions())
         due = [day for day in days if sorted_before <= day < str(end)]
         for day in due:
-            rows = f"SELECT * FROM history WHERE _day = DATE '{day}' ORDER BY _key, _offset"  # noqa: S608 (a date)
             after = date.fromisoformat(day) + timedelta(1)
-            self._replace(f"_day = '{day}'", rows, replace(self._known, sorted_before=str(after)))
+            rows = "SELECT * FROM replaced ORDER BY _key, _offset"
+            self._replace(f"_day = DATE '{day}'", rows, replace(self._known, sorted_before=str(after)))
         return len(due)
 
     def _replace(self, where: str, rows: str, manifest: HistoryManifest) -> None:
@@ -105,11 +105,12 @@ class HistoryUpkeep:
 
         def read() -> Iterator[pa.RecordBatch]:
             shown = ", ".join(map(quoted, schema.names))
-            for batch in database.sql(f"SELECT {shown} FROM ({rows})").to_arrow_reader(_BATCH_ROWS):  # noqa: S608
+            for batch in database.sql(f"SELECT {shown} FROM ({rows})").to_arrow_reader(_BATCH_ROWS):  # noqa: S608 (ours)
                 yield batch.cast(schema)
 
-        with folding() as database:
-            database.register("history", self._writer.table.to_pyarrow_dataset())
+        with folding(self.path) as database:
+            database.register("found", Scan(self._writer.table, where))
+            database.execute("CREATE TEMP TABLE replaced AS FROM found")
             self._writer.write(read(), schema, manifest.to_json(), mode="overwrite", where=where)
         self._manifest = manifest
 
@@ -130,7 +131,7 @@ class HistoryUpkeep:
                 )
         except (DeltaError, OSError) as error:
             msg = f"{self.path} can't be maintained ({error}): check the table; repeating it is harmless"
-            raise StorageError(msg) from error
+            raise failure(self.path, error, msg) from error
         return len(removed)
 
     @property

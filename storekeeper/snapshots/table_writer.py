@@ -11,8 +11,7 @@ from deltalake import CommitProperties, Transaction, WriterProperties, write_del
 from deltalake.exceptions import DeltaError
 
 from storekeeper.delta_files import is_table
-from storekeeper.errors import StorageError
-from storekeeper.locations import delete_tree, reaching
+from storekeeper.locations import delete_tree, failure, reaching
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.history import newest_history
@@ -54,6 +53,7 @@ class TableWriter:
 
         Raises:
             StorageError: the table can't be written, or another run has written it meanwhile.
+            TablesUnreachableError: its store doesn't answer.
         """
         path, version = self._entry.path, self.next_version
         commit = CommitProperties(
@@ -77,7 +77,7 @@ class TableWriter:
                 )
         except (DeltaError, OSError) as error:
             msg = f"table {path.name} can't be written ({error}): repeat; nothing was left half done"
-            raise StorageError(msg) from error
+            raise failure(path, error, msg) from error
         self.table = open_table(path)
 
     def _commented(self, schema: pa.Schema) -> pa.Schema:
@@ -113,5 +113,5 @@ def take_back(entry: Entry) -> None:
                 table.restore(seal.version, commit_properties=CommitProperties({"userMetadata": manifest}))
     except (DeltaError, OSError) as error:
         msg = f"table {path.name} can't be written ({error}): repeat; nothing was left half done"
-        raise StorageError(msg) from error
+        raise failure(path, error, msg) from error
     sealed.sealed()

@@ -9,12 +9,13 @@ from storekeeper.changelog.headers import BATCH_TIME
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.locations import Location
 from storekeeper.masked_keys import masked_key
-from storekeeper.snapshots.as_of import quoted
+from storekeeper.snapshots.as_of import changes_after, quoted
 from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history import HistoryManifest, newest_history
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.new_changes import Log
+from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.row_digest import row_hash
 
 _SHOWN = 3
@@ -60,22 +61,22 @@ class HistoryCopy:
         found = newest_history(self.path)
         if found is None or found.manifest.changelog_topic != self.log.topic:
             return
-        manifest, dataset = found.manifest, open_table(self.path, found.version).to_pyarrow_dataset()
-        told: dict[str, _Flaw] = {}
-        with folding() as database:
-            database.register("history", dataset)
-            era = f"SELECT * FROM history WHERE _batch_ms >= {manifest.eras[-1]}"  # noqa: S608 (a number)
+        manifest, told = found.manifest, dict[str, _Flaw]()
+        with folding(self.path) as database:
+            era = Scan(open_table(self.path, found.version), changes_after(manifest.eras[-1] - 1))
+            database.register("history", era)
+            database.execute(f"CREATE TEMP TABLE compared AS SELECT _partition, {_COMPARED} FROM history")  # noqa: S608
             for partition in self.log.partitions:
                 rows: dict[int, tuple[bytes, int]] = {}
-                wanted = f"SELECT {_COMPARED} FROM ({era}) WHERE _partition = {partition}"  # noqa: S608 (a number)
+                wanted = f"SELECT {_COMPARED} FROM compared WHERE _partition = {partition}"  # noqa: S608 (a number)
                 for batch in database.sql(wanted).to_arrow_reader(_BATCH_ROWS):
                     for offset, at_ms, key, value in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                         rows[offset] = key, _hash(LogRecord(offset, at_ms, key, value))
                 for what, key in self._differences(manifest, partition, rows):
                     told.setdefault(f"partition {partition}: {what}", _Flaw()).note(key)
             if self.snapshot is not None and self.snapshot.batch_ms >= manifest.eras[-1]:
-                database.register("current", open_table(self.table, self.snapshot.delta_version).to_pyarrow_dataset())
-                for (key,) in database.sql(_unfolded(era, self.snapshot)).fetchall():
+                database.register("current", Scan(open_table(self.table, self.snapshot.delta_version)))
+                for (key,) in database.sql(_unfolded(self.snapshot)).fetchall():
                     told.setdefault(f"table {self.table.name} isn't its fold", _Flaw()).note(key)
         for what, flaw in told.items():
             yield f"{self.path.name}, {what} in {flaw.rows} records, first {', '.join(map(masked_key, flaw.keys))}"
@@ -102,13 +103,13 @@ def _is_old(record: LogRecord, exact_from_ms: int) -> bool:
     return at_ms is None or int(at_ms) < exact_from_ms
 
 
-def _unfolded(era: str, snapshot: SnapshotManifest) -> str:
+def _unfolded(snapshot: SnapshotManifest) -> str:
     """The keys of rows that the fold of the history and the table don't both have."""
     ends = " ".join(f"WHEN {at} THEN {end}" for at, end in {-1: 0, **snapshot.changelog_offsets}.items())
     newest = "SELECT _partition, max(_offset) AS _offset FROM told GROUP BY _partition, _key"
     columns = ", ".join(["_partition", *map(quoted, snapshot.columns), _COMPARED])
     return (
-        f"WITH told AS (SELECT * FROM ({era}) WHERE _offset < CASE _partition {ends} ELSE 0 END), "  # noqa: S608 (ours)
+        f"WITH told AS (SELECT * FROM history WHERE _offset < CASE _partition {ends} ELSE 0 END), "  # noqa: S608 (ours)
         f"newest AS ({newest}), shown AS (SELECT {columns} FROM current), "
         f"folded AS (SELECT {columns} FROM told SEMI JOIN newest USING (_partition, _offset) WHERE _value IS NOT NULL) "
         "SELECT _key FROM ((FROM folded EXCEPT FROM shown) UNION ALL (FROM shown EXCEPT FROM folded))"
