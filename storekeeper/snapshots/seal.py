@@ -320,7 +320,9 @@ class SealedTable:
             is_known = told is not None and told.size == state.size and _is_known(before, told, state)
             files[name] = told if told and is_known else SealedFile(state.size, self._hash(name), state.changed_ns)
         commits = [int(match[1]) for name in files if (match := _COMMIT.fullmatch(name))]
-        return Seal(max(commits, default=None), newest_manifest(self.path), files, made_ns)
+        # A history's commits have a manifest of another kind: looking for one would read them all.
+        manifest = None if self.path.name.endswith(HISTORY) else newest_manifest(self.path)
+        return Seal(max(commits, default=None), manifest, files, made_ns)
 
     def _hash(self, name: str) -> str:
         try:

@@ -16,6 +16,7 @@ from storekeeper.changelog.log_record import LogRecord
 from storekeeper.clock import DAY_MS
 from storekeeper.errors import ChangelogError, SnapshotDamagedError, StorageError
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots import seal
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.history import HistoryManifest, newest_history
@@ -93,6 +94,14 @@ def test_nothing_is_written_while_nothing_is_new(played: PlayedStore) -> None:
     versions = [DeltaTable(str(played.entry(suffix).path)).version() for suffix in ("", HISTORY)]
     assert played.take(batch_of(1, 0, played.now_ms), 0)[1] is None
     assert [DeltaTable(str(played.entry(suffix).path)).version() for suffix in ("", HISTORY)] == versions
+
+
+def test_a_seal_of_a_history_reads_none_of_its_old_commits(
+    played: PlayedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(played, {"a": "ale"}, {"a": "anise"})
+    monkeypatch.setattr(seal, "newest_manifest", lambda _: pytest.fail("it looks for a snapshot"))
+    assert sealed_at(played.entry(HISTORY).path).sealed().version == 1
 
 
 def test_a_run_that_another_has_overtaken_can_not_commit(played: PlayedStore) -> None:
