@@ -138,7 +138,7 @@ class Appending:
                 msg = (
                     f"the history of {self.store.name} ends at offset {reached} of {self.log.topic} partition "
                     f"{partition}, which holds {first} to {end}: the topic was recreated or is cut off; move the "
-                    f"tables {self.store.name} and {self.entry.path.name} away, then take a snapshot from the beginning"
+                    f"tables {self.store.name} and {self.entry.path.name} and their seals away, then take a snapshot"
                 )
                 raise ChangelogError(msg)
 

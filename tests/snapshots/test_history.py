@@ -124,7 +124,7 @@ def test_a_run_that_another_has_overtaken_can_not_commit(played: PlayedStore) ->
 def test_a_changelog_that_ends_before_the_history_is_refused(played: PlayedStore) -> None:
     write(played, {"a": "ale", "c": "cider"})
     played.log = PlayedLog("log-1")
-    with pytest.raises(ChangelogError, match="move the tables words and words_history away"):
+    with pytest.raises(ChangelogError, match="move the tables words and words_history and their seals away"):
         write(played, {"a": "ale"})
 
 

@@ -210,7 +210,7 @@ def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
     app.snapshot()
     app.broker.delete_topic(app.store.changelog_topic)
     app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
-    with pytest.raises(ChangelogError, match="move the tables words and words_history away"):
+    with pytest.raises(ChangelogError, match="move the tables words and words_history and their seals away"):
         app.snapshot()
 
 
