@@ -30,7 +30,7 @@ from tests.ops.containers.compose_file import OURS, PROJECT, compose, our_servic
 from tests.ops.containers.prepared import NODES, SERVERS, STREAM_APPS, prepared
 from tests.ops.test_documents import wrong_in
 
-FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow", "bash", "curl", "grep"}
+FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow", "bash", "curl", "grep", "sed"}
 SETTINGS = (PlatformSettings, AppSettings, NodeSettings, ClientSettings, QualitySettings)
 KNOWN_SETTINGS = {f"STOREKEEPER_{name.upper()}" for settings in SETTINGS for name in settings.model_fields}
 
@@ -136,6 +136,14 @@ def test_nodes_announce_the_names_that_their_certificates_have() -> None:
     """Without this a node announces the address on which it listens, and the others refuse its certificate."""
     for name in NODES:
         assert services()[name]["environment"]["STOREKEEPER_ADVERTISED_ADDRESS"] == f"https://{name}:18101"
+
+
+def test_a_node_is_healthy_when_it_can_answer_so_that_the_next_one_may_stop() -> None:
+    for name in NODES:
+        check = services()[name]["healthcheck"]
+        assert "/readyz" in " ".join(check["test"])
+        assert "prometheus_token" in services()[name]["secrets"], "a monitor may ask for it"
+        assert check["start_period"] == "1h", "to restore large stores takes long, and is no fault"
 
 
 def test_airflow_knows_every_option_that_it_is_given() -> None:
