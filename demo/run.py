@@ -42,7 +42,7 @@ SYSTEMS = {"ticks", "leaderboard", "order_location", "session_tracker", "sales_w
 """The apps of the smaller systems. The demo leaves them out unless all of them run."""
 SNAPSHOT_DAG = "snapshot_stores"
 QUALITY_DAG = "check_tables"
-_DAG_PARAMS = {SNAPSHOT_DAG: {"store": "rewards"}, QUALITY_DAG: {"table": "hadoop_export"}}
+DAG_PARAMS = {SNAPSHOT_DAG: {"store": "rewards"}, QUALITY_DAG: {"table": "hadoop_export"}}
 
 _PROCESSING_TIMEOUT_S = 600.0
 _DAG_TIMEOUT_S = 300.0
@@ -204,7 +204,7 @@ class Demo:
         with AirflowRuns(self._settings.airflow_url, AIRFLOW_USER, password) as airflow:
             # At the same time: one is mostly the JVM's work, the other mostly Python's.
             # One store's snapshot is shown; a job for each of the others would only take long.
-            runs = {dag: airflow.trigger(dag, params) for dag, params in _DAG_PARAMS.items()}
+            runs = {dag: airflow.trigger(dag, params) for dag, params in DAG_PARAMS.items()}
             with self._report.phase("snapshot"):
                 airflow.wait_for_run(SNAPSHOT_DAG, runs[SNAPSHOT_DAG], _DAG_TIMEOUT_S)
             top = query(self._settings.tables, _TOP_TEN)

@@ -25,9 +25,10 @@ _COMPLETE = "storekeeper-complete"
 class StoreReader:
     """The rewards store as each query node serves it. Addresses have no trailing slash. Not thread-safe."""
 
-    def __init__(self, node_urls: Mapping[str, str]) -> None:
+    def __init__(self, node_urls: Mapping[str, str], http: httpx2.Client | None = None) -> None:
+        """Takes the addresses by name, and a client with credentials if the nodes want any."""
         self._urls = node_urls
-        self._http = httpx2.Client(timeout=10.0, trust_env=False)
+        self._http = http or httpx2.Client(timeout=10.0, trust_env=False)
 
     def close(self) -> None:
         """Closes its connections."""

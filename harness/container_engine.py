@@ -71,6 +71,18 @@ class Engine:
         """Whether an image is there."""
         return self.call("image", "inspect", name, check=False).returncode == 0
 
+    def compose_command(self) -> list[str]:
+        """What runs compose files.
+
+        Raises:
+            NoEngineError: nothing does.
+        """
+        if self.call("compose", "version", check=False).returncode == 0:
+            return ["docker", "compose"]
+        if shutil.which("docker-compose") is None:
+            raise NoEngineError("neither `docker compose` nor docker-compose is installed")
+        return ["docker-compose"]
+
     def processes(self, container: str) -> dict[int, str]:
         """The command lines of a container's processes, by their ids on this machine; none if it doesn't run."""
         listed = self.call("top", container, "-eo", "pid,args", check=False).stdout.splitlines()[1:]
