@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from storekeeper.snapshots.differences import Difference, RowDifference
     from storekeeper.snapshots.history_reads import StoreHistory
     from storekeeper.snapshots.key_changes import Change
-
-_DELETED = "deleted"
 
 
 def history(
@@ -38,13 +36,15 @@ def history(
 
     Example: storekeeper history rewards 4836051607
     """
+    from storekeeper.snapshots.as_of import value_columns  # noqa: PLC0415
     from storekeeper.snapshots.key_changes import changes_of_key  # noqa: PLC0415 (loads Delta)
 
     found = _history_of(store)
     changes = changes_of_key(found, key.encode())
     if not changes:
         not_found(f"store {store} never had a row of key {key!r} since its history begins")
-    rows = map(_row_of, changes[:limit])
+    columns = value_columns(found.columns) or ["value"]
+    rows = (_row_of(change, columns) for change in changes[:limit])
     write_rows(_with_sources(found, changes[:limit], rows) if sources else rows, output)
     if len(changes) > limit:
         say(f"the newest {limit} of {len(changes)} changes: --limit shows more")
@@ -91,10 +91,11 @@ def _history_of(store: str) -> StoreHistory:
     return found
 
 
-def _row_of(change: Change) -> dict[str, Any]:
-    fields = {"value": _DELETED} if change.fields is None else change.fields
+def _row_of(change: Change, columns: Sequence[str]) -> dict[str, Any]:
+    fields = dict.fromkeys(columns) if change.fields is None else change.fields
+    what = "deleted" if change.fields is None else "written"
     place = {name: getattr(change, name) for name in ("batch", "generation", "partition", "offset")}
-    return {"changed_at_ms": change.at_ms, **change.row, **fields, **place}
+    return {"changed_at_ms": change.at_ms, **change.row, "change": what, **fields, **place}
 
 
 def _with_sources(

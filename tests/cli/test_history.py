@@ -53,11 +53,11 @@ def test_the_history_of_a_key(produced: Produced) -> None:
     }
     assert (first["Points"], first["offset"]) == (1.5, 0)
     deleted, _ = lines("history", "rewards", "c2")
-    assert deleted["value"] == "deleted"
+    assert (deleted["change"], deleted["Points"]) == ("deleted", None)
     shown = run("history", "rewards", "c1", "--limit", "1")
     assert iso_ms(produced.states[1][0]) in shown.stdout
     assert "the newest 1 of 2 changes" in shown.stderr
-    assert run("history", "rewards", "c2", "-o", "csv").stdout.startswith("changed_at_ms,key,value,batch")
+    assert run("history", "rewards", "c2", "-o", "csv").stdout.startswith("changed_at_ms,key,change,Card,Points")
 
 
 def test_the_history_names_how_far_the_sources_were_read(produced: Produced) -> None:
@@ -113,7 +113,7 @@ def test_tables_are_listed_with_what_was_found_in_them(produced: Produced, tmp_p
     assert (found["export"]["rows"], found["export"]["holds"]) == (2, "What was published.")
     assert (found["rewards"]["rows"], found["rewards_history"]["rows"]) == (2, len(produced.records))
     assert str(found["rewards"]["verified"]).startswith("equal, ")
-    assert found["rewards_history"]["exact_to_at_ms"] == produced.now_ms
+    assert found["rewards_history"]["latest_exact_at_ms"] == produced.now_ms
     assert "damaged" in str(found["torn"]["error"]) or "read" in str(found["torn"]["error"])
     assert "rewards_history" in run("tables").stdout
 

@@ -75,7 +75,7 @@ def _exact(path: Location) -> dict[str, Any]:
     if history is None or not path.name.endswith(HISTORY):
         return {}
     covered = history.coverage
-    return {"exact_from_at_ms": covered.from_ms, "exact_to_at_ms": covered.to_ms, "gaps": len(covered.gaps)}
+    return {"earliest_exact_at_ms": covered.from_ms, "latest_exact_at_ms": covered.to_ms, "gaps": len(covered.gaps)}
 
 
 def _verified(run_dir: Path, table: str, now_ms: int) -> dict[str, Any]:
