@@ -43,6 +43,7 @@ def test_the_history_of_a_key(produced: Produced) -> None:
     assert newest == {
         "changed_at_ms": produced.states[1][0],
         "key": "c1",
+        "change": "written",
         "Card": "c1",
         "Points": 2.25,
         "Visits": 2,
