@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from airflow.sdk.configuration import conf
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from storekeeper_provider.hook import NoAnswerError, StorekeeperHook
@@ -15,9 +16,9 @@ TASK_ENDED = "somebody has ended its task"
 """Why a trigger cancels a job."""
 NO_ANSWER_S = 600.0
 """How long the control API may be away before the wait fails, and a retry starts or finds the job."""
-FIRST_PAUSE_S = 3.0
-"""Airflow fails a task that goes on before the scheduler has seen the end of the process that deferred it, which may
-take two seconds: https://github.com/apache/airflow/issues/72716."""
+FIRST_PAUSE_S = conf.getint("workers", "min_heartbeat_interval") + 2.0
+"""Airflow fails a task that goes on before the scheduler has seen the end of the process that deferred it, which takes
+up to a heartbeat's interval and a loop: https://github.com/apache/airflow/issues/72716."""
 PAUSE_S = 5.0
 
 
@@ -43,7 +44,7 @@ class JobTrigger(BaseTrigger):
         return path, {"name": self.name, "storekeeper_conn_id": self.storekeeper_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Asks after three seconds, and then every five."""
+        """Asks once the scheduler has seen that the task is deferred, and then every five seconds."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
         yield await _event({"job": self.name}, lambda: hook.job(self.name)["state"] != "running")
 
@@ -77,7 +78,7 @@ class CaughtUpTrigger(BaseTrigger):
         return path, {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Asks after three seconds, and then every five."""
+        """Asks once the scheduler has seen that the task is deferred, and then every five seconds."""
         hook = await StorekeeperHook.connected(self.storekeeper_conn_id)
         seen: dict[str, Any] = {}
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from airflow.sdk import Context
 from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
 
@@ -187,10 +188,10 @@ def test_a_wait_is_given_up_if_the_platform_is_away_for_too_long(
 def test_a_task_goes_on_after_the_scheduler_has_seen_the_end_of_the_process_that_deferred_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Airflow fails it otherwise. It sees the end after a heartbeat's interval and a loop, of a second each."""
+    """Airflow fails it otherwise. It sees the end after a heartbeat's interval and a loop, of a second or less."""
     options = airflow_options(RunLayout(tmp_path), OwnPlatformSettings.load(run_dir=tmp_path))
     assert options["workers"]["min_heartbeat_interval"] == "1"
-    assert FIRST_PAUSE_S >= 3
+    assert conf.getint("workers", "min_heartbeat_interval") + 2 <= FIRST_PAUSE_S, "in an Airflow of others it is longer"
     paused: list[float] = []
 
     async def sleep(pause_s: float) -> None:
