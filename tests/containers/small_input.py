@@ -13,14 +13,14 @@ from harness.topics import read_topic, write_topic
 from harness.waiting import eventually
 from storekeeper.client.client import StateClient
 from storekeeper.errors import StateError
-from tests.containers.kept_platform import START_S, KeptPlatform
+from tests.containers.small_platform import START_S, SmallPlatform
 
 
 @dataclass
 class SmallInput:
     """What was published to a platform."""
 
-    platform: KeptPlatform
+    platform: SmallPlatform
     _seeds: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _sold: list[tuple[bytes, bytes]] = field(default_factory=list)
 
@@ -30,13 +30,17 @@ class SmallInput:
         write_topic(self.platform.bootstrap, "pos", sales)
         self._sold += sales
 
-    def check(self) -> None:
-        """Waits until each card's row is in the store, then compares: each shipment and each notification once."""
-        bought = Counter(
+    def by_card(self) -> Counter[str]:
+        """The number of each card's invoices."""
+        return Counter(
             invoice["CustomerCardNo"]
             for invoice in (orjson.loads(value) for _, value in self._sold)
             if invoice["CustomerType"].upper() == "PRIME"
         )
+
+    def check(self) -> None:
+        """Waits until each card's row is in the store, then compares: each shipment and each notification once."""
+        bought = self.by_card()
         with StateClient(self.platform.node) as client:
             rewards = client.key_value("rewards")
 

@@ -9,8 +9,9 @@ import pytest
 
 from harness.container_engine import Engine
 from harness.waiting import eventually
-from tests.containers.kept_platform import START_S, USER, KeptPlatform, kept_platform
+from tests.containers.kept_platform import USER, KeptPlatform, kept_platform
 from tests.containers.small_input import SmallInput
+from tests.containers.small_platform import START_S
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
