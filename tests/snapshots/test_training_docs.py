@@ -9,11 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.snapshots.made_history import Produced, value_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "make-training-sets.md").read_text()
-SQL, FEAST_SOURCE, FEAST = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+SQL, SPARK, FEAST_SOURCE, FEAST = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 NAMES = {"Card": "CustomerCardNo", "Points": "TotalLoyaltyPoints", "Visits": "InvoiceCount"}
 EXPECTED = [(0, None), (1, 1.5), (2, 2.5), (3, None), (4, None)]
 
@@ -51,3 +52,14 @@ def test_the_source_for_feast_has_the_deletion(shop: Path) -> None:
     exec(SQL + FEAST_SOURCE, {})  # noqa: S102 (the page's)
     changes = pq.read_table(shop / "cards.parquet").sort_by("updated_at").to_pylist()
     assert [row["TotalLoyaltyPoints"] for row in changes] == [None, 1.5, 2.5, None]
+
+
+@pytest.mark.spark
+def test_the_program_for_spark(shop: Path, spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(shop / ".run"))
+    program = SPARK.replace('.option("changes"', f'.option("tables", "{shop}/.run/delta").option("changes"')
+    program = program.replace('"labels.parquet"', f'"{shop}/labels.parquet"')
+    names: dict[str, object] = {"spark": spark_session}
+    exec(program, names)  # noqa: S102 (the page's)
+    training = names["training"]
+    assert sorted((row["churned"], row["TotalLoyaltyPoints"]) for row in training.collect()) == EXPECTED  # type: ignore[attr-defined]
