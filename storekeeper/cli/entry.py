@@ -90,6 +90,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "run": "storekeeper.cli.stream_apps:run",
         "node": "storekeeper.cli.node:node",
         "control": "storekeeper.cli.platform:control",
+        "supervise": "storekeeper.cli.platform:supervise",
     },
 }
 _PROCESSES = frozenset({"run", "node", "control"})
@@ -98,11 +99,11 @@ _NEED_NO_APP = frozenset({"down", "status", "settings", "--help"})
 """Commands that go on without the apps if one of these can't be loaded."""
 _OF_A_PLATFORM = frozenset({"plan", "apply"})
 """Commands that compare a platform, wherever it was started, with the configuration file of its project."""
-_OF_THE_USER = frozenset({"up", "settings", *_OF_A_PLATFORM})
+_OF_THE_USER = frozenset({"up", "supervise", "settings", *_OF_A_PLATFORM})
 """Commands with the user's own configuration file. The others have the settings of the running platform."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _INTERRUPTED = {
-    "up": "interrupted: a platform that was not up before is stopped again",
+    **dict.fromkeys(("up", "supervise"), "interrupted: a platform that was not up before is stopped again"),
     **dict.fromkeys(("apply", "app", "upgrade-nodes"), "interrupted: what was begun goes on, see `storekeeper status`"),
 }
 """What becomes of the processes that a command started, when it is interrupted; by command."""

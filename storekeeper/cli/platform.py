@@ -29,31 +29,17 @@ AcceptLoss = Annotated[
 ]
 
 
-def up(
-    quiet: Quiet = False,
-    accept_loss: AcceptLoss = False,
-    *,
-    foreground: Annotated[
-        bool, typer.Option("--foreground", help="Keep it alive in the foreground, for systemd or a container.")
-    ] = False,
-) -> None:
+def up(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
     """Start the platform and leave it running.
 
-    On a running platform it does what `storekeeper apply` does. In the foreground, TERM stops the platform as
-    `storekeeper down` does, and all other commands work as well.
+    On a running platform it does what `storekeeper apply` does.
 
     Exit code 4: it is up, but not all of it works; the first lines say what doesn't, and why. If Kafka has lost topics
     that an app began with, neither they nor the app are started. If it has lost all of them, nothing is.
 
     Example: storekeeper up
     """
-    settings = OwnPlatformSettings.load()
-    outcome = _brought_up(settings, quiet=quiet, accept_loss=accept_loss, foreground=foreground)
-    if foreground:
-        from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
-        from storekeeper.ops.supervisor import wait_in_foreground  # noqa: PLC0415
-
-        wait_in_foreground(RunLayout(settings.run_dir), outcome.supervisor)
+    outcome = _brought_up(OwnPlatformSettings.load(), quiet=quiet, accept_loss=accept_loss)
     if outcome.troubles:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -152,6 +138,22 @@ def _require_platform() -> None:
     """Checks that the packages that only the whole platform needs are installed. The program explains the error."""
     if find_spec("supervisor") is None:
         raise ModuleNotFoundError(name="supervisor")
+
+
+def supervise(quiet: Quiet = False, accept_loss: AcceptLoss = False) -> None:
+    """Start the platform and keep it alive in the foreground.
+
+    As one unit of systemd, or as the command of a container. TERM stops the platform as `storekeeper down` does. All
+    other commands work as with `storekeeper up`.
+
+    Example: storekeeper supervise
+    """
+    from storekeeper.ops.layout import RunLayout  # noqa: PLC0415
+    from storekeeper.ops.supervisor import wait_in_foreground  # noqa: PLC0415
+
+    settings = OwnPlatformSettings.load()
+    outcome = _brought_up(settings, quiet=quiet, accept_loss=accept_loss, foreground=True)
+    wait_in_foreground(RunLayout(settings.run_dir), outcome.supervisor)
 
 
 def status(output: AnswerOption = AnswerOutput.TABLE) -> None:

@@ -1,4 +1,4 @@
-"""A small platform in a container that `storekeeper up --foreground` keeps alive: its command, or a unit of systemd.
+"""A small platform in a container that `storekeeper supervise` keeps alive: its command, or a unit of systemd.
 
 It is on the network of this machine, so that tests reach the broker and the nodes as any client.
 """
@@ -118,7 +118,7 @@ def kept_platform(engine: Engine, image: str, folder: Path, *, by_systemd: bool)
         shutil.chown(folder / "run", USER, USER)
         engine.call(
             *common, *_TIGHT, "--volume", f"{folder / 'run'}:/run/storekeeper",
-            "--env", f"STOREKEEPER_CONFIG={_CONFIG}", image, "storekeeper", "up", "--foreground",
+            "--env", f"STOREKEEPER_CONFIG={_CONFIG}", image, "storekeeper", "supervise",
         )  # fmt: skip
     try:
         yield platform

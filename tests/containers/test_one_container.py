@@ -1,4 +1,4 @@
-"""One container whose command is `storekeeper up --foreground`, as tight as the compose file makes it."""
+"""One container whose command is `storekeeper supervise`, as tight as the compose file makes it."""
 
 from __future__ import annotations
 

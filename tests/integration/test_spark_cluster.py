@@ -157,7 +157,7 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         stopped.mkdir(parents=True, mode=0o700)
         for app in ("pos", "hadoop_export"):
             (stopped / app).touch()
-        supervising = start([str(PROGRAMS / "storekeeper"), "up", "--foreground"], folder / "supervise.log", **settings)
+        supervising = start([str(PROGRAMS / "storekeeper"), "supervise"], folder / "supervise.log", **settings)
         started.callback(stop_supervised, supervising)
         yield cluster
 

@@ -19,7 +19,7 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 sys.exit(int(open(sys.argv[1]).read() or 0))
 """
-# Starts the supervisor as its child, then becomes the program that waits for it, as `storekeeper up --foreground` does.
+# Starts the supervisor as its child, then becomes the program that waits for it, as `storekeeper supervise` does.
 _BECOMES = """
 import os, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], stdout=subprocess.PIPE, text=True)
