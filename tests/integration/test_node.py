@@ -296,7 +296,7 @@ def test_keys_that_no_path_can_hold(broker: Broker, split: Two) -> None:
         ({"replicas": "many"}, "STOREKEEPER_REPLICAS"),
         ({"stores": "rewards"}, "name=topic"),
         ({"stores": "../x=topic"}, "can't be a name"),
-        ({"peers": "b=http://127.0.0.1:1"}, "not among STOREKEEPER_PEERS"),
+        ({"peers": "b=http://127.0.0.1:1"}, "not among `peers`"),
         ({"peers": "a=http://user:pw@127.0.0.1:1"}, "http://host:port"),
     ],
 )
