@@ -16,6 +16,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import Clock
+from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import job_lease, jobs_held
 from storekeeper.engine.runtime.topics import Topics, await_topics
@@ -80,7 +81,8 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
                 from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)
 
                 for entry in run.entries:
-                    try_to_register(spark, entry)
+                    if is_table(entry.path):  # an app without a batch has no history; Spark would make an empty one
+                        try_to_register(spark, entry)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
             return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
 

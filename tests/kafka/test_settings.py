@@ -44,5 +44,5 @@ def test_the_platform_starts_a_broker_unless_another_is_named() -> None:
     assert (own.kafka.bootstrap, own.starts_broker) == ("127.0.0.1:20000", True)
     other = PlatformSettings.load(kafka_bootstrap="kafka.example:9093")
     assert (other.kafka.bootstrap, other.starts_broker) == ("kafka.example:9093", False)
-    assert "STOREKEEPER_KAFKA_PORT" in own.ports
-    assert "STOREKEEPER_KAFKA_PORT" not in other.ports
+    assert "`kafka_port`" in own.ports
+    assert "`kafka_port`" not in other.ports

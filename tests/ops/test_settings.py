@@ -59,7 +59,7 @@ def test_what_can_not_work_is_refused(wrong: dict[str, object]) -> None:
 
 def test_every_port_is_named_by_the_setting_that_moves_it() -> None:
     ports = PlatformSettings.load(node_names="a,b,c", airflow="embedded").ports
-    assert ports["kafka_port"] == 19092
+    assert ports["`kafka_port`"] == 19092
     assert sorted(ports.values()) == [18080, 18091, 18101, 18102, 18103, 19001, 19092, 19093]
     assert 18080 not in PlatformSettings.load().ports.values(), "it may be somebody else's"
 

@@ -54,7 +54,7 @@ def test_a_snapshot_enters_its_table_and_does_without_a_catalogue_that_refuses_i
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create_topic(REWARDS.changelog_topic, config={"cleanup.policy": "compact"})
-    monkeypatch.setattr("storekeeper.snapshots.job.leased_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr("storekeeper.engine.runtime.session.leased_session", lambda *_: nullcontext(spark))
     without = AppSettings(run_dir=tmp_path / "one", kafka_bootstrap=broker.bootstrap)
     take_snapshots([REWARDS], without, SystemClock())
     assert entered(spark) == []
