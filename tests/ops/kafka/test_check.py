@@ -101,7 +101,7 @@ def test_missing_topics_are_made_by_an_administrator_where_nobody_else_may(
 
 def test_topics_that_can_not_be_made_as_wanted_are_told_before_any_is(secured_broker: SecuredBroker) -> None:
     settings = settings_of(secured_broker.broker.kafka, topic_config="replication.factor=3")
-    with pytest.raises(ConfigurationError, match=r"topic ticks.* can't be made \(.*[Rr]eplication.*TOPIC_CONFIG"):
+    with pytest.raises(ConfigurationError, match=r"topic ticks.* can't be made \(.*[Rr]eplication.*`topic_config`"):
         list(check_kafka(settings, [app_named("ticks")]))
     assert "ticks" not in secured_broker.broker.admin().list_topics(timeout=30).topics
 
