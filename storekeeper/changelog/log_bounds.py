@@ -90,6 +90,8 @@ def offsets_at(
 ) -> dict[TopicAndPartition, int]:
     """The first offset of each log whose record is of a time, in epoch milliseconds, or later; without those of none.
 
+    Instead of a time, `FIRST` or `END`.
+
     Raises:
         KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
     """
@@ -108,13 +110,10 @@ def log_offsets(
     Raises:
         KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
     """
-    answers = _asked(client, wanted, timeout_s)
-    for one in answers:
-        if one.error is not None:
-            raise KafkaException(one.error)
-        if one.offset < 0:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (librdkafka's own codes)
-    return {(one.topic, one.partition): one.offset for one in answers}
+    found = offsets_at(client, wanted, timeout_s)
+    if len(found) < len(wanted):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (librdkafka's own codes)
+    return found
 
 
 def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:

@@ -40,14 +40,14 @@ def history(
     from storekeeper.snapshots.key_changes import changes_of_key  # noqa: PLC0415 (loads Delta)
 
     found = _history_of(store)
-    changes = changes_of_key(found, key.encode())
+    changes = changes_of_key(found, key.encode(), most=limit + 1)
     if not changes:
         not_found(f"store {store} never had a row of key {key!r} since its history begins")
     columns = value_columns(found.columns) or ["value"]
     rows = (_row_of(change, columns) for change in changes[:limit])
     write_rows(_with_sources(found, changes[:limit], rows) if sources else rows, output)
     if len(changes) > limit:
-        say(f"the newest {limit} of {len(changes)} changes: --limit shows more")
+        say(f"the newest {limit} changes: --limit shows more")
 
 
 def diff(  # noqa: PLR0917 - each is an option of its own

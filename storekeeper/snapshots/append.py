@@ -30,6 +30,8 @@ from storekeeper.snapshots.table_writer import TableWriter, take_back
 
 _READING_MS = 3_600_000
 """Time to read a changelog in, while its cleaner goes on; and how old tombstones of an unfinished batch may be."""
+_CLOCKS_MS = 10_000
+"""By how much the clocks of a driver and of this job may differ."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,19 @@ class Appending:
             earliest_ms = before.exact_to_ms + 1
             if known:
                 self._check_offsets(before, ends)
-        latest_ms = max(batch.at_ms, earliest_ms)
-        if before is not None and goes_on and _same_batch(before, batch):
-            latest_ms = before.exact_to_ms  # what a clean-up has written since is later
-        elif not goes_on and batch.at_ms < earliest_ms:
+        planned, latest_ms = self.planned(), max(batch.at_ms, earliest_ms)
+        if before is not None and goes_on:
+            idle = planned.get(batch.generation, -1) == batch.batch_id
+            # A batch that is planned from now on is later than this; what a clean-up has written since is, too.
+            until_ms = self.now_ms - _CLOCKS_MS if idle else 0
+            latest_ms = max(until_ms, before.exact_to_ms if _same_batch(before, batch) else latest_ms)
+        elif batch.at_ms < earliest_ms:
             latest_ms = max(self.now_ms, earliest_ms)  # when another changelog took over
         begins_anew = not goes_on and earliest_ms > 0
         changes = NewChanges(
             log=self.log,
             batch=batch,
-            planned=self.planned(),
+            planned=planned,
             ends={at: end for at, (_, end) in ends.items()},
             first={} if goes_on else first,
             offsets=first | dict(before.changelog_offsets) if goes_on and before is not None else first,
@@ -103,7 +108,7 @@ class Appending:
             spilled = Path(scratch, "changes")
             schema = history_schema(columns)
             _spill(spilled, changes.rows(columns, self.values.reader()), schema)
-            if before is not None and goes_on and not changes.count and _same_batch(before, batch):
+            if before is not None and goes_on and not changes.count and latest_ms == before.exact_to_ms:
                 return before
             manifest = self._manifest(before, changes, columns, goes_on=goes_on)
             writer.write(_spilled(spilled), schema, manifest.to_json(), mode="append")

@@ -81,8 +81,8 @@ class Coverage:
             return
         if exact_ms is None:
             msg = (
-                f"{table} as of {iso_ms(at_ms)} is not known yet: its history is exact until {iso_ms(self.last)}, its "
-                f"last batch. Ask for that time; if rows changed since, first run `storekeeper snapshot create {table}`"
+                f"{table} as of {iso_ms(at_ms)} is not known yet: its history is exact until {iso_ms(self.last)}. Ask "
+                f"for an earlier time, or write it on with `storekeeper snapshot create {table}`"
             )
             raise NotExactError(msg)
         why = "begins later" if at_ms < self.from_ms else "lacks changes of that time"

@@ -81,7 +81,7 @@ class HistoryManifest:
         source_offsets: where the app's input goes on.
         batch: the last batch in it.
         exact_from_ms: the earliest time for which it is exact, unless a gap begins there.
-        exact_to_ms: the latest: the time of `batch`.
+        exact_to_ms: the latest: the time of `batch`, or later if the app was idle after it.
         gaps: times from and to, the end exclusive, for which it is not exact: compaction removed records before they
             were read.
         eras: the first time of each era, ascending.

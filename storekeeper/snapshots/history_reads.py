@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import orjson
-import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from storekeeper.errors import SerializationError, StorageError
+from storekeeper.errors import SerializationError
 from storekeeper.locations import Location
-from storekeeper.snapshots.as_of import Coverage, changes_until
+from storekeeper.snapshots.as_of import Coverage, changes_until, fold_sql
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import commits, open_table
+from storekeeper.snapshots.duck import opened, run
 from storekeeper.snapshots.history import HistoryManifest, history_of, newest_history
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
@@ -70,23 +69,16 @@ class StoreHistory:
         self.coverage.check(self.table, at_ms)
         return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
 
-    def read_as_of(self, columns: Sequence[str], at_ms: int, *predicates: str) -> pa.Table:
-        """Some columns of the changes whose fold are the rows at a time, in memory. Raises as `as_of` and `read` do."""
-        self.coverage.check(self.table, at_ms)
-        return self.read(columns, changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
-
-    def read(self, columns: Sequence[str], *predicates: str) -> pa.Table:
-        """Some columns of the changes for which all predicates hold, in memory.
+    def folded(self, columns: Sequence[str], at_ms: int, *predicates: str) -> list[dict[str, Any]]:
+        """Some columns of the rows at a time; of those alone for which all predicates hold.
 
         Raises:
+            NotExactError: the rows at that time aren't known.
             StorageError: a file can't be read.
         """
-        try:
-            batches = self._delta.scan(columns=list(columns), predicate=" AND ".join(predicates) or None)
-            return pa.RecordBatchReader.from_stream(batches).read_all()
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            msg = f"the history of {self.table} can't be read: {error}"
-            raise StorageError(msg) from error
+        with opened() as connection:
+            connection.register("changes", self.as_of(at_ms, *predicates))
+            return run(connection, fold_sql("changes", columns)).dicts()
 
     def source_positions(self, from_ms: int) -> list[tuple[int, dict[str, Any]]]:
         """How far the sources had been read at the end of each commit since a time, with the time of its last batch.

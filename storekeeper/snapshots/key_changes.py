@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 from storekeeper.serdes.keys.sessions import decode_session_row_key
 from storekeeper.serdes.keys.versions import decode_version_row_key
-from storekeeper.serdes.keys.windows import decode_window_row_key
-from storekeeper.snapshots.as_of import changes_between_keys, rows_of_key, value_columns
+from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, decode_window_row_key
+from storekeeper.snapshots.as_of import changes_between_keys, quoted, rows_of_key, value_columns
+from storekeeper.snapshots.duck import opened, run
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -45,44 +46,57 @@ class Change:
     offset: int | None
 
 
-def changes_of_key(history: StoreHistory, key: bytes) -> list[Change]:
-    """All changes of a key's rows, the newest first.
+def changes_of_key(
+    history: StoreHistory, key: bytes, *, most: int, from_ms: int = 0, to_ms: int = MAX_TIMESTAMP_MS
+) -> list[Change]:
+    """The newest changes of a key's rows, the newest first. However many there are, few are in memory.
 
     A row that an era begins without was deleted then, though no record says so.
+
+    Args:
+        history: the store's.
+        key: the key; of windows, sessions and versions all rows of it.
+        most: how many changes at most.
+        from_ms: the first time that counts.
+        to_ms: the last one.
+
+    Raises:
+        StorageError: a file can't be read.
     """
-    columns = [*_PLACE, *value_columns(history.columns)]
-    found = history.read(columns, changes_between_keys(*rows_of_key(history.kind, key))).to_pylist()
-    found.sort(key=lambda one: (one["_partition"], one["_key"], one["_batch_ms"], one["_generation"], one["_offset"]))
-    changes = [
-        change
-        for _, records in groupby(found, lambda one: (one["_partition"], one["_key"]))
-        for change in _of_row(history, list(records))
-    ]
-    return sorted(changes, key=lambda change: (change.at_ms, change.offset or 0), reverse=True)
+    columns = value_columns(history.columns)
+    to_ms = min(to_ms, history.coverage.to_ms)
+    with opened() as connection:
+        connection.register("changes", history.changes(changes_between_keys(*rows_of_key(history.kind, key))))
+        shown = ", ".join([*_PLACE, *map(quoted, columns)])
+        found = [f"SELECT {shown} FROM changes"]  # noqa: S608 (names are quoted, numbers are ours)
+        found += [_ends_sql(columns, before, first) for before, first in pairwise(sorted(history.coverage.eras))]
+        newest = run(
+            connection,
+            f"FROM ({' UNION ALL '.join(found)}) WHERE _batch_ms BETWEEN {from_ms} AND {to_ms} "
+            f"ORDER BY _batch_ms DESC, _offset DESC NULLS LAST, _partition, _key LIMIT {most}",
+        )
+    return [_change(history.kind, record, columns) for record in newest.dicts()]
 
 
-def _of_row(history: StoreHistory, records: Sequence[dict[str, Any]]) -> Iterator[Change]:
-    """The changes of one row, and its silent ends."""
-    kept = [one for one in records if one["_batch_ms"] <= history.coverage.to_ms]
-    for record, after in pairwise([*kept, None]):
-        if record is None:
-            continue
-        yield _change(history, record)
-        until_ms = history.coverage.to_ms + 1 if after is None else after["_batch_ms"]
-        era_ms = next((first for first in history.coverage.eras if record["_batch_ms"] < first < until_ms), None)
-        if era_ms is not None and record["_value"] is not None:
-            row_key, place = record["_key"], record["_partition"]
-            row = row_of(history.kind, row_key)
-            yield Change(row_key, row, era_ms, None, None, record["_generation"], None, place, None)
+def _ends_sql(columns: Sequence[str], before: int, first: int) -> str:
+    """The rows that were there at the end of an era, and that the next, which begins at `first`, begins without."""
+    nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
+    return f"""
+SELECT _partition, _key, NULL AS _offset, max(_generation) AS _generation, NULL AS _batch, {first} AS _batch_ms,
+    NULL AS _value{nulls}
+FROM (FROM changes WHERE _batch_ms >= {before} AND _batch_ms < {first})
+    ANTI JOIN (FROM changes WHERE _batch_ms = {first}) USING (_partition, _key)
+GROUP BY _partition, _key HAVING arg_max(_value IS NOT NULL, _offset)
+"""  # noqa: S608 (names are quoted, numbers are ours)
 
 
-def _change(history: StoreHistory, record: dict[str, Any]) -> Change:
+def _change(kind: ServedKind, record: dict[str, Any], columns: Sequence[str]) -> Change:
     return Change(
         record["_key"],
-        row_of(history.kind, record["_key"]),
+        row_of(kind, record["_key"]),
         record["_batch_ms"],
         record["_value"],
-        fields_of(record, value_columns(history.columns)),
+        fields_of(record, columns),
         record["_generation"],
         record["_batch"],
         record["_partition"],

@@ -57,7 +57,7 @@ def test_the_history_of_a_key(produced: Produced) -> None:
     assert (deleted["change"], deleted["Points"]) == ("deleted", None)
     shown = run("history", "rewards", "c1", "--limit", "1")
     assert iso_ms(produced.states[1][0]) in shown.stdout
-    assert "the newest 1 of 2 changes" in shown.stderr
+    assert "the newest 1 changes: --limit shows more" in shown.stderr
     assert run("history", "rewards", "c2", "-o", "csv").stdout.startswith("changed_at_ms,key,change,Card,Points")
 
 

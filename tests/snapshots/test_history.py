@@ -190,6 +190,32 @@ def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: Play
     assert flaws(played) == []
 
 
+def test_a_history_of_an_app_that_rests_goes_on(played: PlayedStore) -> None:
+    last_ms = write(played, {"a": "ale"}).exact_to_ms
+    played.now_ms += 3_600_000
+    played.take(batch_of(1, 0, last_ms), 1)
+    assert manifest_of(played).exact_to_ms == last_ms, "a batch is planned: it may have any time since"
+    version, _ = played.take(batch_of(1, 0, last_ms), 0)
+    assert manifest_of(played).exact_to_ms == played.now_ms - 10_000, "the clocks of two hosts may differ"
+    assert version.batch_ms == last_ms, "the table has not changed"
+    late = write(played, {"a": "ant"}).exact_to_ms
+    known = [fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in (late - 1, late)]
+    assert known == [{"a": "ale"}, {"a": "ant"}]
+    assert flaws(played) == []
+
+
+def test_a_batch_whose_clock_is_behind_does_not_change_what_was_known(played: PlayedStore) -> None:
+    last_ms = write(played, {"a": "ale"}).exact_to_ms
+    played.now_ms += 3_600_000
+    played.take(batch_of(1, 0, last_ms), 0)
+    known_ms = manifest_of(played).exact_to_ms
+    played.log.batch(1, known_ms - 5000, {"a": "ant"})
+    played.take(batch_of(1, 1, known_ms - 5000), 1)
+    known = [fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in (known_ms, known_ms + 1)]
+    assert known == [{"a": "ale"}, {"a": "ant"}]
+    assert flaws(played) == []
+
+
 def test_new_columns_are_in_the_changes_of_before_too(played: PlayedStore) -> None:
     write(played, {"a": "ale"}, {"a": None, "b": "bread"})
     fields = (*STORE.value_fields, ValueField("Size", "bigint", nullable=True))

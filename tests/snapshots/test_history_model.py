@@ -167,7 +167,7 @@ class Life(RuleBasedStateMachine):
         assert {row["_key"].decode(): row["Word"] for row in table} == self.content
 
     def _later(self) -> int:
-        self.played.now_ms += 10
+        self.played.now_ms += 7_000
         return self.played.now_ms
 
     def _finished_ms(self) -> int:

@@ -40,7 +40,7 @@ def test_the_changes_of_a_key_give_its_rows_at_every_time(kind: ServedKind, tmp_
     produced = played(len(kind.value), ROW_KEYS[kind], batches=60, kind=kind)
     history = opened(tmp_path, produced)
     for key in KEYS:
-        changes = changes_of_key(history, key)
+        changes = changes_of_key(history, key, most=1000)
         assert [change.at_ms for change in changes] == sorted((change.at_ms for change in changes), reverse=True)
         for at_ms, rows in produced.states:
             newest = {}
@@ -61,11 +61,11 @@ def test_a_change_says_when_by_which_batch_and_where_it_is(tmp_path: Path) -> No
     produced = Produced()
     produced.commit([(2, b"c1", value_of("c1", "1.5", 1)), (2, b"c2", value_of("c2", "7", 1))])
     produced.commit([(2, b"c2", None), (2, b"c1", None)])
-    newest, first = changes_of_key(opened(tmp_path, produced), b"c1")
+    newest, first = changes_of_key(opened(tmp_path, produced), b"c1", most=9)
     assert (first.batch, first.at_ms, first.partition, first.offset) == (1, produced.states[0][0], 2, 0)
     assert first.fields == {"Card": "c1", "Points": Decimal("1.5000"), "Visits": 1}
     assert (newest.batch, newest.at_ms, newest.offset, newest.fields) == (2, produced.now_ms, 3, None)
-    assert changes_of_key(opened(tmp_path / "again", produced), b"c") == []
+    assert changes_of_key(opened(tmp_path / "again", produced), b"c", most=9) == []
 
 
 def test_a_row_that_a_generation_begins_without_ends_there(tmp_path: Path) -> None:
@@ -73,8 +73,19 @@ def test_a_row_that_a_generation_begins_without_ends_there(tmp_path: Path) -> No
     produced.commit([(0, b"c1", value_of("c1", "1.5", 1))])
     produced.hand_over({})
     produced.commit([(0, b"c2", value_of("c2", "1", 1))])
-    ended, _ = changes_of_key(opened(tmp_path, produced), b"c1")
+    ended, _ = changes_of_key(opened(tmp_path, produced), b"c1", most=9)
     assert (ended.at_ms, ended.fields, ended.batch, ended.offset) == (produced.eras[1], None, None, None)
+
+
+def test_no_more_changes_are_read_than_asked_for_and_those_of_a_time(tmp_path: Path) -> None:
+    produced = Produced()
+    for visits in range(9):
+        produced.commit([(0, b"c1", value_of("c1", "1", visits))])
+    history = opened(tmp_path, produced)
+    times = [at_ms for at_ms, _ in produced.states]
+    assert [one.at_ms for one in changes_of_key(history, b"c1", most=4)] == times[:-5:-1]
+    between = changes_of_key(history, b"c1", most=9, from_ms=times[2], to_ms=times[4])
+    assert [one.at_ms for one in between] == [times[4], times[3], times[2]]
 
 
 def test_differences_equal_those_of_a_replay(tmp_path: Path) -> None:

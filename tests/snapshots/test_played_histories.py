@@ -103,7 +103,7 @@ def _check_joins(root: Path, life: Life, history: StoreHistory) -> None:
 
 def _check_keys(life: Life, history: StoreHistory) -> None:
     for key in KEYS:
-        changes = changes_of_key(history, key.encode())
+        changes = changes_of_key(history, key.encode(), most=1000)
         for at_ms, content in life.was[1:]:
             if history.coverage.earliest_exact(at_ms) == at_ms:
                 newest = next((change for change in changes if change.at_ms <= at_ms), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ AS_OF = "as_of"
 ROLE_HISTORY = "history"
 _CHECK_EVERY_S = 5.0
 _MOST_WAITING = 16
-_COLUMNS = ("_partition", "_key", "_offset", "_batch_ms", "_value")
+_COLUMNS = ("_partition", "_key", "_batch_ms", "_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class PastReads:
         """
         return await self._run(self._read, store_of(store), keys, at_ms, partition)
 
-    async def changes(self, store: str, key: bytes) -> list[Change]:
-        """All changes of a key's rows, the newest first. Raises as `rows` does."""
-        return await self._run(self._changes, store_of(store), key)
+    async def changes(self, store: str, key: bytes, from_ms: int, to_ms: int, most: int) -> list[Change]:
+        """The newest changes of a key's rows in a time, both ends included, the newest first. Raises as `rows` does."""
+        return await self._run(self._changes, store_of(store), key, from_ms, to_ms, most)
 
     async def _run(self, read: Callable[..., T], *arguments: object) -> T:
         """Runs it in the thread."""
@@ -126,12 +126,14 @@ class PastReads:
     def _read(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
         with self._readable():
             named = changes_between_keys(keys.start or b"", keys.stop or b"")
-            return newest_rows(self._history(store).read_as_of(_COLUMNS, at_ms, named).to_pylist(), partition)
+            return one_of_each(self._history(store).folded(_COLUMNS, at_ms, named), partition)
 
-    def _changes(self, store: str, key: bytes) -> list[Change]:
+    def _changes(self, store: str, key: bytes, from_ms: int, to_ms: int, most: int) -> list[Change]:
         with self._readable():
             reader = importlib.import_module("storekeeper.snapshots.key_changes")
-            found: list[Change] = reader.changes_of_key(self._history(store), key)
+            found: list[Change] = reader.changes_of_key(
+                self._history(store), key, most=most, from_ms=from_ms, to_ms=to_ms
+            )
             return found
 
     @contextmanager
@@ -160,17 +162,10 @@ class PastReads:
         return held.history
 
 
-def newest_rows(changes: Sequence[dict[str, Any]], partition: int) -> list[Row]:
-    """The rows that changes of one era leave, in the order of their keys.
+def one_of_each(rows: Iterable[dict[str, Any]], partition: int) -> list[Row]:
+    """Keys and values of rows, in the order of the keys.
 
     If several partitions have a row of a key, that of `partition` counts, else the newest.
     """
-    newest: dict[tuple[bytes, int], dict[str, Any]] = {}
-    for change in changes:
-        place = (change["_key"], change["_partition"])
-        known = newest.get(place)
-        if known is None or change["_offset"] > known["_offset"]:
-            newest[place] = change
-    there = [change for change in newest.values() if change["_value"] is not None]
-    there.sort(key=lambda change: (change["_partition"] == partition, change["_batch_ms"]))
-    return sorted({change["_key"]: change["_value"] for change in there}.items())
+    ordered = sorted(rows, key=lambda row: (row["_partition"] == partition, row["_batch_ms"]))
+    return sorted({row["_key"]: row["_value"] for row in ordered}.items())

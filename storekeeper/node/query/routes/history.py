@@ -59,10 +59,9 @@ def history_routes(services: QueryServices) -> APIRouter:
         key = key_behind(request.scope, 3, page.key_format)
         check_keys(services, key)
         limits = page_limits(services, page.limit)
-        found = await services.past.changes(store, key)
-        shown = [change for change in found if page.from_ms <= change.at_ms <= page.to_ms][: limits.rows]
+        found = await services.past.changes(store, key, page.from_ms, page.to_ms, limits.rows)
         layout = _LAYOUTS.get(definition.kind)
-        body = await joined(services, (_row(services, store_of(store), layout, change) for change in shown))
+        body = await joined(services, (_row(services, store_of(store), layout, change) for change in found))
         headers = {name.decode(): value.decode() for name, value in services.past.headers}
         return Response(body, headers=headers, media_type=JSON)
 

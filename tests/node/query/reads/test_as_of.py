@@ -15,7 +15,7 @@ import pytest
 from storekeeper.clock import SystemClock
 from storekeeper.errors import StoreUnavailableError
 from storekeeper.node.query.answers.answer import TooManyScansError
-from storekeeper.node.query.reads.as_of import PastReads, newest_rows
+from storekeeper.node.query.reads.as_of import PastReads, one_of_each
 from storekeeper.node.query.reads.pages import KeyRange
 from storekeeper.serdes.keys.sessions import decode_session_row_key, session_row_key
 from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
@@ -200,10 +200,10 @@ def test_a_node_without_the_reader_of_tables_says_what_is_missing(
 
 
 def test_of_rows_in_several_partitions_that_where_nodes_look_counts() -> None:
-    def change(partition: int, offset: int, value: bytes | None) -> dict[str, Any]:
-        return {"_partition": partition, "_key": b"a", "_offset": offset, "_batch_ms": offset, "_value": value}
-
-    changes = [change(0, 5, b"old"), change(0, 9, None), change(1, 3, b"one"), change(2, 4, b"two")]
-    assert newest_rows(changes, 1) == [(b"a", b"one")]
-    assert newest_rows(changes, 0) == newest_rows(changes, 2) == [(b"a", b"two")]
-    assert newest_rows(changes[:2], 0) == []
+    rows = [
+        {"_partition": partition, "_key": b"a", "_batch_ms": at_ms, "_value": value}
+        for partition, at_ms, value in ((2, 4, b"two"), (1, 3, b"one"))
+    ]
+    assert one_of_each(rows, 1) == [(b"a", b"one")]
+    assert one_of_each(rows, 0) == one_of_each(rows, 2) == [(b"a", b"two")]
+    assert one_of_each([], 0) == []
