@@ -19,9 +19,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from storekeeper.apps.app_log import configure_logging
+from storekeeper.cli.times import is_ago
 from storekeeper.configuration import PREFIX, configuration_file, explained, own_file, platform_file
 from storekeeper.errors import ConfigurationError, StateError
 from storekeeper.ops.disk import full_disk, is_full
@@ -152,12 +153,21 @@ class Program(TyperGroup):
             raise typer.Exit(code) from error
 
 
+class Command(TyperCommand):
+    """A command. An argument such as `-1d` is a time, and no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the arguments."""
+        ctx.ignore_unknown_options = any(map(is_ago, args))
+        return super().parse_args(ctx, args)
+
+
 def _loaded(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     loaded = getattr(importlib.import_module(module), attribute)
     if not isinstance(loaded, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command()(loaded)
+        alone.command(cls=Command)(loaded)
         loaded = alone
     loaded.info.name = name
     # Only the program itself offers shell completion.

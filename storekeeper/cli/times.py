@@ -15,6 +15,11 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d{1,9})([smhd])")
 
 
+def is_ago(text: str) -> bool:
+    """Whether it says how long ago a time is, such as `-15m`."""
+    return _AGO.fullmatch(text) is not None
+
+
 def parse_time(text: str, now_ms: int) -> int:
     """The epoch milliseconds that a text means. A time without a zone is UTC.
 

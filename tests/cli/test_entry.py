@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -230,6 +232,13 @@ def test_every_command_says_what_it_does_and_gives_an_example(path: tuple[str, .
     assert not command.get_short_help_str(62).endswith("...")
     if not commands_of(command):
         assert f"Example: storekeeper {' '.join(path)}" in command.help
+
+
+@pytest.mark.parametrize("path", [path for path, command in COMMANDS.items() if not commands_of(command)], ids=" ".join)
+def test_the_example_of_a_command_can_be_used(path: tuple[str, ...]) -> None:
+    (example,) = re.findall(r"Example: storekeeper (.*)", COMMANDS[path].help)
+    words = shlex.split(example.partition(" > ")[0])
+    COMMANDS[path].make_context(" ".join(path), words[len(path) :])
 
 
 def test_only_the_program_itself_offers_shell_completion() -> None:
