@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import InvalidArgumentError, StorageError
-from storekeeper.snapshots import duck
+from storekeeper.snapshots import duck, sql
 from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.sql import Column, list_tables, query
 
@@ -110,6 +110,28 @@ def test_tables_and_columns_can_be_listed(root: Path) -> None:
     assert query(root, "SHOW TABLES").rows == (("hadoop_export",), ("rewards",))
     assert query(root, "DESCRIBE hadoop_export").rows[0][:2] == ("InvoiceNumber", "VARCHAR")
     assert query(root, "EXPLAIN SELECT * FROM rewards").rows
+
+
+@pytest.mark.parametrize(
+    ("statement", "opened"),
+    [
+        ("SELECT count(*) FROM Rewards", ["rewards"]),
+        ("SELECT 1", ["hadoop_export", "rewards"]),
+        ("SELECT table_name FROM information_schema.tables", ["hadoop_export", "rewards"]),
+    ],
+)
+def test_a_statement_opens_the_tables_that_it_may_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch, statement: str, opened: list[str]
+) -> None:
+    found = list[str]()
+
+    def noted(path: Path) -> DeltaTable:
+        found.append(path.name)
+        return DeltaTable(path)
+
+    monkeypatch.setattr(sql, "delta_table", noted)
+    assert query(root, statement).rows
+    assert found == opened
 
 
 def test_a_damaged_table_stops_only_those_who_name_it(root: Path) -> None:
