@@ -266,7 +266,7 @@ def reaching(place: Location) -> Iterator[None]:
     except OSError as error:
         if isinstance(place, Path) or not _is_of_the_store(error):
             raise
-        raise unreachable(place, _told(error)) from error
+        raise unreachable(place, _reason_of(error)) from error
 
 
 def unreachable(place: RemoteFolder, why: str) -> TablesUnreachableError:
@@ -285,10 +285,10 @@ def failure(place: Location, error: Exception, what: str) -> StorageError | Tabl
         error: what a library says, of any class.
         what: the message otherwise.
     """
-    told = OSError(str(error))
-    if isinstance(place, Path) or not _is_of_the_store(told):
+    answer = OSError(str(error))
+    if isinstance(place, Path) or not _is_of_the_store(answer):
         return StorageError(what)
-    return unreachable(place, _told(told))
+    return unreachable(place, _reason_of(answer))
 
 
 def _is_of_the_store(error: OSError) -> bool:
@@ -297,7 +297,7 @@ def _is_of_the_store(error: OSError) -> bool:
     return not isinstance(error, FileNotFoundError) and bool(_OF_A_STORE.search(text)) and not _MISSING.search(text)
 
 
-def _told(error: OSError) -> str:
+def _reason_of(error: OSError) -> str:
     """The first and the last message of a chain of errors: what failed, and why."""
     lines = [" ".join(_COLOURS.sub("", line).split()) for line in str(error).splitlines()]
     first, *_, last = [line for line in lines if line] * 2

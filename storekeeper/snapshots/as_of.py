@@ -144,13 +144,13 @@ def changes_sql(changes: str, columns: Sequence[str], eras: Sequence[int]) -> st
     """
     plain = "".join(f", {quoted(name)}" for name in columns)
     place = "_key, _batch_ms, _offset, _value IS NOT NULL AS is_there"
-    told = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
-    told += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
+    selects = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
+    selects += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
     newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(name)}" for name in columns)
     return f"""
 SELECT TRY(decode(_key)) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
     NOT arg_max(is_there, _offset) AS deleted{newest}
-FROM ({" UNION ALL ".join(told)})
+FROM ({" UNION ALL ".join(selects)})
 GROUP BY _key, _batch_ms
 """  # noqa: S608 (as above)
 

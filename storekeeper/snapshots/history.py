@@ -116,11 +116,11 @@ class HistoryManifest:
 
     def to_json(self) -> str:
         """The manifest as JSON. Equal manifests give equal text."""
-        told = asdict(self) | {
+        fields = asdict(self) | {
             "source_offsets": orjson.Fragment(self.source_offsets.to_json()),
             "columns": [[name, kind] for name, kind in self.columns.items()],
         }
-        return orjson.dumps(told, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -130,17 +130,17 @@ class HistoryManifest:
             SerializationError: it is not a manifest.
         """
         try:
-            told: dict[str, Any] = orjson.loads(text)
+            fields: dict[str, Any] = orjson.loads(text)
             numbers = {
-                name: {int(partition): int(number) for partition, number in told[name].items()}
+                name: {int(partition): int(number) for partition, number in fields[name].items()}
                 for name in ("changelog_offsets", "totals", "hides")
             }
-            return cls(**told | numbers | {
-                "kind": ServedKind(told["kind"]),
-                "source_offsets": Position.from_json(orjson.dumps(told["source_offsets"])),
-                "gaps": tuple((int(start), int(end)) for start, end in told["gaps"]),
-                "eras": tuple(map(int, told["eras"])),
-                "columns": {str(name): str(kind) for name, kind in told["columns"]},
+            return cls(**fields | numbers | {
+                "kind": ServedKind(fields["kind"]),
+                "source_offsets": Position.from_json(orjson.dumps(fields["source_offsets"])),
+                "gaps": tuple((int(start), int(end)) for start, end in fields["gaps"]),
+                "eras": tuple(map(int, fields["eras"])),
+                "columns": {str(name): str(kind) for name, kind in fields["columns"]},
             })  # fmt: skip
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is not the manifest of a history: was the table written by something else?"

@@ -55,10 +55,10 @@ class StoreHistory:
         found = newest_history(place, at=version)
         if found is None:
             return None
-        told, delta = found.manifest, open_table(place, found.version)
-        coverage = Coverage(told.exact_from_ms, told.exact_to_ms, told.gaps, told.eras)
-        partitions = len(told.changelog_offsets)
-        return cls(path.name, place, found.version, partitions, told.kind, coverage, sql_types(delta), delta)
+        manifest, delta = found.manifest, open_table(place, found.version)
+        coverage = Coverage(manifest.exact_from_ms, manifest.exact_to_ms, manifest.gaps, manifest.eras)
+        partitions = len(manifest.changelog_offsets)
+        return cls(path.name, place, found.version, partitions, manifest.kind, coverage, sql_types(delta), delta)
 
     def as_of(self, at_ms: int, *predicates: str) -> Scan:
         """The changes whose fold are the rows at a time; those alone for which all predicates hold.
@@ -88,9 +88,9 @@ class StoreHistory:
         found = []
         for commit in commits(self.place):
             with suppress(SerializationError):
-                told = HistoryManifest.from_json(commit.info.get("userMetadata") or "")
-                found.append((told.exact_to_ms, orjson.loads(told.source_offsets.to_json())))
-                if told.exact_to_ms < from_ms:
+                manifest = HistoryManifest.from_json(commit.info.get("userMetadata") or "")
+                found.append((manifest.exact_to_ms, orjson.loads(manifest.source_offsets.to_json())))
+                if manifest.exact_to_ms < from_ms:
                     break
         return found[::-1]
 

@@ -133,12 +133,12 @@ class NewChanges:
                 is_of_batch = mark.is_of_batch(self.batch.generation)
                 at_ms = self._time(mark, at_ms)
             if not is_later and self._is_later(mark):
-                is_later = True  # reads on to where it is told whether the batches before are whole
+                is_later = True  # reads on to the count that says whether the batches before are whole
                 self.offsets[partition], self.totals[partition] = record.offset, found.seen
-                found.is_told = False
+                found.is_counted = False
             if is_of_batch:
                 found.note(mark.changes, at_ms)
-            if is_later and found.is_told:
+            if is_later and found.is_counted:
                 break
             if not is_later:
                 self.count += 1
@@ -150,7 +150,7 @@ class NewChanges:
             self.totals[partition] = found.seen
         if start == self.first.get(partition) and self.offsets[partition] - start > found.offsets:
             found.is_whole, found.complete_ms = False, self.earliest_ms - 1
-        if not (found.is_whole and found.is_told):
+        if not (found.is_whole and found.is_counted):
             self.complete_ms = min(self.complete_ms, found.complete_ms)
             self.hides[partition] = self.log.stable_end(partition)
 
@@ -179,21 +179,21 @@ class _Completeness:
     Attributes:
         seen: how many the generation has written, as far as is known.
         complete_ms: the time up to which all are there.
-        is_whole: whether none was missing where their number was told.
-        is_told: whether their number was told after the last one.
+        is_whole: whether none was missing at a count.
+        is_counted: whether a count came after the last one.
         offsets: how many offsets the records took, and the marks of the transactions of batches.
     """
 
     seen: int
     complete_ms: int
     is_whole: bool = True
-    is_told: bool = True
+    is_counted: bool = True
     offsets: int = 0
 
     def note(self, changes: int | None, at_ms: int) -> None:
-        """Takes the next change, and the number up to it if it tells one."""
+        """Takes the next change, and the number up to it if it has a count."""
         self.seen += 1
-        self.is_told = changes is not None
+        self.is_counted = changes is not None
         if changes is not None:
             self.is_whole = self.is_whole and self.seen >= changes
             self.seen = changes

@@ -42,11 +42,19 @@ class PartitionContent:
 
 
 @dataclass(slots=True)
-class _Flaw:
+class Flaw:
+    """How many rows have a flaw, and the keys of the first."""
+
     rows: int = 0
     keys: list[bytes] = field(default_factory=list)
 
+    @property
+    def first(self) -> str:
+        """The keys of the first, masked; empty without any."""
+        return f", first {', '.join(map(masked_key, self.keys))}" if self.keys else ""
+
     def note(self, keys: Iterable[bytes | None]) -> None:
+        """Counts rows by their keys."""
         for key in keys:
             self.rows += 1
             if key is not None and len(self.keys) < _SHOWN_KEYS:
@@ -135,7 +143,7 @@ class _Reading:
         self._ends = ends
         self._columns = columns
         self._read = read
-        self._flaws: dict[str, _Flaw] = {}
+        self._flaws: dict[str, Flaw] = {}
         self.partitions: dict[int, PartitionContent] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -156,8 +164,7 @@ class _Reading:
         """The flaws of single rows."""
         for what, flaw in self._flaws.items():
             if flaw.rows:
-                shown = f", first {', '.join(map(masked_key, flaw.keys))}" if flaw.keys else ""
-                yield f"{what} in {flaw.rows} rows{shown}"
+                yield f"{what} in {flaw.rows} rows{flaw.first}"
 
     def _add(self, partition: int, offset: int, timestamp_ms: int, key: bytes, value: bytes) -> None:
         content = self.partitions.setdefault(partition, PartitionContent())
@@ -167,7 +174,7 @@ class _Reading:
         content.digest = moved(content.digest, added=row_hash(key, value, offset, timestamp_ms), removed=0)
 
     def _note(self, column: str, what: str, keys: Iterable[bytes | None]) -> None:
-        self._flaws.setdefault(f"column {column} {what}", _Flaw()).note(keys)
+        self._flaws.setdefault(f"column {column} {what}", Flaw()).note(keys)
 
 
 def _miscounted(reading: _Reading, manifest: SnapshotManifest) -> Iterator[str]:
@@ -186,10 +193,10 @@ def _wrong_columns(path: Location, version: int, columns: Mapping[str, str]) -> 
     types = sql_types(open_table(path, version))
     if list(types.items()) == list(declared.items()):
         return ()
-    return (f"its columns are {_told(types)}, and should be {_told(declared)}",)
+    return (f"its columns are {_shown_columns(types)}, and should be {_shown_columns(declared)}",)
 
 
-def _told(columns: dict[str, str]) -> str:
+def _shown_columns(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 

@@ -105,7 +105,7 @@ class Seal:
             return cls(
                 content["version"],
                 None if manifest is None else SnapshotManifest.from_json(orjson.dumps(manifest)),
-                {name: SealedFile(*told) for name, told in content["files"].items()},
+                {name: SealedFile(*sealed) for name, sealed in content["files"].items()},
                 content["made_ns"],
                 content["writing"],
             )
@@ -276,16 +276,16 @@ class SealedTable:
     def _differences(self, seal: Seal, found: Mapping[str, FileState], *, whole: bool) -> list[FileDifference]:
         wrong: list[FileDifference] = []
         for name in sorted({*seal.files, *found}):
-            told, state = seal.files.get(name), found.get(name)
-            if told is None:
+            sealed, state = seal.files.get(name), found.get(name)
+            if sealed is None:
                 wrong.append(FileDifference(name, "added"))
             elif state is None:
                 wrong.append(FileDifference(name, "gone"))
-            elif state.size != told.size:
+            elif state.size != sealed.size:
                 wrong.append(FileDifference(name, "changed"))
-            elif whole or not _is_known(seal, told, state):
+            elif whole or not _is_known(seal, sealed, state):
                 try:
-                    if sha256_of(self.path / name) != told.sha256:
+                    if sha256_of(self.path / name) != sealed.sha256:
                         wrong.append(FileDifference(name, "changed"))
                 except FileNotFoundError:
                     wrong.append(FileDifference(name, "gone"))
@@ -300,11 +300,11 @@ class SealedTable:
                 f"back. Or, to write it anew from the changelog, remove {self.file}, then run "
                 f"`storekeeper snapshot create {self.path.name.removesuffix(HISTORY)}`"
             )
-        shown = ", ".join(self._told(one) for one in wrong[:_SHOWN_FILES])
+        shown = ", ".join(self._described(one) for one in wrong[:_SHOWN_FILES])
         more = f" and {len(wrong) - _SHOWN_FILES} more" if len(wrong) > _SHOWN_FILES else ""
         return damaged(self.path, f"isn't as it was sealed at version {seal.version}: {shown}{more}")
 
-    def _told(self, one: FileDifference) -> str:
+    def _described(self, one: FileDifference) -> str:
         if one.kind != "added":
             return f"{one.name} is gone" if one.kind == "gone" else f"{one.name} was changed"
         commit = read_commit(self.path / one.name) if _COMMIT.fullmatch(one.name) else None
@@ -316,9 +316,9 @@ class SealedTable:
         made_ns = time.time_ns()
         files = {}
         for name, state in files_below(self.path).items():
-            told = before.files.get(name)
-            is_known = told is not None and told.size == state.size and _is_known(before, told, state)
-            files[name] = told if told and is_known else SealedFile(state.size, self._hash(name), state.changed_ns)
+            sealed = before.files.get(name)
+            is_known = sealed is not None and sealed.size == state.size and _is_known(before, sealed, state)
+            files[name] = sealed if sealed and is_known else SealedFile(state.size, self._hash(name), state.changed_ns)
         commits = [int(match[1]) for name in files if (match := _COMMIT.fullmatch(name))]
         # A history's commits have a manifest of another kind: looking for one would read them all.
         manifest = None if self.path.name.endswith(HISTORY) else newest_manifest(self.path)
@@ -334,9 +334,9 @@ class SealedTable:
         write_in_one_step(self.file, seal.to_json(), durable=True)
 
 
-def _is_known(seal: Seal, told: SealedFile, state: FileState) -> bool:
+def _is_known(seal: Seal, sealed: SealedFile, state: FileState) -> bool:
     """Whether a file's time alone says that it is as it was sealed."""
-    return state.changed_ns == told.changed_ns < seal.made_ns - _RECENT_NS
+    return state.changed_ns == sealed.changed_ns < seal.made_ns - _RECENT_NS
 
 
 def sealed_tables(settings: AppSettings) -> Iterator[SealedTable]:

@@ -132,7 +132,7 @@ def _register_all(
 def _mentioned(tables: Iterable[str], sql: str) -> list[str]:
     """The tables that a statement may name: those whose names occur in its text. None if it may ask which there are.
 
-    To open a table is to read its log. A query of one of 12 stores with histories took 311 ms with all, 84 with its own.
+    To open a table reads its log. A query of one of 12 stores with histories took 311 ms with all, 84 with its own.
     """
     text = sql.lower()
     if _OF_CATALOGUE.search(text):
@@ -196,8 +196,8 @@ def _version_at(path: Location, at_ms: int) -> int:
         earliest = commit.info.get("timestamp", earliest)
         if isinstance(earliest, int) and earliest <= at_ms:
             return commit.version
-    told = "" if earliest is None else f": the earliest is of {iso_ms(earliest)}"
-    msg = f"table {path.name} has no version as old as {iso_ms(at_ms)}{told}"
+    earlier_ones = "" if earliest is None else f": the earliest is of {iso_ms(earliest)}"
+    msg = f"table {path.name} has no version as old as {iso_ms(at_ms)}{earlier_ones}"
     raise NotExactError(msg)
 
 

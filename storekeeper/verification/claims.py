@@ -46,9 +46,9 @@ def wrong_claims(
         "changelog topic": (manifest.changelog_topic, made.changelog_topic),
         "values by schemas": (manifest.by_schema, made.by_schema),
     }
-    for name, (told, right) in expected.items():
-        if told != right:
-            yield f"its manifest says {name} {told}, and it is {right}"
+    for name, (claim, right) in expected.items():
+        if claim != right:
+            yield f"its manifest says {name} {claim}, and it is {right}"
     if not 1 <= manifest.schema_version <= made.schema_version:
         yield f"its manifest says schema version {manifest.schema_version}, and the store has {made.schema_version}"
     if manifest.batch_ms > now_ms + _CLOCKS_APART_MS:

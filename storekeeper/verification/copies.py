@@ -175,16 +175,16 @@ class Verification:
         self.superseded += found.superseded
         self.differing += len(found.shown)
         self.shown += found.shown
-        told = f"{copy.holder}, partition {partition}"
-        self.reasons += [f"{told}: {one.kind} {masked_key(one.key)}" for one in found.shown[:_SHOWN]]
+        where = f"{copy.holder}, partition {partition}"
+        self.reasons += [f"{where}: {one.kind} {masked_key(one.key)}" for one in found.shown[:_SHOWN]]
         if len(found.shown) > _SHOWN:
-            self.reasons.append(f"{told}: and {len(found.shown) - _SHOWN} more")
+            self.reasons.append(f"{where}: and {len(found.shown) - _SHOWN} more")
 
     def note_loss(self, copy: Copy, partition: int, end: int) -> None:
         """Tells of a copy that holds more than the changelog has."""
-        told = f"{copy.holder}, partition {partition}"
+        where = f"{copy.holder}, partition {partition}"
         self.reasons.append(
-            f"{told}: holds the changelog up to {copy.offset}, which ends at {end}: it has lost records"
+            f"{where}: holds the changelog up to {copy.offset}, which ends at {end}: it has lost records"
         )
 
 

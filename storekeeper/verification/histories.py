@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from storekeeper.changelog.headers import BATCH_TIME
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.locations import Location
-from storekeeper.masked_keys import masked_key
 from storekeeper.snapshots.as_of import changes_after, quoted
 from storekeeper.snapshots.delta_log import open_table
 from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history import HistoryManifest, newest_history
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.new_changes import Log
+from storekeeper.snapshots.proof import Flaw
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.row_digest import row_hash
 
-_SHOWN = 3
 _BATCH_ROWS = 16_384
 _COMPARED = "_offset, _timestamp_ms, _key, _value"
-
-
-@dataclass
-class _Flaw:
-    rows: int = 0
-    keys: list[bytes] = field(default_factory=list)
-
-    def note(self, key: bytes | None) -> None:
-        self.rows += 1
-        if key is not None and len(self.keys) < _SHOWN:
-            self.keys.append(key)
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,7 @@ class HistoryCopy:
         found = newest_history(self.path)
         if found is None or found.manifest.changelog_topic != self.log.topic:
             return
-        manifest, told = found.manifest, dict[str, _Flaw]()
+        manifest, noted = found.manifest, dict[str, Flaw]()
         with folding(self.path) as database:
             era = Scan(open_table(self.path, found.version), changes_after(manifest.eras[-1] - 1))
             database.register("history", era)
@@ -73,13 +61,13 @@ class HistoryCopy:
                     for offset, at_ms, key, value in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                         rows[offset] = key, _hash(LogRecord(offset, at_ms, key, value))
                 for what, key in self._differences(manifest, partition, rows):
-                    told.setdefault(f"partition {partition}: {what}", _Flaw()).note(key)
+                    noted.setdefault(f"partition {partition}: {what}", Flaw()).note([key])
             if self.snapshot is not None and self.snapshot.batch_ms >= manifest.eras[-1]:
                 database.register("current", Scan(open_table(self.table, self.snapshot.delta_version)))
                 for (key,) in database.sql(_unfolded(self.snapshot)).fetchall():
-                    told.setdefault(f"table {self.table.name} isn't its fold", _Flaw()).note(key)
-        for what, flaw in told.items():
-            yield f"{self.path.name}, {what} in {flaw.rows} records, first {', '.join(map(masked_key, flaw.keys))}"
+                    noted.setdefault(f"table {self.table.name} isn't its fold", Flaw()).note([key])
+        for what, flaw in noted.items():
+            yield f"{self.path.name}, {what} in {flaw.rows} records{flaw.first}"
 
     def _differences(
         self, manifest: HistoryManifest, partition: int, rows: dict[int, tuple[bytes, int]]
@@ -106,11 +94,11 @@ def _is_old(record: LogRecord, exact_from_ms: int) -> bool:
 def _unfolded(snapshot: SnapshotManifest) -> str:
     """The keys of rows that the fold of the history and the table don't both have."""
     ends = " ".join(f"WHEN {at} THEN {end}" for at, end in {-1: 0, **snapshot.changelog_offsets}.items())
-    newest = "SELECT _partition, max(_offset) AS _offset FROM told GROUP BY _partition, _key"
+    newest = "SELECT _partition, max(_offset) AS _offset FROM known GROUP BY _partition, _key"
     columns = ", ".join(["_partition", *map(quoted, snapshot.columns), _COMPARED])
     return (
-        f"WITH told AS (SELECT * FROM history WHERE _offset < CASE _partition {ends} ELSE 0 END), "  # noqa: S608 (ours)
+        f"WITH known AS (SELECT * FROM history WHERE _offset < CASE _partition {ends} ELSE 0 END), "  # noqa: S608 (ours)
         f"newest AS ({newest}), shown AS (SELECT {columns} FROM current), "
-        f"folded AS (SELECT {columns} FROM told SEMI JOIN newest USING (_partition, _offset) WHERE _value IS NOT NULL) "
+        f"folded AS (SELECT {columns} FROM known SEMI JOIN newest USING (_partition, _offset) WHERE _value IS NOT NULL) "
         "SELECT _key FROM ((FROM folded EXCEPT FROM shown) UNION ALL (FROM shown EXCEPT FROM folded))"
     )

@@ -34,11 +34,13 @@ def repaired_node(
         StoreUnavailableError: the node refuses, as when its rows may be the last copy, or doesn't answer.
     """
     signer = HopSigner(ASKS_AS, load_cluster_secret(settings.cluster_secret_file), SystemClock())
-    told = []
+    sentences = []
     for partition in partitions:
         nodes.set_aside(name, store, partition, signer)
-        told.append(f"node {name}, partition {partition}: its rows were set aside, and are restored from the changelog")
-    return told
+        sentences.append(
+            f"node {name}, partition {partition}: its rows were set aside, and are restored from the changelog"
+        )
+    return sentences
 
 
 def repaired_app(folders: Iterable[Path], app: str, settings: AppSettings) -> list[str]:

@@ -27,9 +27,9 @@ class SnapshotCopies:
     @property
     def flaws(self) -> tuple[str, ...]:
         """The flaws of the table itself: one sentence each; keys masked."""
-        return tuple(map(self.told, self.proof.flaws))
+        return tuple(map(self.sentence, self.proof.flaws))
 
-    def told(self, flaw: str) -> str:
+    def sentence(self, flaw: str) -> str:
         """A flaw, with the table that has it."""
         return f"table {self.path.name}, version {self.proof.version}: {flaw}"
 

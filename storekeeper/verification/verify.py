@@ -56,7 +56,7 @@ def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None =
         if snapshot is not None:
             topics, now_ms = Topics(settings.kafka), SystemClock().now_ms()
             claims = wrong_claims(snapshot.proof.manifest, spec, live, topics, now_ms=now_ms)
-            flaws = (*flaws, *map(snapshot.told, claims))
+            flaws = (*flaws, *map(snapshot.sentence, claims))
 
         def copies_of(partition: int) -> list[Copy]:
             held = nodes.of_partition(members, store, topic, partition)

@@ -97,7 +97,7 @@ class Lease:
 
     def _lock(self, file: int, timeout_s: float) -> None:
         deadline = self._clock.monotonic_s() + timeout_s
-        told = False
+        has_warned = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,9 +108,9 @@ class Lease:
                         "stop it first, or leave it running"
                     )
                     raise AppRunningError(msg) from None
-                if not told:
+                if not has_warned:
                     _log.warning("waiting", behind=f"process {_content(file).get('pid')}", lease=self.name)
-                    told = True
+                    has_warned = True
                 self._wait(_PAUSE_S)
             else:
                 return

@@ -112,10 +112,10 @@ def _version(commit: Commit, checked: dict[int, str], now_ms: int) -> dict[str, 
 
 def _manifest(commit: Commit) -> dict[str, Any]:
     """What the commit of a snapshot says of it."""
-    told = commit.manifest
-    if told is None:
+    manifest = commit.manifest
+    if manifest is None:
         return {}
-    return {"rows": told.row_count, "generation": told.generation, "offsets": dict(told.changelog_offsets)}
+    return {"rows": manifest.row_count, "generation": manifest.generation, "offsets": dict(manifest.changelog_offsets)}
 
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
