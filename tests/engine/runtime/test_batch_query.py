@@ -17,7 +17,7 @@ from storekeeper.engine.runtime import batch_query
 from storekeeper.engine.runtime import checkpoint as checkpoint_module
 from storekeeper.engine.runtime.batch_query import BatchQuery, BatchRefusedError
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
-from storekeeper.locations import write_in_one_step
+from storekeeper.locations import entries, write_in_one_step
 
 
 class PlayedContext:
@@ -65,6 +65,7 @@ Make = Callable[..., BatchQuery]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.setattr(CONTEXT, "cancelled", threading.Semaphore(0))  # without what other tests have left
     monkeypatch.setattr(batch_query, "InheritableThread", threading.Thread)
     made: list[BatchQuery] = []
 
@@ -127,6 +128,44 @@ def test_a_running_batch_is_finished_and_no_other_begins(make: Make) -> None:
     assert query.failure is None
 
 
+def test_a_batch_that_is_planned_while_the_query_is_stopped_does_not_begin(make: Make) -> None:
+    began, go, ran = threading.Event(), threading.Event(), list[int]()
+
+    class Slow(Plans):
+        def next(self, start: Position) -> Position:
+            began.set()
+            assert go.wait(30)
+            return super().next(start)
+
+    query = make(Slow(9), ran.append)
+    assert began.wait(30)
+    assert query.drain(0.01) is False
+    go.set()
+    assert query.drain(30) is True
+    assert (ran, query.checkpoint.last_planned_batch(), query.checkpoint.last_committed_batch()) == ([], 0, None)
+
+
+def test_a_batch_is_later_than_the_one_before_though_the_clock_was_set_back(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans, times = Plans(2), iter([5000, 4000, 3000])
+    monkeypatch.setattr(batch_query, "SystemClock", lambda: SimpleNamespace(now_ms=lambda: next(times)))
+    first = make(plans, lambda _: None)
+    first.settle(30)
+    first.stop()
+    plans.records = 3
+    make(plans, lambda _: None).settle(30)
+    assert [first.checkpoint.planned_at_ms(batch) for batch in range(3)] == [5000, 5001, 5002]
+
+
+def test_the_plans_of_the_last_hundred_batches_are_kept(make: Make) -> None:
+    query = make(Plans(103), lambda _: None)
+    query.settle(60)
+    checkpoint = query.checkpoint
+    kept = {entry.name for entry in entries(checkpoint.path / "offsets")}
+    assert kept == {entry.name for entry in entries(checkpoint.path / "commits")} == {str(at) for at in range(3, 103)}
+
+
 def test_a_batch_that_is_refused_ends_the_query_and_stays_planned(make: Make) -> None:
     def refuse(batch: int) -> None:
         if batch == 1:
@@ -172,6 +211,7 @@ def test_a_job_that_begins_while_the_query_is_stopped_is_cancelled_too(make: Mak
     assert began.wait(30)
     query.stop()
     assert not query.is_active
+    assert query.failure is None, "both jobs were cancelled"
 
 
 def test_a_plan_is_durable_before_its_batch_runs(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +266,9 @@ def test_wherever_the_driver_dies_each_batch_keeps_its_records(
 
         monkeypatch.setattr(checkpoint_module, "write_in_one_step", written)
         with suppress(DiedError):
-            make(plans, process, checkpoint.path.name).settle(30)
+            first = make(plans, process, checkpoint.path.name)
+            first.settle(30)
+            first.stop()  # it did not die, and would plan what comes now as well
         died, may_die.are_over = may_die.have_come, True
         # There is more now, and a batch that is planned takes more of it.
         plans.records, plans.at_once, plans.begin = 7, 3, 1
