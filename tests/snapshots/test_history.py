@@ -21,12 +21,13 @@ from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.history import HistoryManifest, newest_history
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
+from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_writer import TableWriter
 from storekeeper.verification.histories import HistoryCopy
 from tests.snapshot_tables import sealed_at
 from tests.snapshots.played_log import STORE, PlayedLog, PlayedStore, batch_of
-from tests.snapshots.test_history_model import fold
+from tests.snapshots.test_history_model import KilledError, fold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -214,6 +215,36 @@ def test_a_batch_whose_clock_is_behind_does_not_change_what_was_known(played: Pl
     known = [fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in (known_ms, known_ms + 1)]
     assert known == [{"a": "ale"}, {"a": "ant"}]
     assert flaws(played) == []
+
+
+@pytest.mark.parametrize("next_one", ["a run", "upkeep"])
+@pytest.mark.parametrize("sealed", [0, 1])
+def test_a_commit_that_its_writer_could_not_seal_is_taken_back(
+    played: PlayedStore, monkeypatch: pytest.MonkeyPatch, sealed: int, next_one: str
+) -> None:
+    """Nothing says any more what it held, so nothing of it may stay."""
+    for number, changes in enumerate([{"a": "ale"}, {"a": "anise", "b": "bread"}][: sealed + 1]):
+        played.now_ms += 1000
+        played.log.batch(number, played.now_ms, changes)
+        batch = batch_of(1, number, played.now_ms)
+        if number < sealed:
+            played.take(batch, number)
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(SealedTable, "_made", killed)
+        played.append(batch, sealed)
+    path = played.entry(HISTORY).path
+    DeltaTable(str(path)).delete("_key = X'61'")
+    if next_one == "upkeep":
+        done = HistoryUpkeep(sealed_at(path), "words", played.now_ms).run(kept_ms=DAY_MS, versions_ms=DAY_MS)
+        assert (done is not None) is bool(sealed)
+        assert [row["Word"] for row in (rows(played, HISTORY) if sealed else [])] == ["ale"] * sealed
+    played.take(batch, sealed)
+    assert sorted(row["Word"] for row in rows(played, HISTORY)) == (["ale", "anise", "bread"] if sealed else ["ale"])
+    assert flaws(played) == []
+
+
+def killed(*_: Any) -> None:
+    raise KilledError
 
 
 def test_new_columns_are_in_the_changes_of_before_too(played: PlayedStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -150,6 +151,16 @@ def test_an_edit_of_the_same_size_is_found_though_the_seal_is_old(table: Path) -
         sealed_at(table).current()
 
 
+def test_another_size_is_a_difference_of_its_own(table: Path) -> None:
+    """A store of objects may tell times by the second."""
+    seal = sealed_at(table).read()
+    assert seal is not None
+    name, told = next(iter(seal.files.items()))
+    aged(sealed_at(table), replace(seal, files={**seal.files, name: replace(told, size=told.size + 1)}))
+    with pytest.raises(SnapshotDamagedError, match=f"{re.escape(name)} was changed"):
+        sealed_at(table).current()
+
+
 class Died(BaseException):
     """The writer's process ended."""
 
@@ -191,6 +202,25 @@ def test_a_dead_writer_is_no_excuse_for_an_older_copy(table: Path, attack: str) 
     BEHIND_THE_ROWS[attack](table)
     with pytest.raises(SnapshotDamagedError, match="sealed at version 2"):
         proven(table)
+
+
+def test_a_change_of_a_sealed_file_is_found_behind_a_dead_writers_mark(table: Path) -> None:
+    died_before_its_seal(table)
+    BEHIND_THE_ROWS["a bit of the same size and time"](table)
+    with pytest.raises(SnapshotDamagedError, match="was changed"):
+        sealed_at(table).current()
+
+
+def test_the_mark_is_durable_before_a_commit_and_the_seal_behind_it(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, folder = list[str](), str(sealed_at(table).file.parent)
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())))
+    with sealed_at(table).writing():
+        before = len(synced)
+        assert synced[-1] == folder
+    assert len(synced) == 2 * before
+    assert synced[before:] == synced[:before]
 
 
 def test_a_writer_that_commits_nothing_leaves_the_seal_as_it_was(table: Path) -> None:

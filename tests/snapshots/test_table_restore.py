@@ -89,6 +89,16 @@ def test_nothing_is_restored_that_would_not_be_proven(table: Path) -> None:
     assert DeltaTable(table).version() == 1, "no commit was made"
 
 
+def test_a_restore_that_shows_something_else_is_not_sealed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_snapshot(table, rows(30)[20:], FIELDS, mode="append", manifest=manifest_of(rows(30)))
+    ATTACKS["INSERT"](table)
+    restore, sealed = DeltaTable.restore, sealed_at(table).file.read_bytes()
+    monkeypatch.setattr(DeltaTable, "restore", lambda shown, _, **options: restore(shown, 0, **options))
+    with pytest.raises(SnapshotDamagedError, match="is damaged at version 3"):
+        restored(table)
+    assert sealed_at(table).file.read_bytes() == sealed
+
+
 @pytest.mark.parametrize("attack", BEHIND_THE_ROWS)
 def test_what_a_restored_table_says_of_itself_is_as_it_was_sealed_or_it_is_refused(table: Path, attack: str) -> None:
     write_snapshot(table, rows(30)[20:], FIELDS, mode="append", manifest=manifest_of(rows(30)))
