@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.clock import DAY_MS
 from storekeeper.errors import ChangelogError, SnapshotDamagedError, StorageError
@@ -129,6 +130,37 @@ def test_a_changelog_that_ends_before_the_history_is_refused(played: PlayedStore
         write(played, {"a": "ale"})
 
 
+def test_a_changelog_that_begins_behind_the_history_is_refused(
+    played: PlayedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(played, {"a": "ale", "c": "cider"})
+    monkeypatch.setattr(played.log, "committed", lambda at: (played.log.ends[at], played.log.ends[at]))
+    with pytest.raises(ChangelogError, match="the topic was recreated or is cut off"):
+        write(played, {"a": "anise"})
+
+
+@pytest.mark.parametrize(("waited_ms", "eras"), [(DAY_MS - 3_600_001, 1), (DAY_MS - 3_600_000, 2)])
+def test_an_era_begins_while_deletions_may_still_be_in_the_changelog(
+    played: PlayedStore, waited_ms: int, eras: int
+) -> None:
+    """They may go while it is read."""
+    before = write(played, {"a": "ale", "c": "cider"})
+    played.tombstones_ms = DAY_MS
+    played.log.batch(1, played.now_ms + 1, {"a": None})
+    if eras == 2:
+        played.log.forget_deletions()
+    batch = batch_of(1, 1, played.now_ms + 1)
+    played.now_ms += waited_ms
+    played.take(batch, 1)
+    manifest = manifest_of(played)
+    assert (len(manifest.eras), manifest.gaps) == (eras, ())
+    assert [fold(rows(played, HISTORY), manifest, at_ms) for at_ms in (before.exact_to_ms, batch.at_ms)] == [
+        {"a": "ale", "c": "cider"},
+        {"c": "cider"},
+    ]
+    assert [row["Word"] for row in rows(played)] == ["cider"]
+
+
 def test_a_history_that_another_program_wrote_to_is_refused(played: PlayedStore) -> None:
     write(played, {"a": "ale"})
     DeltaTable(str(played.entry(HISTORY).path)).delete("_key = X'61'")
@@ -158,6 +190,46 @@ def test_a_hole_that_compaction_left_is_said_and_closes_with_the_changes_that_ma
     assert fold(rows(played, HISTORY), whole, at_ms + 3) == {"a": "acorn", "c": "acorn"}
 
 
+def test_a_hole_stays_open_until_all_that_made_it_is_there(played: PlayedStore) -> None:
+    write(played, {"a": "ale"})
+    at_ms = played.now_ms
+    for number, changes in ((1, {"a": "anise", "c": "cider"}), (2, {"e": "endive"}), (3, {"a": "acorn"})):
+        played.log.batch(number, at_ms + number, changes)
+    played.log.remove((1, 2))  # a, of batch 1
+    told = [played.append(batch_of(1, number, at_ms + number), 3).gaps for number in (1, 2, 3)]
+    assert told == [((at_ms + 1, at_ms + 2),), ((at_ms + 1, at_ms + 3),), ((at_ms + 1, at_ms + 3),)]
+
+
+def test_a_history_that_begins_with_a_hole_is_exact_behind_it(played: PlayedStore) -> None:
+    at_ms = played.now_ms
+    played.log.batch(0, at_ms, {"c": "cider", "a": "ale"})
+    played.log.batch(1, at_ms + 1, {"c": "cola"})
+    played.log.remove((1, 0))
+    manifest = played.append(batch_of(1, 1, at_ms + 1), 1)
+    assert (manifest.exact_from_ms, manifest.gaps) == (at_ms + 1, ())
+
+
+def test_changes_whose_number_was_never_told_may_lack_some(played: PlayedStore) -> None:
+    """The change that told it was replaced by another program's."""
+    before = write(played, {"a": "ale", "c": "cider"})
+    at_ms = played.now_ms + 5
+    played.log.batch(1, at_ms, {"a": "anise", "c": "cola"})
+    played.log.remove((1, 4))
+    played.log.logs[1][6] = LogRecord(6, 9, b"c", b'{"Word":"x"}', ())
+    played.log.ends[1] = 7
+    assert played.append(batch_of(1, 1, at_ms), 1).gaps == ((before.exact_to_ms + 1, at_ms),)
+
+
+def test_a_record_that_names_a_batch_that_was_never_planned_ends_nothing(played: PlayedStore) -> None:
+    write(played, {"a": "ale"})
+    headers = ChangelogHeaders(1, 99, played.now_ms, {}).encode()
+    played.log.logs[1][2] = LogRecord(2, 9, b"c", b'{"Word":"x"}', headers)
+    played.log.ends[1] = 3
+    manifest = write(played, {"e": "endive"})
+    assert manifest.changelog_offsets[1] == played.log.ends[1]
+    assert fold(rows(played, HISTORY), manifest, played.now_ms) == {"a": "ale", "c": "x", "e": "endive"}
+
+
 def test_a_batch_that_was_planned_before_its_era_began_comes_after_its_beginning(played: PlayedStore) -> None:
     before = write(played, {"a": "ale"})
     planned_ms = played.now_ms
@@ -185,6 +257,7 @@ def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: Play
     played.take(batch_of(1, 0, before.exact_to_ms), 0)
     assert manifest_of(played).exact_to_ms == before.exact_to_ms
     assert [row["Word"] for row in rows(played)] == ["cider"]
+    assert played.take(batch_of(1, 0, before.exact_to_ms), 0)[1] is None, "it is folded once"
     manifest = write(played, {"e": "endive"})
     known = [fold(rows(played, HISTORY), manifest, at_ms) for at_ms in (cleaned_ms - 1, cleaned_ms)]
     assert known == [{"a": "ale", "c": "cider"}, {"c": "cider"}]
