@@ -97,7 +97,7 @@ class Appending:
             batch=batch,
             planned=planned,
             ends={at: end for at, (_, end) in ends.items()},
-            first={} if goes_on else first,
+            first={} if goes_on else dict(first),
             offsets=first | dict(before.changelog_offsets) if goes_on and before is not None else first,
             totals=dict(before.totals) if goes_on and before is not None else {},
             earliest_ms=latest_ms if begins_anew else earliest_ms,
