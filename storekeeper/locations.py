@@ -157,14 +157,23 @@ class RemoteFolder:
         return urlsplit(self.uri).path.strip("/")
 
     def _files(self) -> FileSystem:
-        parts = urlsplit(self.uri)
-        with reaching(self):
-            return _filesystem(f"{parts.scheme}://{parts.netloc}")
+        """The store's client, once the store has answered.
+
+        The client lists, opens, writes and deletes with Python's global lock held, so a store that has frozen would
+        hold up all threads. It looks a file up without: waiting for that holds up the caller alone.
+        """
+        self._info()
+        return self._client()
 
     def _info(self) -> FileInfo:
         with reaching(self):
-            (info,) = self._files().get_file_info([self._path])
+            (info,) = self._client().get_file_info([self._path])
         return info
+
+    def _client(self) -> FileSystem:
+        parts = urlsplit(self.uri)
+        with reaching(self):
+            return _filesystem(f"{parts.scheme}://{parts.netloc}")
 
 
 Location = Path | RemoteFolder

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,7 +17,16 @@ from harness.storage.s3 import S3
 from harness.waiting import eventually
 from storekeeper.delta_files import is_table
 from storekeeper.errors import InvalidArgumentError, SnapshotDamagedError, TablesUnreachableError
-from storekeeper.locations import Location, RemoteFolder, location
+from storekeeper.locations import (
+    Location,
+    RemoteFolder,
+    delete_tree,
+    entries,
+    files_below,
+    location,
+    sha256_of,
+    write_in_one_step,
+)
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import StoreValues
@@ -48,7 +58,7 @@ def store() -> Iterator[S3]:
 @pytest.fixture
 def root(store: S3, request: pytest.FixtureRequest) -> Location:
     """A folder of tables of the test's own."""
-    found = location(store.uri) / request.node.name
+    found = location(store.uri) / re.sub(r"\W", "_", request.node.name)
     assert isinstance(found, RemoteFolder)
     return found
 
@@ -142,13 +152,24 @@ def test_a_store_that_is_away_is_said_to_be_and_nothing_is_said_to_be_damaged(
     assert flaws(table) == ()
 
 
-def test_a_store_that_freezes_holds_a_reader_up(store: S3, table: Location) -> None:
+USES: dict[str, Callable[[Location], object]] = {
+    "proves": flaws,
+    "lists": lambda table: entries(table.parent),
+    "lists all": files_below,
+    "reads": lambda table: sha256_of(table.parent / "seals" / "words.json"),
+    "writes": lambda table: write_in_one_step(table.parent / "note", b"x", durable=True),
+    "deletes": lambda table: delete_tree(table.parent / "other"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_store_that_freezes_holds_its_user_up_and_no_other_thread(store: S3, table: Location, use: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         with frozen(store):
-            reading = pool.submit(flaws, table)
-            eventually(lambda: is_asked(store, [psutil.Process()]), 120, "the reader asks the store")
-            assert not reading.done()
-        assert reading.result() == ()
+            waiting = pool.submit(USES[use], table)
+            eventually(lambda: is_asked(store, [psutil.Process()]), 120, "the store is asked")
+            assert not waiting.done()
+        waiting.result()
 
 
 def open_directly(table: Location) -> DeltaTable:
