@@ -99,6 +99,7 @@ def _unfolded(snapshot: SnapshotManifest) -> str:
     return (
         f"WITH known AS (SELECT * FROM history WHERE _offset < CASE _partition {ends} ELSE 0 END), "  # noqa: S608 (ours)
         f"newest AS ({newest}), shown AS (SELECT {columns} FROM current), "
-        f"folded AS (SELECT {columns} FROM known SEMI JOIN newest USING (_partition, _offset) WHERE _value IS NOT NULL) "
+        f"folded AS (SELECT {columns} FROM known SEMI JOIN newest USING (_partition, _offset) "
+        "WHERE _value IS NOT NULL) "
         "SELECT _key FROM ((FROM folded EXCEPT FROM shown) UNION ALL (FROM shown EXCEPT FROM folded))"
     )
