@@ -31,6 +31,8 @@ from tests.snapshots.played_log import STORE, PlayedLog, PlayedStore, batch_of
 from tests.snapshots.test_history_model import KilledError, fold, is_exact
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 DAY = 20_000
@@ -163,8 +165,9 @@ def test_an_era_begins_while_deletions_may_still_be_in_the_changelog(
 
 def test_a_first_pass_that_lacks_a_row_that_came_and_went_is_not_exact_before(played: PlayedStore) -> None:
     at_ms = played.now_ms
-    for number, changes in enumerate([{"a": "ale"}, {"c": "cider"}, {"c": None}]):
-        played.log.batch(number, at_ms + number, changes)
+    changes: list[Mapping[str, str | None]] = [{"a": "ale"}, {"c": "cider"}, {"c": None}]
+    for number, each in enumerate(changes):
+        played.log.batch(number, at_ms + number, each)
     played.log.remove((1, 2))
     played.log.remove((1, 4))  # the deletion too: it was old
     manifest = played.append(batch_of(1, 2, at_ms + 2), 2)
