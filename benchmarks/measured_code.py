@@ -20,6 +20,7 @@ _NODES = (
 )
 _CODE: dict[str, tuple[str, ...]] = {
     "app": _ENGINE,
+    "as_of": ("storekeeper/snapshots",),
     "changeover": (*_NODES, "storekeeper/node/cluster"),
     "crash": (*_ENGINE, "storekeeper/engine/runtime"),
     "dag_parse": ("dags", "storekeeper_provider"),
@@ -38,10 +39,13 @@ _CODE: dict[str, tuple[str, ...]] = {
     "quix": (*_ENGINE, "spark_apps/pos.py"),
     "restore": ("storekeeper/changelog", "storekeeper/node/replicas", "storekeeper/stores/rocksdb.py"),
     "session": ("storekeeper/engine/runtime/session.py", "storekeeper/ops/jars"),
+    "snapshot": ("storekeeper/snapshots", "storekeeper/changelog"),
+    "verify": ("storekeeper/snapshots", "storekeeper/changelog", "storekeeper/verification"),
     "windows": _ENGINE,
 }
 _PACKAGES: dict[str, tuple[str, ...]] = {
     "storekeeper/node/query": ("uvicorn",),
+    "storekeeper/snapshots": ("deltalake", "duckdb", "pyarrow"),
     "storekeeper/stores": ("rocksdict",),
     "storekeeper/stores/rocksdb.py": ("rocksdict",),
     "storekeeper/changelog": ("confluent-kafka",),

@@ -24,6 +24,7 @@ _PAGES = {
     "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
     "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
     "stores": ("Stores", ("memory", "restore")),
+    "tables": ("Snapshots, histories and verification", ("snapshot", "as_of", "verify")),
     "faults": ("Crashes and failover", ("crash", "failover")),
     "operations": (
         "Freshness, migrations and start-up",
@@ -38,8 +39,8 @@ brackets. [The overview](README.md) says how to read them.
 
 
 def pages() -> dict[Path, str]:
-    """The text of each page, by its file."""
-    return {FOLDER / f"{name}.md": _page(title, benchmarks) for name, (title, benchmarks) in _PAGES.items()}
+    """The text of each page, by its file; of one without a result yet there is none."""
+    return {FOLDER / f"{name}.md": text for name, page in _PAGES.items() if (text := _page(*page))}
 
 
 def tables() -> dict[Path, str]:
@@ -60,8 +61,9 @@ def missing_sentences() -> dict[str, list[str]]:
 
 
 def _page(title: str, benchmarks: tuple[str, ...]) -> str:
-    results = (json.loads((RESULTS / f"{benchmark}.json").read_text()) for benchmark in benchmarks)
-    return "\n".join([f"# {title}\n", _INTRODUCTION, *map(_section, results)])
+    measured = [file for benchmark in benchmarks if (file := RESULTS / f"{benchmark}.json").exists()]
+    results = [json.loads(file.read_text()) for file in measured]
+    return "\n".join([f"# {title}\n", _INTRODUCTION, *map(_section, results)]) if results else ""
 
 
 def _section(result: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from storekeeper.apps.topology_app import described
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.catalog import describe_of, numbered, settings_of, spec_of
 from storekeeper.generations.journal import FIRST_GENERATION, GenerationState, Journal, JournalFile
+from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.topology.plan import Topology
 
@@ -58,8 +59,8 @@ def topology_text(spec: AppSpec, topology: Topology) -> str:
     return "\n".join([topology.describe(), *(f"Dead letters: topic {topic}" for topic in spec.dead_letter_topics)])
 
 
-def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
-    """The store as it was in the generation that a snapshot is of."""
+def store_in(manifest: SnapshotManifest | HistoryManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
+    """The store as it was in the generation that a snapshot or a history is of."""
     journal = journal_of(store, settings)
     generation = None if journal is None else journal.generations.get(manifest.generation)
     return store if generation is None else _of(spec_of(APPS[store.app], generation), store_named(store.name))

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from storekeeper.apps.checked_table import CheckedColumn, CheckedTable, Condition, WithTable, WithTopic
@@ -41,6 +43,7 @@ from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, Verdi
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.delta_log import delta_table, newest_manifest
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.parquet_files import opened_files
 from storekeeper.snapshots.seal import SealedTable
 
 
@@ -226,8 +229,9 @@ class SnapshotGate:
         if version is None:
             return None
         manifest = newest_manifest(self._path, before=version + 1)
-        with suppress(DeltaError, OSError), reaching(self._path):
-            delta_table(self._path, version).to_pyarrow_dataset().count_rows()  # looks at each file's end
+        with suppress(DeltaError, OSError, pa.ArrowException), reaching(self._path):
+            for _ in opened_files(delta_table(self._path, version)):  # looks at each file's end
+                pass
             return manifest if manifest is not None and manifest.delta_version == version else None
         return None
 
@@ -263,12 +267,12 @@ class SnapshotRows:
         """
         with duckdb.connect() as session:
             names = [column.name for column in table.columns]
-            session.register("newest", _rows(path, version, ["_key", *names]))
+            _read(session, "newest", path, version, ["_key", *names])
             if before is None:
                 fell = ["0"] * len(growing)
                 joined = ""
             else:
-                session.register("earlier", _rows(path, before, ["_key", *growing]))
+                _read(session, "earlier", path, before, ["_key", *growing])
                 fell = [f'coalesce((newest."{name}" < earlier."{name}")::INT, 0)' for name in growing]
                 joined = "LEFT JOIN earlier USING (_key)"
             selected = [f'newest."{name}"' for name in names]
@@ -328,8 +332,8 @@ class SnapshotRows:
             other = delta_table(path)
             if not set(columns) <= {item.name for item in other.schema().fields}:
                 return None
-            self._session.register("other", other.to_pyarrow_table(columns=columns or None))
-        except (DeltaError, OSError):
+            _take(self._session, "other", other, columns)
+        except (DeltaError, OSError, pa.ArrowException):
             return None
         if not rule.group_by:
             return self._totals("other", rule)
@@ -343,13 +347,21 @@ class SnapshotRows:
         return Totals.of(self._session.execute(f"SELECT {selected} FROM {source} {grouped}").fetchall())  # noqa: S608
 
 
-def _rows(path: Location, version: int, columns: list[str]) -> Any:
+def _read(session: duckdb.DuckDBPyConnection, name: str, path: Location, version: int, columns: list[str]) -> None:
     try:
         with reaching(path):
-            return delta_table(path, version).to_pyarrow_table(columns=columns)
-    except (DeltaError, OSError) as error:
+            _take(session, name, delta_table(path, version), columns)
+    except (DeltaError, OSError, pa.ArrowException) as error:
         msg = f"version {version} of {path} can't be read any more ({error}): decide on a newer one"
         raise StagedTableError(msg) from error
+
+
+def _take(session: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, columns: list[str]) -> None:
+    """Takes columns of a table, all without names, into a table of the session's own."""
+    rows = pa.RecordBatchReader.from_stream(table.scan(columns=columns or None)).read_all()
+    session.register("read", rows)
+    session.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" AS FROM "read"')
+    session.unregister("read")
 
 
 def _names(names: tuple[str, ...]) -> str:

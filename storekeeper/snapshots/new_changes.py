@@ -45,7 +45,7 @@ class Log(Protocol):
         """The records of a range."""
 
 
-class _Mark(NamedTuple):
+class Mark(NamedTuple):
     """What the headers of a record say; None for what they don't."""
 
     by_cleanup: bool
@@ -56,7 +56,8 @@ class _Mark(NamedTuple):
     changes: int | None = None
 
     @classmethod
-    def of(cls, headers: Headers) -> _Mark:
+    def of(cls, headers: Headers) -> Mark:
+        """What these headers say."""
         found = dict(headers)
         numbers = (_number(found.get(name)) for name in (SCHEMA_VERSION, GENERATION, BATCH_ID, BATCH_TIME, CHANGES))
         return cls(CLEANUP in found, *numbers)
@@ -129,7 +130,7 @@ class NewChanges:
         is_later = is_of_batch = False
         for record in self.log.scan(partition, start, end):
             if record.headers != headers:
-                headers, mark = record.headers, _Mark.of(record.headers)
+                headers, mark = record.headers, Mark.of(record.headers)
                 is_of_batch = mark.is_of_batch(self.batch.generation)
                 at_ms = self._time(mark, at_ms)
             if not is_later and self._is_later(mark):
@@ -154,21 +155,21 @@ class NewChanges:
             self.complete_ms = min(self.complete_ms, found.complete_ms)
             self.hides[partition] = self.log.stable_end(partition)
 
-    def _time(self, mark: _Mark, before_ms: int) -> int:
+    def _time(self, mark: Mark, before_ms: int) -> int:
         """The time of a record; that of the one before it if it has none."""
         if mark.at_ms is None:
             return before_ms
         last_ms = self.latest_ms if mark.is_of_batch(self.batch.generation) else self.until_ms
         return max(min(mark.at_ms, last_ms), self.earliest_ms)
 
-    def _is_later(self, mark: _Mark) -> bool:
+    def _is_later(self, mark: Mark) -> bool:
         if mark.generation is None or mark.batch is None or mark.generation < self.batch.generation:
             return False
         first = self.batch.batch_id + 1 if mark.generation == self.batch.generation else 0
         return first <= mark.batch <= self.planned.get(mark.generation, -1)
 
 
-_NONE = _Mark(by_cleanup=False)
+_NONE = Mark(by_cleanup=False)
 _NO_HEADERS: Headers = ()
 
 

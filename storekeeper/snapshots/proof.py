@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from storekeeper.locations import Location, reaching
@@ -26,9 +25,9 @@ from storekeeper.snapshots.columns import (
 )
 from storekeeper.snapshots.delta_log import VerifiedVersion, damaged, open_table, unreadable
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.parquet_files import decode
 from storekeeper.stores.row_digest import moved, row_hash
 
-_BATCH_ROWS = 16_384
 _SHOWN_KEYS = 3
 _SHOWN_FLAWS = 3
 
@@ -122,18 +121,12 @@ def read_rows(path: Location, version: int, columns: pa.Schema) -> Iterator[pa.R
     table = open_table(path, version)
     try:
         with reaching(path):
-            _decode(table)
+            decode(table)  # it refuses files that would crash the process in SQL's reader
             batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns.names))
         for batch in batches:
             yield batch.cast(columns)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
-
-
-def _decode(table: DeltaTable) -> None:
-    """Reads everything once by Arrow's own reader. It refuses files that would crash the process in SQL's reader."""
-    for _ in table.to_pyarrow_dataset().to_batches(batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1):
-        pass
 
 
 class _Reading:
@@ -157,7 +150,7 @@ class _Reading:
             if None not in row:
                 self._add(*row)
         for name, expected in zip(self._columns, derived_columns(values, self._columns, self._read), strict=True):
-            rows = _differing(batch[name], expected)
+            rows = differing(batch[name], expected)
             self._note(name, "isn't what the row's value says", (keys[row] for row in rows))
 
     def flaws(self) -> Iterator[str]:
@@ -200,7 +193,7 @@ def _shown_columns(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _differing(actual: pa.Array, expected: pa.Array) -> list[int]:
+def differing(actual: pa.Array, expected: pa.Array) -> list[int]:
     """The places where two columns of one type differ, to the bit."""
     ours, theirs = _bits(actual), _bits(expected)
     if ours.equals(theirs):

@@ -1,11 +1,12 @@
-"""What a snapshot's manifest says, compared with the store, its generations and the topics.
+"""What the manifest of a snapshot or of a history says, compared with the store, its generations and the topics.
 
-Readers rely on it: a seed and a query by position on the offsets, the next snapshot on the topic and the time.
+Readers rely on it: a seed and a query by position on the offsets, the next snapshot on the topic and the time, a read
+as of a time on the eras and the gaps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
@@ -14,18 +15,22 @@ from storekeeper.engine.runtime.topics import Topics
 from storekeeper.generations.catalog import numbered
 from storekeeper.generations.journal import FIRST_GENERATION
 from storekeeper.generations.live import journal_of, store_in
+from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.snapshots.manifest import SnapshotManifest
 
 _CLOCKS_APART_MS = 3_600_000
 
 
+Manifest = SnapshotManifest | HistoryManifest
+
+
 def wrong_claims(
-    manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings, topics: Topics, *, now_ms: int
+    manifest: Manifest, store: StoreSpec, settings: AppSettings, topics: Topics, *, now_ms: int
 ) -> Iterator[str]:
     """A sentence for each thing that a manifest says and that isn't so.
 
     Args:
-        manifest: that of the store's newest snapshot.
+        manifest: that of the store's newest snapshot, or of its history.
         store: the store, in the live generation of its app.
         settings: where the journals are; those of the live generation.
         topics: the broker's.
@@ -38,25 +43,45 @@ def wrong_claims(
     if made is None:
         yield f"its manifest is of generation {manifest.generation}, which {store.app} has never had"
         made = store
-    expected: Mapping[str, tuple[object, object]] = {
+    expected: dict[str, tuple[object, object]] = {
         "store": (manifest.store, made.name),
         "app": (manifest.app, made.app),
         "kind": (manifest.kind.value, made.kind.value),
-        "score field": (manifest.score_field, made.score_field),
         "changelog topic": (manifest.changelog_topic, made.changelog_topic),
-        "values by schemas": (manifest.by_schema, made.by_schema),
     }
+    if isinstance(manifest, SnapshotManifest):
+        expected["score field"] = (manifest.score_field, made.score_field)
+        expected["values by schemas"] = (manifest.by_schema, made.by_schema)
     for name, (claim, right) in expected.items():
         if claim != right:
             yield f"its manifest says {name} {claim}, and it is {right}"
-    if not 1 <= manifest.schema_version <= made.schema_version:
-        yield f"its manifest says schema version {manifest.schema_version}, and the store has {made.schema_version}"
-    if manifest.batch_ms > now_ms + _CLOCKS_APART_MS:
-        yield f"its manifest is of a time that has not come, {manifest.batch_ms} ms"
+    at_ms = manifest.batch_ms if isinstance(manifest, SnapshotManifest) else manifest.exact_to_ms
+    if at_ms > now_ms + _CLOCKS_APART_MS:
+        yield f"its manifest is of a time that has not come, {at_ms} ms"
+    yield from _of_snapshots(manifest, made) if isinstance(manifest, SnapshotManifest) else _of_histories(manifest)
     yield from _wrong_offsets(manifest, topics)
 
 
-def _made_as(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec | None:
+def _of_snapshots(manifest: SnapshotManifest, made: StoreSpec) -> Iterator[str]:
+    if not 1 <= manifest.schema_version <= made.schema_version:
+        yield f"its manifest says schema version {manifest.schema_version}, and the store has {made.schema_version}"
+    if manifest.digests.keys() != manifest.changelog_offsets.keys():
+        yield "its manifest has digests and offsets of different partitions"
+
+
+def _of_histories(manifest: HistoryManifest) -> Iterator[str]:
+    eras, gaps = manifest.eras, manifest.gaps
+    if not eras or sorted({*eras}) != [*eras] or not eras[0] <= manifest.exact_from_ms <= manifest.exact_to_ms:
+        yield (
+            f"its manifest says that it is exact from {manifest.exact_from_ms} to {manifest.exact_to_ms} ms, with "
+            f"eras from {', '.join(map(str, eras))} on"
+        )
+    ends = [edge for gap in gaps for edge in gap]
+    if sorted(ends) != ends or (ends and ends[-1] > manifest.exact_to_ms + 1):
+        yield f"its manifest has gaps that don't follow each other: {', '.join(map(str, gaps))}"
+
+
+def _made_as(manifest: Manifest, store: StoreSpec, settings: AppSettings) -> StoreSpec | None:
     """The store as it was in the generation of the manifest; None if there was none."""
     if settings.fixes_generation:
         known = FIRST_GENERATION <= manifest.generation <= settings.generation
@@ -67,7 +92,7 @@ def _made_as(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings
     return store_in(manifest, store, settings) if known else None
 
 
-def _wrong_offsets(manifest: SnapshotManifest, topics: Topics) -> Iterator[str]:
+def _wrong_offsets(manifest: Manifest, topics: Topics) -> Iterator[str]:
     claimed = {topic: dict(ends) for topic, ends in manifest.source_offsets.offsets.items()}
     if manifest.changelog_offsets:
         claimed[manifest.changelog_topic] = dict(manifest.changelog_offsets)
@@ -83,5 +108,3 @@ def _wrong_offsets(manifest: SnapshotManifest, topics: Topics) -> Iterator[str]:
     changelog = manifest.changelog_topic
     if changelog in there and len(claimed.get(changelog, {})) < there[changelog]:
         yield f"its manifest names {len(claimed[changelog])} of the {there[changelog]} partitions of {changelog}"
-    if manifest.digests.keys() != manifest.changelog_offsets.keys():
-        yield "its manifest has digests and offsets of different partitions"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from functools import partial
 
 from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings, SnapshotSettings
@@ -13,7 +14,10 @@ from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.errors import ConfigurationError, SnapshotDamagedError
 from storekeeper.generations.live import live_store, live_topology, store_in
+from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import values_of
+from storekeeper.snapshots.history import newest_history
+from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.proof import prove
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.verification.check_verdict import CheckVerdict
@@ -53,10 +57,11 @@ def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None =
         _check_repairable(repair, spec.app, members)
         local = _local_copies(spec, live, changelog)
         notices = ChangelogNotices(len(changelog.partitions), spec.kind)
+        claims = partial(
+            wrong_claims, store=spec, settings=live, topics=Topics(settings.kafka), now_ms=SystemClock().now_ms()
+        )
         if snapshot is not None:
-            topics, now_ms = Topics(settings.kafka), SystemClock().now_ms()
-            claims = wrong_claims(snapshot.proof.manifest, spec, live, topics, now_ms=now_ms)
-            flaws = (*flaws, *map(snapshot.sentence, claims))
+            flaws = (*flaws, *map(snapshot.sentence, claims(snapshot.proof.manifest)))
 
         def copies_of(partition: int) -> list[Copy]:
             held = nodes.of_partition(members, store, topic, partition)
@@ -64,7 +69,12 @@ def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None =
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
         verdict = verify_copies(changelog, copies_of, notices.observed)
-        flaws = (*flaws, *_history_flaws(spec, settings, changelog, comparable))
+        history, current = (SealedTable.of(settings, name) for name in (spec.history_name, spec.table_name))
+        told = None if snapshot is None else snapshot.proof.manifest
+        flaws = (*flaws, *_history_flaws(history, told, claims, is_alone=not flaws and current.read() is None))
+        compared = None if comparable is None else comparable.proof.manifest
+        copy = HistoryCopy(history.path, changelog, values_of(spec, live), current.path, compared)
+        flaws = (*flaws, *_differences(copy))
         repaired: list[str] = []
         if repair in members:
             partitions = [partition for holder, partition in verdict.wrong if holder == f"node {repair}"]
@@ -107,16 +117,39 @@ def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> L
 
 
 def _history_flaws(
-    spec: StoreSpec, settings: SnapshotSettings, changelog: Changelog, snapshot: SnapshotCopies | None
-) -> tuple[str, ...]:
-    """How the store's history differs from its seal, from the changelog, and from the table."""
-    history, table = SealedTable.of(settings, spec.history_name), settings.delta_table(spec.table_name)
+    sealed: SealedTable, snapshot: SnapshotManifest | None, claims: Callable[..., Iterator[str]], *, is_alone: bool
+) -> Iterator[str]:
+    """How a store's history differs from its seal and from what its manifest says; and whether it or the table is gone.
+
+    Args:
+        sealed: the history.
+        snapshot: the manifest of the table's newest snapshot; None without one.
+        claims: tells what a manifest says and isn't so.
+        is_alone: whether there is neither a table nor its seal.
+    """
+    history, table = sealed.path.name, sealed.path.name.removesuffix(HISTORY)
     try:
-        history.current(whole=True)
-        manifest = None if snapshot is None else snapshot.proof.manifest
-        return tuple(HistoryCopy(history.path, changelog, table, manifest).flaws())
+        sealed.current(whole=True)
+        found = newest_history(sealed.path)
     except SnapshotDamagedError as error:
-        return (str(error),)
+        yield str(error)
+        return
+    if found is not None:
+        yield from (f"table {history}, version {found.version}: {claim}" for claim in claims(found.manifest))
+        if is_alone:
+            yield f"table {table} is gone, and there is its history: `storekeeper snapshot create {table}` writes it"
+    elif snapshot is not None and snapshot.batch_ms:
+        yield (
+            f"table {history} is gone, and table {table} was made from it: put it back with its seal, or begin another "
+            f"with `storekeeper snapshot create {table}`"
+        )
+
+
+def _differences(copy: HistoryCopy) -> tuple[str, ...]:
+    try:
+        return tuple(copy.flaws())
+    except SnapshotDamagedError:
+        return ()  # its seal says so
 
 
 def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import values_of
 from storekeeper.snapshots.committed_batch import CommittedBatch
+from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.verification.histories import HistoryCopy
 from tests.snapshot_tables import sealed_at
 
 PARTITIONS = 2
@@ -29,14 +31,27 @@ STORE = StoreSpec("words", "app", (ValueField("Word", "string"),))
 
 @dataclass
 class PlayedLog:
-    """A topic. Each transaction ends with a mark, which takes an offset and is no record."""
+    """A topic. Each transaction ends with a mark, which takes an offset and is no record.
+
+    Attributes:
+        topic: its name.
+        generation: that of its app.
+        row_key: the key of a row, by its name in the test.
+        logs: the records by partition and offset.
+        ends: the end of each partition.
+        totals: how many changes batches have written to each.
+        partitions: their numbers.
+        timestamp_ms: the event time of the records to come.
+    """
 
     topic: str
     generation: int = 1
+    row_key: Callable[[str], bytes] = str.encode
     logs: dict[int, dict[int, LogRecord]] = field(default_factory=lambda: {at: {} for at in range(PARTITIONS)})
     ends: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
     totals: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
     partitions: range = range(PARTITIONS)
+    timestamp_ms: int = 7
 
     def committed(self, partition: int) -> tuple[int, int]:
         return 0, self.ends[partition]
@@ -97,7 +112,7 @@ class PlayedLog:
     def _put(self, partition: int, key: str, word: str | None, headers: Headers) -> None:
         value = None if word is None else b'{"Word":"%s"}' % word.encode()
         at = self.ends[partition]
-        self.logs[partition][at] = LogRecord(at, 7, key.encode(), value, headers)
+        self.logs[partition][at] = LogRecord(at, self.timestamp_ms, self.row_key(key), value, headers)
         self.ends[partition] += 1
 
 
@@ -137,6 +152,12 @@ class PlayedStore:
 
     def take(self, batch: CommittedBatch, planned: int) -> tuple[SnapshotManifest, int | None]:
         return self.fold(self.append(batch, planned))
+
+    def flaws(self) -> list[str]:
+        """What verification finds wrong with the history, and with the table that is folded from it."""
+        table, values = self.entry().path, values_of(self.store, AppSettings())
+        copy = HistoryCopy(self.entry(HISTORY).path, self.log, values, table, newest_manifest(table))
+        return list(copy.flaws())
 
 
 def batch_of(generation: int, batch_id: int, at_ms: int) -> CommittedBatch:

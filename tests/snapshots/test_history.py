@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -22,10 +23,10 @@ from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.history import HistoryManifest, newest_history
 from storekeeper.snapshots.history_upkeep import HistoryUpkeep
+from storekeeper.snapshots.scan import Scan
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.sql import query
 from storekeeper.snapshots.table_writer import TableWriter
-from storekeeper.verification.histories import HistoryCopy
 from tests.snapshot_tables import sealed_at
 from tests.snapshots.played_log import STORE, PlayedLog, PlayedStore, batch_of
 from tests.snapshots.test_history_model import KilledError, fold, is_exact
@@ -64,11 +65,6 @@ def manifest_of(played: PlayedStore) -> HistoryManifest:
 
 def rows(played: PlayedStore, suffix: str = "") -> list[dict[str, Any]]:
     return DeltaTable(str(played.entry(suffix).path)).to_pyarrow_table().to_pylist()
-
-
-def flaws(played: PlayedStore) -> list[str]:
-    table = played.entry().path
-    return list(HistoryCopy(played.entry(HISTORY).path, played.log, table, newest_manifest(table)).flaws())
 
 
 def test_a_change_is_a_row_with_its_place_and_its_batch(played: PlayedStore) -> None:
@@ -119,7 +115,7 @@ def test_a_run_that_another_has_overtaken_can_not_commit(played: PlayedStore) ->
         with pytest.raises(StorageError, match=r"can't be written \(Failed to commit transaction"):
             zombie.write(iter(batches), batches[0].schema, before.to_json(), mode=mode)  # type: ignore[arg-type]
     assert manifest_of(played) == before
-    assert flaws(played) == []
+    assert played.flaws() == []
     write(played, {"c": "cider"})
     assert sorted(row["Word"] for row in rows(played)) == ["anise", "cider"]
     assert sorted(row["Word"] for row in rows(played, HISTORY)) == ["ale", "anise", "cider"]
@@ -186,7 +182,7 @@ def test_a_history_that_another_program_wrote_to_is_refused(played: PlayedStore)
     manifest = manifest_of(played)
     assert manifest.exact_from_ms == manifest.exact_to_ms == played.now_ms + 1, "later than what the table tells of"
     assert [row["Word"] for row in rows(played)] == ["ale"]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_a_hole_that_compaction_left_is_said_and_closes_with_the_changes_that_made_it(played: PlayedStore) -> None:
@@ -260,7 +256,7 @@ def test_a_batch_that_was_planned_before_its_era_began_comes_after_its_beginning
         {"b": "bread", "c": "cider"},
     ]
     assert sorted(row["Word"] for row in rows(played)) == ["bread", "cider"]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: PlayedStore) -> None:
@@ -275,7 +271,7 @@ def test_a_clean_up_of_an_app_that_rests_comes_after_its_last_batch(played: Play
     manifest = write(played, {"e": "endive"})
     known = [fold(rows(played, HISTORY), manifest, at_ms) for at_ms in (cleaned_ms - 1, cleaned_ms)]
     assert known == [{"a": "ale", "c": "cider"}, {"c": "cider"}]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_a_history_of_an_app_that_rests_goes_on(played: PlayedStore) -> None:
@@ -289,7 +285,7 @@ def test_a_history_of_an_app_that_rests_goes_on(played: PlayedStore) -> None:
     late = write(played, {"a": "ant"}).exact_to_ms
     known = [fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in (late - 1, late)]
     assert known == [{"a": "ale"}, {"a": "ant"}]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_a_batch_whose_clock_is_behind_does_not_change_what_was_known(played: PlayedStore) -> None:
@@ -301,7 +297,7 @@ def test_a_batch_whose_clock_is_behind_does_not_change_what_was_known(played: Pl
     played.take(batch_of(1, 1, known_ms - 5000), 1)
     known = [fold(rows(played, HISTORY), manifest_of(played), at_ms) for at_ms in (known_ms, known_ms + 1)]
     assert known == [{"a": "ale"}, {"a": "ant"}]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 @pytest.mark.parametrize("next_one", ["a run", "upkeep"])
@@ -328,7 +324,7 @@ def test_a_commit_that_its_writer_could_not_seal_is_taken_back(
         assert [row["Word"] for row in (rows(played, HISTORY) if sealed else [])] == ["ale"] * sealed
     played.take(batch, sealed)
     assert sorted(row["Word"] for row in rows(played, HISTORY)) == (["ale", "anise", "bread"] if sealed else ["ale"])
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def killed(*_: Any) -> None:
@@ -343,7 +339,7 @@ def test_new_columns_are_in_the_changes_of_before_too(played: PlayedStore) -> No
     assert list(manifest.columns) == ["Word", "Size"]
     assert sorted(str(row["Word"]) for row in rows(played, HISTORY)) == ["None", "ale", "bread", "cider"]
     assert list(rows(played)[0])[:2] == ["Word", "Size"]
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_old_changes_go_but_the_newest_of_each_key_and_closed_days_are_sorted(played: PlayedStore) -> None:
@@ -369,9 +365,9 @@ def test_old_changes_go_but_the_newest_of_each_key_and_closed_days_are_sorted(pl
     nothing = {**done, "sorted_days": 0, "vacuumed_files": 0}
     assert again.run(kept_ms=DAY_MS, versions_ms=DAY_MS) == nothing
     assert DeltaTable(str(played.entry(HISTORY).path)).version() - version <= 2, "VACUUM notes its begin and its end"
-    assert flaws(played) == []
+    assert played.flaws() == []
     assert write(played, {"e": "e"}).exact_from_ms == manifest.exact_from_ms
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def times(played: PlayedStore) -> list[int]:
@@ -383,7 +379,7 @@ def test_a_history_that_is_not_the_changelog_or_a_table_that_is_not_its_fold_is_
     played: PlayedStore, kind: str
 ) -> None:
     manifest = write(played, {"a": "ale", "b": "bread", "d": "dough"}, {"b": "beer", "d": None})
-    assert flaws(played) == []
+    assert played.flaws() == []
     path = played.entry("" if kind == "table" else HISTORY).path
     table = DeltaTable(str(path)).to_pyarrow_table()
     found = table.to_pylist()
@@ -401,7 +397,7 @@ def test_a_history_that_is_not_the_changelog_or_a_table_that_is_not_its_fold_is_
     batches = table.from_pylist(found, table.schema).to_batches()
     writer.write(iter(batches), table.schema, text, mode="overwrite")
     said = {"edited": "isn't what the", "dropped": "lacks what", "more": "beyond its end", "table": "isn't its fold"}
-    assert said[kind] in "; ".join(flaws(played))
+    assert said[kind] in "; ".join(played.flaws())
 
 
 def test_records_of_nobody_are_changes_too(played: PlayedStore) -> None:
@@ -413,7 +409,7 @@ def test_records_of_nobody_are_changes_too(played: PlayedStore) -> None:
     manifest = write(played, {"e": "endive"})
     assert manifest.gaps == ()
     assert fold(rows(played, HISTORY), manifest, played.now_ms) == {"c": "x", "e": "endive"}
-    assert flaws(played) == []
+    assert played.flaws() == []
 
 
 def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
@@ -434,14 +430,17 @@ def test_spark_duckdb_and_deltalake_read_the_same_rows_of_the_same_version(
     write(played, {"d": "dough"}, days=1)
     for suffix in ("", HISTORY):
         path = played.entry(suffix).path
-        version = DeltaTable(str(path)).version()
-        ours = DeltaTable(str(path), version=version)
-        columns = [item.name for item in ours.schema().fields]
-        by_duckdb = duckdb.connect().from_arrow(ours.to_pyarrow_table()).to_arrow_table().select(columns)
-        frame = spark_session.read.format("delta").option("versionAsOf", version).load(str(path)).select(columns)
-        by_spark = frame.toArrow()
-        expected = ours.to_pyarrow_table().select(columns)
-        assert frame.columns == columns
-        order = [("_partition", "ascending"), ("_offset", "ascending")]
-        for read in (by_duckdb, by_spark):
-            assert read.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
+        for version in (DeltaTable(str(path)).version(), 1):
+            ours = DeltaTable(str(path), version=version)
+            columns = [item.name for item in ours.schema().fields]
+            expected = ours.to_pyarrow_table().select(columns)
+            by_duckdb = duckdb.connect().from_arrow(pa.table(Scan(ours))).to_arrow_table().select(columns)
+            frame = spark_session.read.format("delta").option("versionAsOf", version).load(str(path)).select(columns)
+            assert frame.columns == columns
+            order = [("_partition", "ascending"), ("_offset", "ascending")]
+            rows_there = expected.sort_by(order).to_pylist()
+            for read in (by_duckdb, frame.toArrow()):
+                assert read.sort_by(order).to_pylist() == rows_there
+            by_sql = query(played.root, f"FROM words{suffix}", at_version={f"words{suffix}": version}).dicts()
+            by_sql.sort(key=lambda row: (row["_partition"], row["_offset"]))
+            assert by_sql == rows_there

@@ -119,6 +119,7 @@ class Life(RuleBasedStateMachine):
             if dies is None:
                 self.played.take(batch, self.planned[generation])
                 self._check_table()
+                assert self.played.flaws() == [], "verification raises a false alarm"
                 return
 
             def die(*_: Any, **__: Any) -> None:

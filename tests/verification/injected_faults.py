@@ -1,46 +1,27 @@
-"""A store with all of its copies, and the ways in which one of them comes to be wrong, or only looks as if it were.
-
-The table, its seal and the local stores are real files, the node and the changelog are in memory.
-"""
+"""The ways in which a copy of a store comes to be wrong, or only looks as if it were."""
 
 from __future__ import annotations
 
-import base64
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx2
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from spark_apps.pos import POS
-from storekeeper.apps.settings import SnapshotSettings
-from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.partitioner import partition_for
-from storekeeper.changelog.position import Position
-from storekeeper.changelog.reader import TopicFacts
-from storekeeper.clock import SystemClock
-from storekeeper.engine.local_store import _OWN_END
-from storekeeper.generations.live import live_topology
-from storekeeper.snapshots.columns import StoreValues
+from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.row import ReplicaRow
-from storekeeper.stores.row_digest import BUCKETS, bucket_of, stored_row_hash, to_hex
-from storekeeper.topology.records import StoreChange
-from storekeeper.topology.task_stores import restore
-from storekeeper.verification import verify
-from storekeeper.verification.check_verdict import CheckVerdict
-from storekeeper.verification.node_copies import NodeCopies
-from tests.snapshot_tables import Row, arrow_rows, manifest_of, write_snapshot
+from tests.snapshot_tables import Row, arrow_rows, manifest_of
 from tests.snapshots.attacks import (
     BEHIND_THE_ROWS,
     commit_lost,
@@ -51,201 +32,15 @@ from tests.snapshots.attacks import (
     inserted,
     log_cut,
     log_lost,
+    manifest_field,
     overwritten,
     updated,
     with_a_copied_manifest,
     without_data_change,
 )
+from tests.verification.injected_world import LAST_BATCH, PARTITIONS, REWARDS, World, headers_of, value_of
 
-PARTITIONS = 2
-REWARDS = POS.stores[0]
-TOPIC = REWARDS.changelog_topic
-HEADERS = (("schema-version", b"%d" % REWARDS.schema_version), ("batch-id", b"3"))
 Draw = random.Random
-
-
-def value_of(number: int, invoices: int) -> bytes:
-    return b'{"CustomerCardNo":"C%d","TotalLoyaltyPoints":%d.5000,"InvoiceCount":%d,"LastInvoiceTime":%d}' % (
-        number,
-        invoices,
-        invoices,
-        1_600_000_000_000 + number,
-    )
-
-
-@dataclass
-class World:
-    """A run directory, a changelog, and what node `a` holds by partition, at the changelog's end."""
-
-    run_dir: Path
-    log: list[list[LogRecord]]
-    node: list[dict[bytes, ReplicaRow]] = field(default_factory=list)
-    ahead: int = 0
-    ends: list[int] = field(default_factory=list)
-
-    @property
-    def settings(self) -> SnapshotSettings:
-        return SnapshotSettings(run_dir=self.run_dir, kafka_bootstrap="127.0.0.1:1", peers="a=http://a")
-
-    @property
-    def table(self) -> Path:
-        return self.run_dir / "delta" / "rewards"
-
-    @property
-    def seal(self) -> Path:
-        return self.run_dir / "seals" / "rewards.json"
-
-    @property
-    def sealed(self) -> SealedTable:
-        return SealedTable.of(self.settings, "rewards")
-
-    def folder(self, partition: int) -> Path:
-        return self.run_dir / "tasks" / "pos" / "gen-1" / "slot" / str(partition) / "rewards"
-
-    def end(self, partition: int) -> int:
-        return self.log[partition][-1].offset + 1
-
-    def newest(self, partition: int, end: int) -> dict[bytes, LogRecord]:
-        """The newest record of each key that has a row before an offset."""
-        found = {record.key or b"": record for record in self.log[partition] if record.offset < end}
-        return {key: record for key, record in found.items() if record.value is not None}
-
-    def snapshot(self, back: int, *, manifest_only: bool = False) -> tuple[list[Row], Any]:
-        """Takes a snapshot of all but the last `back` records of each partition; returns its rows and its manifest."""
-        ends = {partition: self.end(partition) - back for partition in range(PARTITIONS)}
-        rows = [
-            Row(partition, record.offset, record.timestamp_ms, key, record.value or b"")
-            for partition, end in ends.items()
-            for key, record in self.newest(partition, end).items()
-        ]
-        bare = manifest_of(rows, store="rewards", app="pos", changelog_topic=TOPIC, changelog_offsets=ends,
-                           source_offsets=Position({"pos": {0: 10}}), schema_version=REWARDS.schema_version,
-                           kind=REWARDS.kind)  # fmt: skip
-        manifest = replace(bare, digests=dict.fromkeys(ends, 0) | dict(bare.digests))
-        if not manifest_only:
-            write_snapshot(self.table, rows, REWARDS.value_fields, manifest=manifest)
-        return rows, manifest
-
-    def fill(self) -> World:
-        """Gives the node and the tasks what the changelog holds, and takes two snapshots."""
-        topology = live_topology(POS, self.settings)
-        (spec,) = [one for sub in topology.sub_topologies for one in sub.stores if one.name == "rewards"]
-        for partition in range(PARTITIONS):
-            rows = self.newest(partition, self.end(partition))
-            self.ends.append(self.end(partition))
-            self.node.append({
-                key: ReplicaRow(REWARDS.schema_version, record.timestamp_ms, record.value or b"")
-                for key, record in rows.items()
-            })  # fmt: skip
-            self.folder(partition).parent.mkdir(parents=True)
-            store = open_sealed(self.folder(partition), "rewards")
-            end = self.end(partition)
-            checkpoint = Checkpoint(TOPIC, "id", partition, end, SystemClock().now_ms())
-            changes = (StoreChange("rewards", key, record.value, record.timestamp_ms) for key, record in rows.items())
-            restore(spec, store, changes, {METADATA_KEY: checkpoint.encode(), _OWN_END: b"%d" % end})
-            store.close()
-        self.snapshot(40)
-        self.snapshot(20)
-        return self
-
-    def copied(self, run_dir: Path) -> World:
-        """A world of its own."""
-        shutil.copytree(self.run_dir, run_dir)
-        log, node = [list(records) for records in self.log], [dict(rows) for rows in self.node]
-        return World(run_dir, log, node, ends=[*self.ends])
-
-    def verdict(self, patch: Any) -> CheckVerdict:
-        """What `storekeeper verify rewards` says."""
-        patch.setattr(verify, "Changelog", lambda *_: FakeChangelog(self.log))
-        patch.setattr(verify, "Topics", lambda *_: FakeTopics(self))
-        transport = httpx2.MockTransport(self._answer)
-        patch.setattr(verify, "NodeCopies", lambda known, found: NodeCopies(known, found, transport=transport))
-        return verify.verify_store("rewards", self.settings)
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        if request.url.path == "/state/cluster":
-            return httpx2.Response(200, json={"members": [{"name": "a", "address": "http://a"}]})
-        partition = int(request.url.path.rpartition("/")[2])
-        hashes = {
-            key: stored_row_hash(key, row.value, row.timestamp_ms, row.schema_version)
-            for key, row in self.node[partition].items()
-        }
-        buckets = [0] * BUCKETS
-        for key, one in hashes.items():
-            buckets[bucket_of(key)] += one
-        wanted = {int(number) for number in request.url.params.get_list("bucket")}
-        return httpx2.Response(
-            200,
-            json={
-                "topic": TOPIC,
-                "offset": self.ends[partition] + self.ahead,
-                "rows": len(hashes),
-                "digest": to_hex(sum(buckets) % 2**64),
-                "set_aside_ms": None,
-                "buckets": [to_hex(number % 2**64) for number in buckets],
-                "entries": [
-                    (_told(key), to_hex(one)) for key, one in hashes.items() if bucket_of(key) in wanted
-                ],
-            },
-        )  # fmt: skip
-
-
-def _told(key: bytes) -> str:
-    return base64.urlsafe_b64encode(key).decode().rstrip("=")
-
-
-class FakeChangelog:
-    """A changelog in memory."""
-
-    partitions = range(PARTITIONS)
-    facts = TopicFacts(TOPIC, "id", PARTITIONS, 86_400_000)
-
-    def __init__(self, log: list[list[LogRecord]]) -> None:
-        self._log = log
-
-    def first(self, partition: int) -> int:
-        del partition
-        return 0
-
-    def committed(self, partition: int) -> tuple[int, int]:
-        return 0, self.stable_end(partition)
-
-    def stable_end(self, partition: int) -> int:
-        return self._log[partition][-1].offset + 1
-
-    def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
-        return (record for record in self._log[partition] if start <= record.offset < end)
-
-
-class FakeTopics:
-    """The topics of a world."""
-
-    def __init__(self, world: World) -> None:
-        self._ends = {TOPIC: {partition: world.end(partition) for partition in range(PARTITIONS)}, "pos": {0: 10}}
-
-    def names(self) -> list[str]:
-        return list(self._ends)
-
-    def partition_counts(self, names: Any) -> dict[str, int]:
-        return {name: len(self._ends[name]) for name in names}
-
-    def committed_end(self, names: Any) -> Position:
-        return Position({name: self._ends[name] for name in names})
-
-
-def made(run_dir: Path) -> World:
-    """A world of sixty customers, who bought several times, and some of whom were deleted."""
-    draw = Draw(11)
-    log: list[list[LogRecord]] = [[] for _ in range(PARTITIONS)]
-    for number in range(300):
-        card = draw.randrange(60)
-        key = b"card-%03d" % card
-        records = log[partition_for(key, PARTITIONS)]
-        value = None if number % 17 == 5 else value_of(card, number + 1)
-        records.append(LogRecord(len(records), 1_700_000_000_000 + number, key, value, HEADERS))
-    return World(run_dir, log).fill()
-
-
 Change = Callable[[World, Draw], object]
 
 
@@ -253,11 +48,13 @@ def _of_table(attack: Callable[[Path], object]) -> Change:
     return lambda world, _: attack(world.table)
 
 
-def _any_file(world: World, draw: Draw) -> Path:
-    return draw.choice(sorted(file for file in world.table.rglob("*") if file.is_file()))
+def any_file(folder: Path, draw: Draw) -> Path:
+    """A random file of a folder."""
+    return draw.choice(sorted(file for file in folder.rglob("*") if file.is_file()))
 
 
-def _flip(file: Path, draw: Draw) -> None:
+def flip(file: Path, draw: Draw) -> None:
+    """Flips a random bit."""
     content = bytearray(file.read_bytes())
     content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
     file.write_bytes(content)
@@ -265,7 +62,10 @@ def _flip(file: Path, draw: Draw) -> None:
 
 def _forged(world: World, draw: Draw) -> None:
     """Rows and a manifest that fit each other, as somebody writes who knows how."""
-    rows, manifest = world.snapshot(20, manifest_only=True)
+    rows = [
+        Row(*row.values()) for row in DeltaTable(world.table).to_pyarrow_table(columns=[*PLACE_COLUMNS]).to_pylist()
+    ]
+    manifest = (world.sealed.read() or _none()).manifest
     place = draw.randrange(len(rows))
     rows[place] = rows[place]._replace(value=value_of(place, 999_999))
     forged = replace(manifest, digests=manifest_of(rows).digests)
@@ -276,6 +76,22 @@ def _forged(world: World, draw: Draw) -> None:
         mode="overwrite",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": forged.to_json()}),
     )
+
+
+def _resealed(change: Change) -> Change:
+    """A change by somebody who can write seals, too."""
+
+    def attack(world: World, draw: Draw) -> None:
+        change(world, draw)
+        world.sealed.sealed()
+
+    return attack
+
+
+def lost(sealed: SealedTable) -> None:
+    """Removes a table with its seal."""
+    shutil.rmtree(str(sealed.path))
+    sealed.file.unlink(missing_ok=True)
 
 
 def _older_seal(world: World, _: Draw) -> None:
@@ -323,7 +139,7 @@ def _of_log(change: Callable[[list[LogRecord], int], object]) -> Change:
 
     def attack(world: World, draw: Draw) -> None:
         partition = draw.randrange(PARTITIONS)
-        settled = world.newest(partition, world.end(partition) - 41)
+        settled = world.newest(partition, world.end(partition) - 80)
         newest = world.newest(partition, world.end(partition))
         offset = draw.choice(sorted(one.offset for key, one in settled.items() if newest.get(key) == one))
         records = world.log[partition]
@@ -361,12 +177,19 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a lost log": (_of_table(log_lost), "table rewards"),
     "a lost file": (_of_table(file_lost), "table rewards"),
     "a cut file": (_of_table(file_cut), "table rewards"),
+    "a lost table and its seal": (lambda world, _: lost(world.sealed), "table rewards is gone"),
     "a lost table": (lambda world, _: shutil.rmtree(world.table), "table rewards is gone"),
-    "a flipped bit in any file": (lambda world, draw: _flip(_any_file(world, draw), draw), "table rewards"),
-    "any file lost": (lambda world, draw: _any_file(world, draw).unlink(), "table rewards"),
+    "a flipped bit in any file": (lambda world, draw: flip(any_file(world.table, draw), draw), "table rewards"),
+    "any file lost": (lambda world, draw: any_file(world.table, draw).unlink(), "table rewards"),
     "rows and manifest forged": (_forged, "table rewards"),
+    "rows, manifest and seal forged": (_resealed(_forged), "snapshot 3, partition"),
+    "a typed column edited and sealed": (_resealed(_of_table(edited("InvoiceCount", 99))), "column InvoiceCount"),
+    "rows deleted and sealed": (_resealed(_of_table(deleted("_partition = 1"))), "table rewards, version"),
+    "a forged manifest, sealed": (
+        _resealed(_of_table(manifest_field("batch_ms", lambda _: 10**14))), "a time that has not come",
+    ),
     "a lost seal": (lambda world, _: world.seal.unlink(), "table rewards has no seal"),
-    "a flipped bit in the seal": (lambda world, draw: _flip(world.seal, draw), "table rewards"),
+    "a flipped bit in the seal": (lambda world, draw: flip(world.seal, draw), "table rewards"),
     "a torn seal": (lambda world, _: world.seal.write_bytes(world.seal.read_bytes()[:99]), "has a damaged seal"),
     "an older seal": (_older_seal, "table rewards"),
     "a node's value": (_of_node(_set(value=b"{}")), "node a"),
@@ -387,9 +210,9 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "a lost record": (_of_log(lambda records, place: records.pop(place)), "partition"),
     "a record of another time": (_of_log(_replaced(timestamp_ms=1)), "partition"),
     "a record of another schema version": (
-        _of_log(_replaced(headers=(("schema-version", b"9"), HEADERS[1]))), "node a",
+        _of_log(_replaced(headers=(("schema-version", b"9"), *headers_of(3)[1:]))), "node a",
     ),
-    "a foreign record": (_of_log(_replaced(headers=HEADERS[:1])), "records of no batch of the app"),
+    "a foreign record": (_of_log(_replaced(headers=headers_of(3)[:1])), "records of no batch of the app"),
     "a lost end": (lambda world, _: world.log[0].__delitem__(slice(-5, None)), "it has lost records"),
 }  # fmt: skip
 """By name: how a copy becomes wrong, and a part of what names it."""
@@ -399,7 +222,7 @@ def _misplaced(world: World, draw: Draw) -> None:
     """A row in a partition where nodes don't look for it, in all copies but the snapshot, which ends before."""
     partition = draw.randrange(PARTITIONS)
     key = next(key for number in range(99) if partition_for(key := b"lost-%d" % number, PARTITIONS) != partition)
-    record = LogRecord(world.end(partition), 5, key, value_of(1, 1), HEADERS)
+    record = LogRecord(world.end(partition), 5, key, value_of(1, 1), headers_of(LAST_BATCH))
     world.log[partition].append(record)
     world.node[partition][key] = ReplicaRow(REWARDS.schema_version, 5, record.value or b"")
     world.ends[partition] += 1
@@ -417,7 +240,7 @@ def _compacted(world: World, draw: Draw) -> None:
 
 
 def _later(world: World, draw: Draw) -> None:
-    world.snapshot(draw.randrange(1, 19))
+    world.snapshot(LAST_BATCH)
     _compacted(world, draw)
 
 
@@ -425,12 +248,12 @@ def _died(world: World, _: Draw, *, committed: bool) -> None:
     """A writer that died behind its mark, or behind its commit."""
     seal = world.sealed.read() or _none()
     if committed:
-        world.snapshot(10)
+        world.snapshot(LAST_BATCH)
     world.seal.write_bytes(replace(seal, writing=True).to_json())
 
 
 def _touched(world: World, draw: Draw) -> None:
-    file = _any_file(world, draw)
+    file = any_file(world.table, draw)
     os.utime(file)
     file.chmod(0o600)
 
@@ -449,10 +272,11 @@ def _moved(world: World, _: Draw) -> None:
 HARMLESS: dict[str, Change] = {
     "nothing": lambda *_: None,
     "a file's times and mode": _touched,
-    "a file written as it was": lambda world, draw: _rewritten(_any_file(world, draw)),
+    "a file written as it was": lambda world, draw: _rewritten(any_file(world.table, draw)),
     "a table moved away and back": _moved,
     "compaction of the changelog": _compacted,
-    "another snapshot": lambda world, draw: world.snapshot(draw.randrange(19)),
+    "another snapshot": lambda world, _: world.snapshot(LAST_BATCH),
+    "a snapshot of the same batch": lambda world, _: world.snapshot(LAST_BATCH - 1),
     "a snapshot and compaction": _later,
     "maintenance": lambda world, _: keep_up(world.sealed, [], now_ms=10**14, history_ms=HOUR_MS),
     "our comment": lambda world, _: _commented(world),

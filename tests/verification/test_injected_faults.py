@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from storekeeper.verification.check_verdict import CheckVerdict
-from tests.verification.injected_faults import FAULTS, HARMLESS, World, made
+from tests.verification import injected_faults
+from tests.verification.history_faults import HISTORY_FAULTS, HISTORY_HARMLESS
+from tests.verification.injected_world import World, made
+
+FAULTS = injected_faults.FAULTS | HISTORY_FAULTS
+HARMLESS = injected_faults.HARMLESS | HISTORY_HARMLESS
+TURNS = 5
+HARMLESS_RUNS = 5
+"""Of each kind in a turn."""
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +59,14 @@ def test_what_is_no_fault_raises_no_alarm(world: World, tmp_path: Path, name: st
 
 
 @pytest.mark.long("test_injected_faults.py injects each kind of fault once")
-@pytest.mark.parametrize("turn", range(1, 11))
+@pytest.mark.parametrize("turn", range(1, TURNS + 1))
 def test_many_faults_of_every_kind_are_found_without_a_false_alarm(world: World, tmp_path: Path, turn: int) -> None:
-    """Ten turns of each kind of fault, and five of what is none for each turn."""
-    names = [*FAULTS, *(f for f in HARMLESS for _ in range(5))]
+    names = [*FAULTS, *(name for name in HARMLESS for _ in range(HARMLESS_RUNS))]
     found = [missed(world, tmp_path / str(place), name, f"{turn} {place}") for place, name in enumerate(names)]
     assert [one for one in found if one] == []
 
 
 def test_there_are_enough_kinds() -> None:
-    assert len(FAULTS) >= 60
-    assert 10 * len(FAULTS) >= 500
-    assert 50 * len(HARMLESS) >= 500
+    assert len(FAULTS) >= 120
+    assert TURNS * len(FAULTS) >= 500
+    assert TURNS * HARMLESS_RUNS * len(HARMLESS) >= 500
