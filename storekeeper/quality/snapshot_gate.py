@@ -230,7 +230,7 @@ class SnapshotGate:
             return None
         manifest = newest_manifest(self._path, before=version + 1)
         with suppress(DeltaError, OSError, pa.ArrowException), reaching(self._path):
-            for _ in opened_files(delta_table(self._path, version)):  # looks at each file's end
+            for _ in opened_files(self._path, delta_table(self._path, version)):  # looks at each file's end
                 pass
             return manifest if manifest is not None and manifest.delta_version == version else None
         return None

@@ -8,35 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from storekeeper.locations import location
+from storekeeper.locations import Location
 
 _BATCH_ROWS = 16_384
 
 
-def opened_files(table: DeltaTable) -> Iterator[pq.ParquetFile]:
-    """The data files of a version, one after the other, each with its end read.
+def opened_files(path: Location, table: DeltaTable) -> Iterator[pq.ParquetFile]:
+    """The data files of a version of the table at `path`, one after the other, each with its end read.
 
     Raises:
         OSError, ArrowException: one is missing or damaged.
+        TablesUnreachableError: the store of the table doesn't answer.
     """
-    for uri in table.file_uris():
-        place = location(uri)
+    for name in table.get_add_actions()["path"].to_pylist():
+        place = path / unquote(name)  # as the Delta log has it, it is encoded like a URI
         source = str(place) if isinstance(place, Path) else pa.BufferReader(place.read_bytes())
         with pq.ParquetFile(source, pre_buffer=False) as file:
             yield file
 
 
-def decode(table: DeltaTable) -> None:
-    """Reads every column of a version once.
-
-    Raises:
-        OSError, ArrowException: a file is missing or damaged.
-    """
-    for file in opened_files(table):
+def decode(path: Location, table: DeltaTable) -> None:
+    """Reads every column of a version of the table at `path` once. Raises as `opened_files` does."""
+    for file in opened_files(path, table):
         for _ in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
             pass

@@ -121,7 +121,7 @@ def read_rows(path: Location, version: int, columns: pa.Schema) -> Iterator[pa.R
     table = open_table(path, version)
     try:
         with reaching(path):
-            decode(table)  # it refuses files that would crash the process in SQL's reader
+            decode(path, table)  # it refuses files that would crash the process in SQL's reader
             batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns.names))
         for batch in batches:
             yield batch.cast(columns)
