@@ -12,9 +12,8 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.scan import Changelog
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.errors import ConfigurationError, SnapshotDamagedError
+from storekeeper.errors import ConfigurationError, SnapshotDamagedError, StorageError, TablesUnreachableError
 from storekeeper.generations.live import live_store, live_topology, store_in
-from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import values_of
 from storekeeper.snapshots.history import newest_history
 from storekeeper.snapshots.manifest import SnapshotManifest
@@ -69,12 +68,11 @@ def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None =
             return held if comparable is None else [*comparable.of_partition(partition), *held]
 
         verdict = verify_copies(changelog, copies_of, notices.observed)
+        table, compared = (None if one is None else one.proof.manifest for one in (snapshot, comparable))
         history, current = (SealedTable.of(settings, name) for name in (spec.history_name, spec.table_name))
-        told = None if snapshot is None else snapshot.proof.manifest
-        flaws = (*flaws, *_history_flaws(history, told, claims, is_alone=not flaws and current.read() is None))
-        compared = None if comparable is None else comparable.proof.manifest
         copy = HistoryCopy(history.path, changelog, values_of(spec, live), current.path, compared)
-        flaws = (*flaws, *_differences(copy))
+        is_alone = not flaws and current.read() is None
+        flaws = (*flaws, *_history_flaws(history, copy, table, claims, is_alone=is_alone))
         repaired: list[str] = []
         if repair in members:
             partitions = [partition for holder, partition in verdict.wrong if holder == f"node {repair}"]
@@ -117,39 +115,41 @@ def _local_copies(spec: StoreSpec, live: AppSettings, changelog: Changelog) -> L
 
 
 def _history_flaws(
-    sealed: SealedTable, snapshot: SnapshotManifest | None, claims: Callable[..., Iterator[str]], *, is_alone: bool
+    sealed: SealedTable,
+    copy: HistoryCopy,
+    snapshot: SnapshotManifest | None,
+    claims: Callable[..., Iterator[str]],
+    *,
+    is_alone: bool,
 ) -> Iterator[str]:
-    """How a store's history differs from its seal and from what its manifest says; and whether it or the table is gone.
+    """How a store's history differs from its seal, its manifest and the changelog; and whether it or the table is gone.
 
     Args:
         sealed: the history.
+        copy: the history beside the others.
         snapshot: the manifest of the table's newest snapshot; None without one.
         claims: tells what a manifest says and isn't so.
         is_alone: whether there is neither a table nor its seal.
     """
-    history, table = sealed.path.name, sealed.path.name.removesuffix(HISTORY)
+    history, table = sealed.path.name, copy.table.name
     try:
         sealed.current(whole=True)
         found = newest_history(sealed.path)
-    except SnapshotDamagedError as error:
-        yield str(error)
-        return
-    if found is not None:
+        if found is None:
+            if snapshot is not None and snapshot.batch_ms:
+                yield (
+                    f"table {history} is gone, and table {table} was made from it: put it back with its seal, or begin "
+                    f"another with `storekeeper snapshot create {table}`"
+                )
+            return
         yield from (f"table {history}, version {found.version}: {claim}" for claim in claims(found.manifest))
         if is_alone:
             yield f"table {table} is gone, and there is its history: `storekeeper snapshot create {table}` writes it"
-    elif snapshot is not None and snapshot.batch_ms:
-        yield (
-            f"table {history} is gone, and table {table} was made from it: put it back with its seal, or begin another "
-            f"with `storekeeper snapshot create {table}`"
-        )
-
-
-def _differences(copy: HistoryCopy) -> tuple[str, ...]:
-    try:
-        return tuple(copy.flaws())
-    except SnapshotDamagedError:
-        return ()  # its seal says so
+        yield from copy.flaws()
+    except TablesUnreachableError:
+        raise
+    except StorageError as error:
+        yield str(error)
 
 
 def _snapshot(spec: StoreSpec, settings: SnapshotSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:

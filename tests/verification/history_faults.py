@@ -132,7 +132,7 @@ def _older_with_its_seal(world: World, _: Draw) -> None:
     world.sealed_history.sealed()
 
 
-def _seal(change: Callable[[Path, Draw], object]) -> Change:
+def _seal(change: Callable[[Any, Draw], object]) -> Change:
     return lambda world, draw: change(world.sealed_history.file, draw)
 
 

@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues
+from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
 from storekeeper.stores.rocksdb import open_rocksdb
@@ -65,7 +66,7 @@ def _forged(world: World, draw: Draw) -> None:
     rows = [
         Row(*row.values()) for row in DeltaTable(world.table).to_pyarrow_table(columns=[*PLACE_COLUMNS]).to_pylist()
     ]
-    manifest = (world.sealed.read() or _none()).manifest
+    manifest: SnapshotManifest = (world.sealed.read() or _none()).manifest or _none()
     place = draw.randrange(len(rows))
     rows[place] = rows[place]._replace(value=value_of(place, 999_999))
     forged = replace(manifest, digests=manifest_of(rows).digests)
