@@ -28,7 +28,7 @@ from storekeeper.snapshots.as_of import (
     time_ms,
     value_columns,
 )
-from storekeeper.snapshots.duck import opened
+from storekeeper.snapshots.duck import folding
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.key_changes import row_of
 from storekeeper.stores.store_definitions import ServedKind
@@ -175,7 +175,7 @@ class StorekeeperReader(DataSourceReader):
         else:
             changes = history.as_of(asked.at_ms, *named)
             sql = fold_sql("changes", row_columns(history.columns))
-        with opened() as connection:
+        with folding(history.place) as connection:
             connection.register("changes", changes)
             for batch in connection.sql(sql).to_arrow_reader(_BATCH_ROWS):
                 yield self._shown(batch, history.kind)

@@ -12,10 +12,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
-from pyspark.sql.datasource import EqualTo, GreaterThan, In
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition
 
+from benchmarks.as_of import Size, make
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
+from storekeeper.snapshots import duck
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.snapshots.spark_source import StorekeeperDataSource, StorekeeperReader, _Asked
 from storekeeper.stores.store_definitions import ServedKind
@@ -112,6 +114,16 @@ def test_what_can_not_be_read_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         StorekeeperDataSource({"path": path, "tables": str(made[0]), **options}).schema()
+
+
+def test_a_task_reads_more_changes_than_its_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "rewards", Size(changes=300_000, keys=6_000, points=0))
+    monkeypatch.setattr(duck, "_MEMORY_LIMIT", "40MB")
+    history = StoreHistory.beside(tmp_path / "rewards")
+    assert history is not None
+    one = reader(tmp_path, "rewards", history.coverage.to_ms, "key", "changed_at", changes=True)
+    counted = sum(batch.num_rows for batch in one.read(InputPartition((0, 1))))
+    assert counted > 290_000, "but for those of a key that one batch changed twice"
 
 
 @pytest.fixture(scope="module")
