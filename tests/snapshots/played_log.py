@@ -89,12 +89,14 @@ class PlayedLog:
     def replaced(self) -> list[tuple[int, int]]:
         """The records that the log cleaner may remove: each has a newer one of its key.
 
-        Not for a clean-up's: it deletes rows that no batch has changed for long, which are in the history by then.
+        Not for a clean-up's: it deletes rows that no batch has changed for long, which are in the history by then. And
+        not a clean-up's own: nothing counts these, so a history must have read them before.
         """
         found = []
         for partition, log in self.logs.items():
             newest = {record.key: at for at, record in sorted(log.items()) if not record.is_of_cleanup}
-            found += [(partition, at) for at, record in log.items() if newest.get(record.key, at) > at]
+            batches = ((at, record) for at, record in log.items() if not record.is_of_cleanup)
+            found += [(partition, at) for at, record in batches if newest.get(record.key, at) > at]
         return found
 
     def remove(self, place: tuple[int, int]) -> None:
