@@ -15,6 +15,7 @@ from storekeeper.schemas.registry import SchemaRegistry
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_COLUMNS, StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.proof import read_rows
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.stores.row_digest import moved, row_hash
 
@@ -91,6 +92,26 @@ def write_snapshot(
             commit_properties=CommitProperties(custom_metadata={"userMetadata": found.to_json()}),
         )
     return found
+
+
+def rows_in(path: Location, manifest: SnapshotManifest) -> dict[bytes, bytes]:
+    """The rows of a snapshot by key. They are those that its manifest says."""
+    rows: dict[bytes, bytes] = {}
+    digests = dict.fromkeys(manifest.digests, 0)
+    for batch in read_rows(path, manifest.delta_version, snapshot_schema({})):
+        columns = [batch.column(name).to_pylist() for name in PLACE_COLUMNS]
+        for partition, offset, timestamp_ms, key, value in zip(*columns, strict=True):
+            rows[key] = value
+            added = row_hash(key, value, offset, timestamp_ms)
+            digests[partition] = moved(digests.get(partition, 0), added=added, removed=0)
+    assert digests == dict(manifest.digests)
+    return rows
+
+
+def sealed_manifest(path: Location) -> SnapshotManifest | None:
+    """The manifest in the seal of a table that is as it was sealed."""
+    seal = sealed_at(path).current()
+    return None if seal is None else seal.manifest
 
 
 def sealed_at(path: Location) -> SealedTable:

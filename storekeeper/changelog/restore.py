@@ -12,6 +12,9 @@
 | checkpoint                                    | anything else                          | `RESUME` at the checkpoint |
 
 `WIPE` is a replay from the log's start into an emptied store. Rows are a copy of the log, so it loses nothing.
+
+A *seed* is a copy of the rows that lies elsewhere: a sealed table. A store that is far behind may begin with it. It is
+then like a store that was whole when the seed was, and has followed nothing since: the table above decides the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from storekeeper.changelog.checkpoint import Checkpoint
+
+SEED_MARGIN_MS = 3_600_000
+"""Time to load a seed and to read the log on from there, before deletions since then are gone from the log."""
 
 
 class RestoreAction(StrEnum):
@@ -101,6 +107,59 @@ def plan_restore(checkpoint: Checkpoint | None, *, empty: bool, log: LogState, b
     if mismatch is not None:
         return RestorePlan(RestoreAction.WIPE, mismatch, log.start_offset, log.end_offset)
     return RestorePlan(RestoreAction.RESUME, RestoreReason.CHECKPOINT, checkpoint.offset, log.end_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """The rows of a changelog partition as they lie elsewhere.
+
+    Attributes:
+        topic, topic_id, partition: whose rows.
+        offset: all records below it are in the rows.
+        whole_at_ms: when the rows equalled the whole log, epoch milliseconds.
+        rows: about how many they are.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    whole_at_ms: int
+    rows: int
+
+
+class SeedRefusal(StrEnum):
+    """Why a store doesn't begin with a seed; shown in logs."""
+
+    FOREIGN = "it is of another changelog partition"
+    TOPIC_RECREATED = "the changelog topic was deleted and recreated since"
+    AHEAD_OF_LOG = "it is ahead of the log: the log has lost records"
+    BELOW_LOG_START = "the log begins after it: records in between are gone"
+    TOO_OLD = "deletions since it was made may be gone from the log before it is loaded"
+    FROM_THE_FUTURE = "it is of a time that has not come: a clock is wrong"
+    NO_GAIN = "it has no fewer rows than there are records to read without it"
+
+
+def seed_refusal(seed: Seed, log: LogState, *, position: int, now_ms: int) -> SeedRefusal | None:
+    """Why a store must not begin with a seed, or need not; None if it should.
+
+    Args:
+        seed: the seed.
+        log: the changelog partition now.
+        position: the offset that the store would be read on from without it.
+        now_ms: the time, epoch milliseconds.
+    """
+    age_ms = now_ms - seed.whole_at_ms
+    refused = {
+        SeedRefusal.FOREIGN: (seed.topic, seed.partition) != (log.topic, log.partition),
+        SeedRefusal.TOPIC_RECREATED: seed.topic_id != log.topic_id,
+        SeedRefusal.AHEAD_OF_LOG: seed.offset > log.end_offset,
+        SeedRefusal.BELOW_LOG_START: seed.offset < log.start_offset,
+        SeedRefusal.TOO_OLD: seed.offset < log.end_offset and age_ms >= log.delete_retention_ms - SEED_MARGIN_MS,
+        SeedRefusal.FROM_THE_FUTURE: age_ms < -SEED_MARGIN_MS,
+        SeedRefusal.NO_GAIN: seed.offset - position <= seed.rows,
+    }
+    return next((why for why, holds in refused.items() if holds), None)
 
 
 def _mismatch(checkpoint: Checkpoint, log: LogState, behind_ms: int) -> RestoreReason | None:

@@ -233,7 +233,6 @@ class ReadOptions(TypedDict, total=False):
         position: a token, from an answer's `position`: this answer includes all that the earlier one did.
         wait_ms: how long to wait for a replica to become as fresh; `TooStaleError` after that. 0 by default.
         stale: `ok` also lets restoring replicas answer; `no` only active ones.
-        snapshot: lets the last verified snapshot answer when no replica can.
         partial: leaves out partitions that can't answer now; `complete` says so.
         timeout_s: instead of the client's.
     """
@@ -243,7 +242,6 @@ class ReadOptions(TypedDict, total=False):
     position: str
     wait_ms: int
     stale: Literal["ok", "no"]
-    snapshot: bool
     partial: bool
     timeout_s: float
 
@@ -264,6 +262,5 @@ def requirement_of(options: ReadOptions) -> FreshnessRequirement:
         position=PositionToken.parse(options["position"]) if "position" in options else None,
         wait_ms=options.get("wait_ms", 0),
         stale=Stale(options.get("stale", "")),
-        snapshot_ok=options.get("snapshot", False),
         partial_ok=options.get("partial", False),
     )

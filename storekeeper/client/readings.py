@@ -25,7 +25,7 @@ class Reading(Generic[T]):
     Attributes:
         value: what was asked for. JSON numbers with a fraction are `Decimal`; None where there is no such key.
         served_by: the node that answered.
-        role: of the replica that answered: `active`, `standby` or `snapshot`; empty if several took part.
+        role: of the replica that answered: `active`, `standby` or `history`; empty if several took part.
         partition: the store partition that the answer is from; None if several took part.
         offset: the replica's next changelog offset: all records before it are in the answer. None if unknown.
         offset_lag: how many changelog records were missing from it at most.

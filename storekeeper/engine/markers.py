@@ -18,7 +18,7 @@ from typing import Self
 import orjson
 
 from storekeeper.apps.errors import LostChangelogError
-from storekeeper.changelog.bounded_reader import committed_bounds, read_range, stable_bounds
+from storekeeper.changelog.bounded_reader import committed_bounds, read_range, read_topic, stable_bounds
 from storekeeper.changelog.headers import SourceRanges
 from storekeeper.errors import ChangelogError
 from storekeeper.kafka.connection import Kafka
@@ -179,3 +179,14 @@ def _newest(kafka: Kafka, where: tuple[str, int], bounds: tuple[int, int], key: 
             return Marker.decode(values[-1])
         step *= 8
     return None
+
+
+def markers_after(kafka: Kafka, topic: str, query_id: str, batch_id: int) -> dict[int, Marker] | None:
+    """The newest marker of each task up to a batch, by partition; None if a task has only those of later batches."""
+    newest: dict[int, Marker | None] = {}
+    for message in read_topic(kafka, topic):
+        marker, partition = Marker.decode(message.value() or b""), message.partition() or 0
+        if message.key() == query_id.encode():
+            newest[partition] = marker if marker.batch_id <= batch_id else newest.get(partition)
+    found = {partition: marker for partition, marker in newest.items() if marker is not None}
+    return found if len(found) == len(newest) else None

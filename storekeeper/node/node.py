@@ -33,7 +33,6 @@ from storekeeper.node.query.reads.gather import Gatherer
 from storekeeper.node.query.reads.hot import HotReads
 from storekeeper.node.query.reads.pages import CursorCodec, PageLimits, QueryLimits
 from storekeeper.node.query.reads.point import PointQueries
-from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.node.query.reads.streams import Streams
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.node.replicas.ranked_index import IndexBudget, RankedIndex, as_it_is
@@ -115,14 +114,6 @@ class Node:
             longest_s=FORWARD_TIMEOUT_MS / 1000,
             clock=self._clock,
             gate=gate,
-            snapshots=SnapshotFallback(
-                self._catalog.node,
-                settings.tables,
-                settings.durable / "seals",
-                self._serving_topic,
-                self._clock,
-                shown=self._shown,
-            ),
             past=past,
         )
         gatherer = Gatherer(
@@ -208,9 +199,6 @@ class Node:
             max_streams=self._settings.max_streams,
             longest_s=_STREAM_TIMEOUT_S,
         )
-
-    def _serving_topic(self, store: str) -> str:
-        return self._catalog.topic(self._catalog.variant(store))
 
     def _index(self, replica: ReplicaId) -> RankedIndex | None:
         score_field, rows = self._catalog.definition(replica.store).score_field, self._schema_rows_of(replica.store)

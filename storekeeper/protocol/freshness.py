@@ -7,7 +7,6 @@
 | `position=`         | include everything up to the token's position: see `position_token`                      |
 | `stale=ok`          | may come from a replica that is still restoring                                          |
 | `stale=no`          | come from the active replica that has caught up, not from a standby                      |
-| `snapshot=ok`       | may come from the last verified snapshot when no replica can answer                      |
 | `partial=ok`        | may lack partitions, if it covers many                                                   |
 | `wait_ms=`          | wait that long for a replica that doesn't meet the requirement yet, within the deadline  |
 | `deadline_ms=`      | come within that time, or not at all                                                     |
@@ -37,9 +36,7 @@ END_GOOD_FOR_MS = 1000
 """A lag counts only if its end offset was requested at most this long ago."""
 MAX_MS = 86_400_000 * 366
 """The largest duration and lag that a requirement may name."""
-PARAMETERS = frozenset(
-    {"max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms", "snapshot", "partial"}
-)
+PARAMETERS = frozenset({"max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms", "partial"})
 """The names of the parameters above."""
 _NONE: frozenset[str] = frozenset()
 _SHOWN = 40
@@ -89,7 +86,6 @@ class FreshnessRequirement:
     wait_ms: int = 0
     stale: Stale = Stale.CAUGHT_UP
     deadline_ms: int | None = None
-    snapshot_ok: bool = False
     partial_ok: bool = False
 
     @classmethod
@@ -125,7 +121,6 @@ class FreshnessRequirement:
             wait_ms=_count(fields, "wait_ms") or 0,
             stale=_stale(fields.get("stale")),
             deadline_ms=_deadline(fields),
-            snapshot_ok=_is_ok(fields, "snapshot"),
             partial_ok=_is_ok(fields, "partial"),
         )
 
@@ -177,7 +172,8 @@ class FreshnessRequirement:
             pairs.append(("wait_ms", str(self.wait_ms)))
         if self.stale is not Stale.CAUGHT_UP:
             pairs.append(("stale", self.stale.value))
-        pairs += [(name, "ok") for name, ok in (("snapshot", self.snapshot_ok), ("partial", self.partial_ok)) if ok]
+        if self.partial_ok:
+            pairs.append(("partial", "ok"))
         return urlencode(pairs)
 
     def _lag_met(self, replica: ReplicaFreshness) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from storekeeper.errors import ChangelogError
 from storekeeper.locations import reaching
 from storekeeper.snapshots.catalogue.entry import Entry
 from storekeeper.snapshots.columns import StoreValues, derived_columns
-from storekeeper.snapshots.committed_batch import CommittedBatch
+from storekeeper.snapshots.committed_batch import CommittedBatch, TaskProgress
 from storekeeper.snapshots.history import (
     CHANGE_COLUMNS,
     PARTITIONED_BY,
@@ -46,6 +46,8 @@ class Appending:
         planned: reads the app's newest planned batch by generation.
         tombstones_ms: how long the changelog keeps deletions.
         now_ms: the time.
+        changelog_id: the broker's id of the changelog.
+        progress: that of the app's tasks after the batch.
     """
 
     store: StoreSpec
@@ -55,6 +57,8 @@ class Appending:
     planned: Callable[[], Mapping[int, int]]
     tombstones_ms: int
     now_ms: int
+    changelog_id: str = ""
+    progress: TaskProgress = field(default_factory=dict)
 
     def upto(self, batch: CommittedBatch, *, floor_ms: int = 0) -> HistoryManifest:
         """Appends all up to and with a batch; the manifest of the newest version.
@@ -82,7 +86,7 @@ class Appending:
         if before is not None:
             earliest_ms = before.exact_to_ms + 1
             if known:
-                self._check_offsets(before, ends)
+                self._check_goes_on(before, ends)
         planned, latest_ms = self.planned(), max(batch.at_ms, earliest_ms)
         if before is not None and goes_on:
             idle = planned.get(batch.generation, -1) == batch.batch_id
@@ -136,7 +140,16 @@ class Appending:
             writer.write(_spilled(spilled), schema, manifest.to_json(), mode="overwrite")
         return manifest
 
-    def _check_offsets(self, before: HistoryManifest, ends: Mapping[int, tuple[int, int]]) -> None:
+    def _check_goes_on(self, before: HistoryManifest, ends: Mapping[int, tuple[int, int]]) -> None:
+        """Lets only the changelog pass that the history is of: the tables may be the last copy of a lost one."""
+        if before.changelog_id != self.changelog_id:
+            msg = (
+                f"changelog {self.log.topic} was deleted and recreated since the last snapshot of {self.store.name}, "
+                f"whose tables keep the rows. Go on from them: `storekeeper generation plan {self.store.app} --from "
+                f"tables`. If the new topic is right, move the tables {self.store.name} and {self.entry.path.name} and "
+                "their seals away, then take a snapshot"
+            )
+            raise ChangelogError(msg)
         for partition, reached in before.changelog_offsets.items():
             first, end = ends.get(partition, (0, -1))
             if not first <= reached <= end:
@@ -187,6 +200,8 @@ class Appending:
             read_at_ms=self.now_ms,
             hides=hides,
             sorted_before="" if before is None else before.sorted_before,
+            changelog_id=self.changelog_id,
+            progress=self.progress,
         )
 
 

@@ -116,6 +116,8 @@ class Current:
                 for partition, key, value, offset, at_ms in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                     total = sign * row_hash(key, value, offset, at_ms)
                     digests[partition] = moved(digests.get(partition, 0), added=total, removed=0)
+        others = f"count(*) FILTER (_schema_version IS DISTINCT FROM {self.store.schema_version})"
+        other_rows, *_ = _one(database, f"SELECT {others} FROM changes WHERE _value IS NOT NULL")  # noqa: S608 (a number)
         return replace(
             before,
             generation=history.generation,
@@ -130,6 +132,8 @@ class Current:
             batch_ms=history.exact_to_ms,
             kind=self.store.kind,
             score_field=self.store.score_field,
+            changelog_id=history.changelog_id,
+            one_version=(anew or before.one_version) and not other_rows,
         )
 
     def _write(self, rows: Iterator[pa.RecordBatch], manifest: SnapshotManifest) -> None:

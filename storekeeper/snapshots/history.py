@@ -14,7 +14,7 @@ The manifest is the user metadata of the newest commit, as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -76,6 +76,8 @@ class HistoryManifest:
     Attributes:
         store, app, kind: whose it is.
         changelog_topic: the changelog that its newest era is of.
+        changelog_id: the broker's id of it.
+        progress: that of the app's tasks after `batch`, as JSON by slot and partition; empty if it was not known.
         generation: that changelog's generation.
         changelog_offsets: next offsets by partition: all records below them are in the history.
         source_offsets: where the app's input goes on.
@@ -109,6 +111,8 @@ class HistoryManifest:
     read_at_ms: int
     hides: Mapping[int, int] = field(default_factory=dict)
     sorted_before: str = ""
+    changelog_id: str = ""
+    progress: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def era(self, at_ms: int) -> int:
         """The first time of the era that a time is in; the history's first time for one before."""
@@ -153,6 +157,18 @@ class HistoryVersion:
 
     version: int
     manifest: HistoryManifest
+
+
+def history_manifests(path: Location, *, upto: int) -> Iterator[HistoryManifest]:
+    """The manifests of the commits up to a version, newest first, as far back as the log reaches.
+
+    Raises:
+        SnapshotDamagedError: the log is damaged.
+    """
+    for commit in commits(path):
+        if commit.version <= upto:
+            with suppress(SerializationError):
+                yield HistoryManifest.from_json(commit.info.get("userMetadata") or "")
 
 
 def newest_history(path: Location, *, at: int | None = None) -> HistoryVersion | None:

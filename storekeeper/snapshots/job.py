@@ -26,7 +26,7 @@ from storekeeper.schemas.bound import value_subject
 from storekeeper.snapshots.append import Appending
 from storekeeper.snapshots.catalogue.entry import entry_of_history, entry_of_store, is_configured
 from storekeeper.snapshots.columns import values_of
-from storekeeper.snapshots.committed_batch import CommittedBatch, planned_batches
+from storekeeper.snapshots.committed_batch import CommittedBatch, TaskProgress, planned_batches, progress_after
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.manifest import SnapshotManifest
 
@@ -72,11 +72,14 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     with _held([job_lease(store.name, "snapshot") for store in stores], settings, clock) as spark:
-        batch = CommittedBatch.of(BatchCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
+        app = stores[0].app
+        checkpoint = BatchCheckpoint(settings.checkpoint_dir(app))
+        batch = CommittedBatch.of(checkpoint, settings.generation)
+        progress = {} if batch is None else progress_after(settings.kafka, checkpoint, app, batch)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
             run = Snapshot(settings, store, APPS[store.app], now_ms=clock.now_ms())
-            manifest, changed_keys = run.take(batch)
+            manifest, changed_keys = run.take(batch, progress)
             if spark is not None:
                 from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)
 
@@ -133,11 +136,14 @@ class Snapshot:
         self._checkpoint = BatchCheckpoint(settings.checkpoint_dir(store.app))
         self.entries = entry_of_store(store, app, settings), entry_of_history(store, app, settings)
 
-    def take(self, batch: CommittedBatch | None) -> tuple[SnapshotManifest, int | None]:
+    def take(
+        self, batch: CommittedBatch | None, progress: TaskProgress | None = None
+    ) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
 
         Args:
             batch: what the snapshot is of; not older than the last snapshot's. None: the app has finished no batch.
+            progress: that of the app's tasks after it.
         """
         log, (table, history) = Changelog(self._kafka, self._store.changelog_topic), self.entries
         if self._values.registry is not None:
@@ -153,6 +159,8 @@ class Snapshot:
             planned=partial(planned_batches, self._checkpoint),
             tombstones_ms=log.facts.delete_retention_ms,
             now_ms=self._now_ms,
+            changelog_id=log.facts.topic_id,
+            progress=progress or {},
         )
         known_ms = 0 if current.verified is None else current.verified.manifest.batch_ms
         return current.follow(appending.upto(batch, floor_ms=known_ms))

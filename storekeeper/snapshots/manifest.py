@@ -2,9 +2,11 @@
 
 A JSON object whose keys are the fields of `SnapshotManifest`, partitions as text, digests as 16 hexadecimal digits:
 
-    {"app": "pos", "batch_ms": 1760000000000, "by_schema": false, "changelog_offsets": {"0": 1200},
+    {"app": "pos", "batch_ms": 1760000000000, "by_schema": false, "changelog_id": "Zq3…",
+     "changelog_offsets": {"0": 1200},
      "changelog_topic": "pos-rewards-changelog", "columns": [["Tier", "string"]], "delta_version": 3,
-     "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "kind": "keyvalue", "row_count": 811, "schema_version": 1,
+     "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "kind": "keyvalue", "one_version": true,
+     "row_count": 811, "schema_version": 1,
      "score_field": null, "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "storekeeper.snapshots"}
 """
 
@@ -31,6 +33,7 @@ class SnapshotManifest:
     changelog partition. `columns` are the columns that follow from values, SQL type by name, in their order.
     `by_schema` says whether values are by schemas of a registry. `batch_ms` is the time up to which the store's history
     is in the rows, in epoch milliseconds; 0 before the first batch. `kind` and `score_field` are those of the spec.
+    `changelog_id` is the broker's id of the changelog. `one_version` says whether every row has `schema_version`.
     """
 
     store: str
@@ -49,6 +52,8 @@ class SnapshotManifest:
     batch_ms: int = 0
     kind: ServedKind = ServedKind.KEY_VALUE
     score_field: str | None = None
+    changelog_id: str = ""
+    one_version: bool = False
 
     def to_json(self) -> str:
         """The manifest as JSON. Equal manifests give equal text."""
@@ -73,6 +78,8 @@ class SnapshotManifest:
             "batch_ms": self.batch_ms,
             "kind": self.kind.value,
             "score_field": self.score_field,
+            "changelog_id": self.changelog_id,
+            "one_version": self.one_version,
         }
 
     @property
@@ -106,6 +113,8 @@ class SnapshotManifest:
                 batch_ms=content["batch_ms"],
                 kind=ServedKind(content["kind"]),
                 score_field=content["score_field"],
+                changelog_id=content["changelog_id"],
+                one_version=content["one_version"],
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is not a snapshot manifest: was the table written by something else?"

@@ -343,9 +343,3 @@ def sealed_tables(settings: AppSettings) -> Iterator[SealedTable]:
     """All tables that have a seal, in the order of their names."""
     names = (file.name for file in entries(settings.seals))
     return (SealedTable.of(settings, name.removesuffix(".json")) for name in sorted(names) if name.endswith(".json"))
-
-
-def sealed_manifest(path: Location, file: Location) -> SnapshotManifest | None:
-    """The manifest of the newest snapshot in a table with this seal; None if there is none. Raises as `current`."""
-    seal = SealedTable(path, file).current()
-    return None if seal is None else seal.manifest

@@ -98,6 +98,9 @@ def _wrong_offsets(manifest: Manifest, topics: Topics) -> Iterator[str]:
         claimed[manifest.changelog_topic] = dict(manifest.changelog_offsets)
     there = topics.partition_counts({*claimed}.intersection(topics.names()))
     ends = topics.committed_end(there)
+    own = manifest.changelog_topic
+    if own in there and manifest.changelog_id != topics.ids([own])[own]:
+        yield f"its manifest is of another topic {own}: that was deleted and recreated since"
     for topic in sorted(there):
         for partition, offset in sorted(claimed[topic].items()):
             end = ends.offset(topic, partition)

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from storekeeper.changelog.checkpoint import Checkpoint
-from storekeeper.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
+from storekeeper.changelog.restore import (
+    SEED_MARGIN_MS,
+    LogState,
+    RestoreAction,
+    RestorePlan,
+    RestoreReason,
+    Seed,
+    SeedRefusal,
+    plan_restore,
+    seed_refusal,
+)
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -68,3 +78,35 @@ def test_completion_is_judged_by_position_over_a_gap() -> None:
     assert answer.completed_at(200)
     assert answer.completed_at(201)
     assert answer.remaining == 50
+
+
+SEED = Seed("t", "id-1", 0, 150, NOW_MS - 1000, 20)
+
+
+@pytest.mark.parametrize(
+    ("seed", "log", "expected"),
+    [
+        (SEED, LOG, None),
+        (replace(SEED, topic="other"), LOG, SeedRefusal.FOREIGN),
+        (replace(SEED, partition=1), LOG, SeedRefusal.FOREIGN),
+        (replace(SEED, topic_id="id-0"), LOG, SeedRefusal.TOPIC_RECREATED),
+        (replace(SEED, offset=200), LOG, None),
+        (replace(SEED, offset=201), LOG, SeedRefusal.AHEAD_OF_LOG),
+        (replace(SEED, offset=99), LOG, SeedRefusal.BELOW_LOG_START),
+        (SEED, replace(LOG, start_offset=151), SeedRefusal.BELOW_LOG_START),
+        (replace(SEED, whole_at_ms=NOW_MS - DAY_MS + SEED_MARGIN_MS + 1), LOG, None),
+        (replace(SEED, whole_at_ms=NOW_MS - DAY_MS + SEED_MARGIN_MS), LOG, SeedRefusal.TOO_OLD),
+        (replace(SEED, whole_at_ms=0, offset=200), LOG, None),
+        (replace(SEED, whole_at_ms=NOW_MS + SEED_MARGIN_MS), LOG, None),
+        (replace(SEED, whole_at_ms=NOW_MS + SEED_MARGIN_MS + 1), LOG, SeedRefusal.FROM_THE_FUTURE),
+        (replace(SEED, rows=49), LOG, None),
+        (replace(SEED, rows=50), LOG, SeedRefusal.NO_GAIN),
+    ],
+)
+def test_a_seed_must_fit_the_log_and_be_young(seed: Seed, log: LogState, expected: SeedRefusal | None) -> None:
+    assert seed_refusal(seed, log, position=100, now_ms=NOW_MS) is expected
+
+
+@pytest.mark.parametrize("position", [130, 140, 150, 190])
+def test_a_seed_is_no_use_to_a_store_that_is_nearly_as_far(position: int) -> None:
+    assert seed_refusal(SEED, LOG, position=position, now_ms=NOW_MS) is SeedRefusal.NO_GAIN

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import pytest
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.waiting import eventually
+from storekeeper.changelog.scan import Changelog as LogOf
+from tests.snapshot_tables import Row, write_snapshot
 
 pytestmark = pytest.mark.broker
 
@@ -143,6 +146,44 @@ def test_a_killed_worker_is_made_up_for(changelog: Changelog, make_node: MakeNod
     node.wait_ready()
     assert everything(node) == changelog.rows
     assert node.stop() == 0
+
+
+@pytest.mark.parametrize("wrong", ["", "changed", "of another topic"])
+def test_a_node_begins_with_the_sealed_table_or_with_the_changelog(
+    changelog: Changelog, broker: Broker, make_node: MakeNode, tmp_path: Path, wrong: str
+) -> None:
+    changelog.append(40_000)
+    log = LogOf(broker.kafka, changelog.topic)
+    rows, ends = [], {}
+    for partition in log.partitions:
+        first, ends[partition] = log.committed(partition)
+        newest = {record.key: record for record in log.scan(partition, first, ends[partition])}
+        rows += [
+            Row(partition, record.offset, record.timestamp_ms, record.key, record.value)
+            for record in newest.values()
+            if record.key is not None and record.value is not None
+        ]
+    table = tmp_path / "run" / "delta" / "rewards"
+    write_snapshot(
+        table,
+        rows,
+        store="rewards",
+        changelog_topic=changelog.topic,
+        changelog_id="another" if wrong == "of another topic" else log.facts.topic_id,
+        changelog_offsets=ends,
+        one_version=True,
+        batch_ms=int(time.time() * 1000),
+    )
+    if wrong == "changed":
+        _damage(table, "*.parquet:flipped")
+    changelog.append(4_000)  # deletions are among them
+    node = make_node(constants={"storekeeper.node.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
+    node.start()
+    node.wait_ready()
+    assert everything(node) == changelog.rows
+    said = node.log_path.read_text()
+    assert said.count("replica_seeded") == (0 if wrong else len(log.partitions)), said[-2000:]
+    assert ("replicas_not_seeded" in said) == (wrong == "changed")
 
 
 def _damage(folder: Path, kind: str) -> None:

@@ -37,9 +37,9 @@ def test_nothing_is_required_by_nothing() -> None:
 def test_every_requirement_is_read_and_written_again() -> None:
     token = PositionToken.of_source("pos", 0, 4)
     requirement = FreshnessRequirement.parse(
-        f"max_staleness_ms=5&max_lag=0&position={token.encode()}&wait_ms=7&stale=no&deadline_ms=9&snapshot=ok&partial=ok"
+        f"max_staleness_ms=5&max_lag=0&position={token.encode()}&wait_ms=7&stale=no&deadline_ms=9&partial=ok"
     )
-    assert requirement == FreshnessRequirement(5, 0, token, 7, Stale.NO, 9, snapshot_ok=True, partial_ok=True)
+    assert requirement == FreshnessRequirement(5, 0, token, 7, Stale.NO, 9, partial_ok=True)
     assert FreshnessRequirement.parse(requirement.query()) == requirement
 
 
@@ -56,7 +56,6 @@ def test_every_requirement_is_read_and_written_again() -> None:
         "stale=maybe",
         "stale=",
         "partial=yes",
-        "snapshot=1",
         "position=nonsense",
         "max_lag=1&max_lag=2",
         "max_lag=%FF",

@@ -131,6 +131,7 @@ class PlayedStore:
     store: StoreSpec = STORE
     now_ms: int = 1_760_000_000_000
     tombstones_ms: int = TOMBSTONES_MS
+    changelog_id: str = "id-1"
 
     def entry(self, suffix: str = "") -> Entry:
         sealed = sealed_at(self.root / f"words{suffix}")
@@ -146,6 +147,7 @@ class PlayedStore:
             lambda: {batch.generation: planned},
             self.tombstones_ms,
             self.now_ms,
+            self.changelog_id,
         )
         return appending.upto(batch, floor_ms=0 if current.verified is None else current.verified.manifest.batch_ms)
 

@@ -23,12 +23,14 @@ MANIFEST = SnapshotManifest(
     batch_ms=1_760_000_000_000,
     kind=ServedKind.RANKED,
     score_field="Points",
+    changelog_id="Zq3",
+    one_version=True,
 )
 TEXT = (
-    '{"app":"pos","batch_ms":1760000000000,"by_schema":false,"changelog_offsets":{"0":1200,"1":7},'
+    '{"app":"pos","batch_ms":1760000000000,"by_schema":false,"changelog_id":"Zq3","changelog_offsets":{"0":1200,"1":7},'
     '"changelog_topic":"pos-rewards-changelog","columns":[["Tier","string"],["Points","decimal(18,4)"]],'
     '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,'
-    '"kind":"ranked","row_count":811,'
+    '"kind":"ranked","one_version":true,"row_count":811,'
     '"schema_version":1,"score_field":"Points","source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
 )
 

@@ -6,10 +6,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from storekeeper.errors import SerializationError, SnapshotDamagedError
-from storekeeper.snapshots.loaded import load_snapshot
-from storekeeper.snapshots.seal import sealed_manifest
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
-from tests.snapshot_tables import manifest_of, rows_of, sealed_at, write_snapshot
+from tests.snapshot_tables import manifest_of, rows_in, rows_of, sealed_at, sealed_manifest, write_snapshot
 
 LATER_MS = 10**14
 """So far ahead that all of a table is old."""
@@ -34,10 +32,10 @@ def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp
     second = keep_up(sealed_at(tmp_path), [4], now_ms=LATER_MS, history_ms=HOUR_MS)
     assert second is not None
     assert {4, 11} <= set(second.kept_versions)
-    manifest = sealed_manifest(tmp_path, sealed_at(tmp_path).file)
+    manifest = sealed_manifest(tmp_path)
     assert manifest is not None
     assert manifest.delta_version == 11
-    assert len(load_snapshot(tmp_path, manifest).rows) == 12
+    assert len(rows_in(tmp_path, manifest)) == 12
     assert rows_at(tmp_path, 4) == 5
 
 
@@ -50,10 +48,10 @@ def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) 
     assert done is not None
     assert done.vacuumed_files == 8  # the joined one, and all whose rows came behind the promised version, but the last
     assert rows_at(tmp_path, 2) == 3
-    found = sealed_manifest(tmp_path, sealed_at(tmp_path).file)
+    found = sealed_manifest(tmp_path)
     assert found is not None
     assert found.digests == newest.digests
-    assert load_snapshot(tmp_path, found).rows == {b"a": b"1"}
+    assert rows_in(tmp_path, found) == {b"a": b"1"}
 
 
 def test_nothing_is_removed_from_a_table_that_something_else_wrote_to(tmp_path: Path) -> None:

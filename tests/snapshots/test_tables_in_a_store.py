@@ -31,12 +31,10 @@ from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import StoreValues
 from storekeeper.snapshots.delta_log import delta_table, newest_manifest, open_table
-from storekeeper.snapshots.loaded import load_snapshot
-from storekeeper.snapshots.seal import sealed_manifest
 from storekeeper.snapshots.sql import list_tables, query
 from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
 from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up
-from tests.snapshot_tables import manifest_of, sealed_at, write_snapshot
+from tests.snapshot_tables import manifest_of, rows_in, sealed_at, sealed_manifest, write_snapshot
 from tests.snapshots.test_proof import FIELDS, flaws, rows
 
 LONG = pytest.mark.long("test_sql.py, test_table_restore.py and test_table_upkeep.py have them in a folder")
@@ -84,10 +82,10 @@ def test_a_folder_lists_its_tables_and_files(root: Location, table: Location) ->
 
 @LONG
 def test_a_snapshot_is_vouched_for_proven_and_loaded(table: Location) -> None:
-    manifest = sealed_manifest(table, sealed_at(table).file)
+    manifest = sealed_manifest(table)
     assert manifest is not None
     assert flaws(table) == ()
-    assert len(load_snapshot(table, manifest).rows) == 20
+    assert len(rows_in(table, manifest)) == 20
 
 
 @LONG
@@ -106,11 +104,11 @@ def test_a_snapshot_of_a_new_generation_takes_the_table_over_and_is_restored(tab
     held = [row._replace(value=b'{"Count":%d}' % number) for number, row in enumerate(rows(30))]
     manifest = manifest_of(held, generation=2, changelog_topic="words-log-g2", delta_version=1)
     write_snapshot(table, held, columns, manifest=manifest)
-    assert sealed_manifest(table, sealed_at(table).file) == manifest
+    assert sealed_manifest(table) == manifest
     open_directly(table).delete("Count > 3")
     assert newest_manifest(table) == manifest
     assert restore_snapshot(sealed_at(table), manifest, StoreValues(columns)) == 3
-    assert len(load_snapshot(table, replace(manifest, delta_version=3)).rows) == 30
+    assert len(rows_in(table, replace(manifest, delta_version=3))) == 30
     assert open_table(table, 0).to_pyarrow_table().num_rows == 20
 
 
@@ -139,7 +137,7 @@ def test_a_store_that_is_away_is_said_to_be_and_nothing_is_said_to_be_damaged(
     store.go_away()
     try:
         for reading in (
-            lambda: sealed_manifest(table, sealed_at(table).file),
+            lambda: sealed_manifest(table),
             lambda: flaws(table),
             lambda: query(root, "SELECT count(*) FROM words"),
         ):

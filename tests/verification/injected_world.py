@@ -46,6 +46,7 @@ from storekeeper.verification.node_copies import NodeCopies
 PARTITIONS = 2
 REWARDS = POS.stores[0]
 TOPIC = REWARDS.changelog_topic
+CHANGELOG_ID = "id of the changelog"
 LAST_BATCH = 14
 _RECORDS = 20
 """Of a batch."""
@@ -125,6 +126,7 @@ class World:
             planned=lambda: {1: LAST_BATCH},
             tombstones_ms=FakeChangelog.facts.delete_retention_ms,
             now_ms=at_ms + 1000,
+            changelog_id=CHANGELOG_ID,
         )
         floor_ms = 0 if known is None or known.manifest is None else known.manifest.batch_ms
         return appending.upto(CommittedBatch(1, batch, Position({"pos": {0: 10}}), at_ms), floor_ms=floor_ms)
@@ -238,6 +240,9 @@ class FakeTopics:
 
     def partition_counts(self, names: Any) -> dict[str, int]:
         return {name: len(self._ends[name]) for name in names}
+
+    def ids(self, names: Any) -> dict[str, str]:
+        return dict.fromkeys(names, CHANGELOG_ID)
 
     def committed_end(self, names: Any) -> Position:
         return Position({name: self._ends[name] for name in names})

@@ -37,6 +37,9 @@ class FakeTopics:
     def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
         return {name: len(self.ends[name]) for name in names}
 
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: f"id of {name}" for name in names}
+
     def committed_end(self, names: Iterable[str]) -> Position:
         return Position({name: self.ends[name] for name in names})
 
@@ -60,6 +63,7 @@ def manifest(**changes: Any) -> SnapshotManifest:
             "digests": {0: 0, 1: 0},
             "source_offsets": Position({"pos": {0: 1000}}),
             "batch_ms": NOW_MS,
+            "changelog_id": f"id of {REWARDS.changelog_topic}",
             "schema_version": REWARDS.schema_version,
             "kind": REWARDS.kind,
             **changes,
@@ -102,6 +106,7 @@ def wrong() -> Iterator[tuple[dict[str, Any], str]]:
         {"changelog_offsets": {0: 1, 1: 1, 2: 1}, "digests": {0: 0, 1: 0, 2: 0}},
         (f"its manifest names partition 2 of {topic}, which has 2"),
     )
+    yield {"changelog_id": "other"}, f"its manifest is of another topic {topic}: that was deleted and recreated since"
     yield {"digests": {0: 0}}, "its manifest has digests and offsets of different partitions"
     yield (
         {"source_offsets": Position({"pos": {0: 1001}})},

@@ -30,6 +30,7 @@ from storekeeper.node.replicas.replica_storage import (
     RocksDBStorage,
     check_no_links,
 )
+from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.node.settings import NodeSettings
 from storekeeper.private_files import private_folder
 from storekeeper.protocol.replica_states import ReplicaId
@@ -60,6 +61,8 @@ class NodeRuntime:
         self._catalog = catalog
         state_dir = settings.run_dir / "state" / name
         reader = ReaderSettings(settings.kafka)
+        seeds = SeedTables(str(settings.tables), str(settings.durable / "seals"))
+        cold_restore = WorkerColdRestore(state_dir, settings.kafka, seeds=seeds)
         self._aliases = AliasWatch(settings.kafka, secret)
         self._counts = PartitionCounts(
             lambda: catalog.wanted,
@@ -75,7 +78,7 @@ class NodeRuntime:
             reader=reader,
             clock=clock,
             listener=logging_listener(clock),
-            cold_restore=None if settings.backend == "memory" else WorkerColdRestore(state_dir, settings.kafka),
+            cold_restore=None if settings.backend == "memory" else cold_restore,
             index_for=index_for,
             read_row_for=read_row_for,
             cache_bytes=settings.row_cache_mib << 20,

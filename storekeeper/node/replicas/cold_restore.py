@@ -1,8 +1,8 @@
 """Restores replicas that are far behind, in parallel worker processes, while the node answers for the others.
 
 RocksDB belongs to one process at a time, and its client holds Python's lock while it writes. So a restore in threads
-of the node would be slow and would block queries. A worker (`python -m storekeeper.node.replicas.cold_restore`) opens
-the stores, restores them, closes them and ends; the node opens them again and follows.
+of the node would be slow and would block queries. A worker (`python -m storekeeper.node.replicas.cold_restore`) loads
+what `seeds` has for the stores, opens them, restores them, closes them and ends; the node opens them again and follows.
 
 A worker's only input is one line of JSON on stdin. It stops when the pipe closes, so it never outlives its node. Its
 only output is one line of JSON on stdout per progress report.
@@ -31,6 +31,7 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.node.replicas.follower import Follower
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
+from storekeeper.node.replicas.seeds import Seeding, SeedTables
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb_options import RocksDBOptions
@@ -56,9 +57,12 @@ class ColdRestoreSettings:
 class WorkerColdRestore:
     """Starts workers and reads their reports. `restore` is called from the follower's thread only."""
 
-    def __init__(self, root: Path, kafka: Kafka, settings: ColdRestoreSettings | None = None) -> None:
+    def __init__(
+        self, root: Path, kafka: Kafka, settings: ColdRestoreSettings | None = None, seeds: SeedTables | None = None
+    ) -> None:
         self._root = root
         self._kafka = kafka
+        self._seeds = seeds
         self._settings = settings or ColdRestoreSettings()
         self._attempts: dict[ReplicaId, int] = {}
         self._workers: set[subprocess.Popen[bytes]] = set()
@@ -132,7 +136,7 @@ class WorkerColdRestore:
             if worker.stdin is None or worker.stdout is None:
                 return worker.wait()
             try:
-                worker.stdin.write(ColdRequest(str(self._root), self._kafka, requests).encode())
+                worker.stdin.write(ColdRequest(str(self._root), self._kafka, requests, self._seeds).encode())
                 worker.stdin.flush()
             except BrokenPipeError:
                 return worker.wait()
@@ -163,11 +167,12 @@ _QUEUE_KBYTES = 32_768
 
 @dataclass(frozen=True, slots=True)
 class ColdRequest:
-    """The replicas that a worker should restore: (store, partition, changelog topic) under `root`."""
+    """The replicas that a worker should restore: (store, partition, changelog topic) under `root`, with `seeds`."""
 
     root: str
     kafka: Kafka
     replicas: list[tuple[str, int, str]]
+    seeds: SeedTables | None = None
 
     def encode(self) -> bytes:
         """One line of JSON."""
@@ -181,7 +186,8 @@ class ColdRequest:
         properties = given["properties"] and Path(given["properties"])
         kafka = Kafka(str(given["bootstrap"]), properties, cluster=str(given["cluster"]))
         replicas = [(str(store), int(partition), str(topic)) for store, partition, topic in fields["replicas"]]
-        return cls(str(fields["root"]), kafka, replicas)
+        seeds = fields["seeds"] and SeedTables(**fields["seeds"])
+        return cls(str(fields["root"]), kafka, replicas, seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +228,7 @@ def restore(request: ColdRequest) -> None:
     clock = SystemClock()
     place = RocksDBStorage(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
     listener = reporting_listener(clock)
-    replicas = [
-        Replica(ReplicaId(store, partition), topic, storage=place, clock=clock, listener=listener)
-        for store, partition, topic in request.replicas
-    ]
+    wanted = [(ReplicaId(store, partition), topic) for store, partition, topic in request.replicas]
     settings = ReaderSettings(
         request.kafka,
         max_batch_records=_BATCH_RECORDS,
@@ -233,6 +236,13 @@ def restore(request: ColdRequest) -> None:
         linger_s=0.2,
         queue_kbytes=_QUEUE_KBYTES,
     )
+    if request.seeds is not None:
+        reader = ChangelogReader(settings)
+        try:
+            Seeding(request.seeds, place, reader, clock).load(wanted)
+        finally:
+            reader.close()
+    replicas = [Replica(replica, topic, storage=place, clock=clock, listener=listener) for replica, topic in wanted]
     Follower(replicas, lambda: ChangelogReader(settings), clock).run_until_settled()
 
 

@@ -20,6 +20,7 @@ from storekeeper.node.replicas.cold_restore import (
 )
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import MemoryStorage
+from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.protocol.replica_states import ReplicaId
 from tests.node.replicas.recording import log_of
 
@@ -51,9 +52,10 @@ def test_work_is_spread_evenly(behind: list[int], groups: int, expected: list[li
     assert [[entry.replica_id.partition for entry in group] for group in spread(replicas, groups)] == expected
 
 
-def test_messages_come_back() -> None:
+@pytest.mark.parametrize("seeds", [None, SeedTables("s3://lake/delta", "/run/seals")])
+def test_messages_come_back(seeds: SeedTables | None) -> None:
     request = ColdRequest(
-        "/x", Kafka("b:1", Path("/k.properties"), cluster="till-team.query"), [("rewards", 2, "topic")]
+        "/x", Kafka("b:1", Path("/k.properties"), cluster="till-team.query"), [("rewards", 2, "topic")], seeds
     )
     assert ColdRequest.decode(request.encode()) == request
     report = ColdReport("rewards", 2, 100, 7)

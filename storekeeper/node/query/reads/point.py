@@ -46,7 +46,6 @@ from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
 from storekeeper.node.query.reads.kinds import KEYED_KINDS, require_kind
 from storekeeper.node.query.reads.pages import KeyRange, QueryLimits
-from storekeeper.node.query.reads.snapshot_fallback import SnapshotFallback
 from storekeeper.node.query.reads.versions import version_at, version_json
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.security.hop import HOP
@@ -117,8 +116,7 @@ class _Query(Asked):
 class PointQueries:
     """Answers for one key at a time. Belongs to one event loop.
 
-    No request takes longer than `longest_s`. `snapshots` answers when no replica can, for callers that allow it. `past`
-    answers for a time.
+    No request takes longer than `longest_s`. `past` answers for a time.
 
     Attributes:
         hot: answers at once, in front of the application.
@@ -136,7 +134,6 @@ class PointQueries:
         longest_s: float,
         clock: Clock,
         gate: FreshnessGate,
-        snapshots: SnapshotFallback | None = None,
         past: PastReads,
     ) -> None:
         self._catalog = catalog
@@ -145,7 +142,6 @@ class PointQueries:
         self._longest_s = longest_s
         self._clock = clock
         self._gate = gate
-        self._snapshots = snapshots
         self._past = past
         self._origin = hot.origin
         self.hot = hot
@@ -318,8 +314,6 @@ class PointQueries:
             return await self._forwarded(query, query.deadline_s)
         except NoHolderAnsweredError as error:
             requirement = query.requirement
-            if (snapshot_answer := await self._from_snapshot(query)) is not None:
-                return snapshot_answer
             if (late := self._late(replica, query)) is not None:
                 return late
             known = [Freshest.in_refusal(answer.body) for answer in error.answers] if requirement.asks_freshness else []
@@ -330,11 +324,6 @@ class PointQueries:
             if replica is not None and not error.asked:
                 self._refuse(replica, query)
             raise
-
-    async def _from_snapshot(self, query: _Query) -> Answer | None:
-        if self._snapshots is None or self._is_versioned(query.store):
-            return None
-        return await self._snapshots.answer(store_of(query.store), query.key, query.requirement)
 
     async def _forwarded(self, query: _Query, deadline_s: float) -> Answer:
         (segment,), key_format = key_segments(query.key)

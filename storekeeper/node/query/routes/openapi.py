@@ -49,7 +49,7 @@ _IN_PATHS = {
 _EVERYWHERE = (400, 401, 403, 414, 429, 431, 500, 503)
 _READ_HEADERS = {
     SERVED_BY: "The node that answered.",
-    ROLE: "`active`, `standby` or `snapshot`; for one key.",
+    ROLE: "`active`, `standby` or `history`; for one key.",
     PARTITION: "The partition of the key.",
     OFFSET: "All changelog records before it are in the answer; for one key.",
     OFFSET_LAG: "The most records that are missing.",

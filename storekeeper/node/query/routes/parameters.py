@@ -65,9 +65,6 @@ _REQUIREMENTS: list[dict[str, Any]] = [
     _parameter("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
     _parameter("wait_ms", "How long to wait for a replica that is fresh enough.", _DURATION | {"default": 0}),
     _parameter("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
-    _parameter(
-        "snapshot", "`ok`: the last verified snapshot may answer for one key.", {"type": "string", "pattern": "^(ok)?$"}
-    ),
     _parameter("deadline_ms", "Time limit of the answer.", _DURATION | {"minimum": 1}),
 ]
 
