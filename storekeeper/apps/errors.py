@@ -26,7 +26,7 @@ from typing import Self
 
 from storekeeper.errors import ConfigurationError, RetriableError, SerializationError, StateError
 
-START_ANEW = "start a new generation (docs/how-to/back-up-and-recover.md)"
+START_ANEW = "start a new generation, from the tables or from the input (docs/how-to/back-up-and-recover.md)"
 """What is left to do where a checkpoint or topics can't be gone on with."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,10 +26,13 @@ from storekeeper.generations.changes.plan import Verdict, explain_plan
 from storekeeper.generations.deletion import delete_generation
 from storekeeper.generations.errors import GenerationRefusedError
 from storekeeper.generations.handover import GenerationController, controller_of
-from storekeeper.generations.journal import GenerationState, Journal
+from storekeeper.generations.journal import TABLES, GenerationState, Journal
 from storekeeper.generations.running_code import check_known
 from storekeeper.generations.status import generation_status, status_of
 from storekeeper.program import ExitCode
+
+if TYPE_CHECKING:
+    from storekeeper.generations.recovery import Recovering
 
 generation_commands = typer.Typer(
     help="Migrate the state of an app to a new generation.", no_args_is_help=True, rich_markup_mode=None
@@ -48,7 +51,7 @@ def plan(
     *,
     copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing changes.")] = False,
     since: Annotated[
-        str | None, typer.Option("--from", help="As of `seed`: it starts empty, and reads the input from there.")
+        str | None, typer.Option("--from", help="As of `seed`: where it begins, instead of with the live rows.")
     ] = None,
     accept_differences: Annotated[
         bool, typer.Option("--accept-differences", help="As of `handover`: rows may differ from the live ones.")
@@ -62,6 +65,11 @@ def plan(
     Example: storekeeper generation plan pos --migration rewards-tier
     """
     begin_job()
+    if since == TABLES:
+        _check_only_from_tables(migration, partitions)
+        taken = controller_of(app)
+        write_answer(_recovering(taken).plan(taken.read()).answer(), output)
+        return
     from storekeeper.generations.planning.plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
 
     change = planned_change(
@@ -84,8 +92,16 @@ def seed(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", help="Start empty, and read the input from its `beginning` or from a time (ISO 8601)."),
+        typer.Option(
+            "--from",
+            help="Start empty, and read the input from its `beginning` or from a time (ISO 8601); or go on from the "
+            "`tables`, if changelogs are lost: it is live at once.",
+        ),
     ] = None,
+    *,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="With `--from tables`: go on although its plan names losses.")
+    ] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
     """Make a generation, ready to run beside the live one.
@@ -95,6 +111,10 @@ def seed(
     Example: storekeeper generation seed pos
     """
     begin_job()
+    if since == TABLES:
+        _check_only_from_tables(migration, partitions)
+        _answered(app, lambda taken: _recovering(taken).take(accept_loss=accept_loss), output)
+        return
     _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since), output)
 
 
@@ -199,6 +219,21 @@ def _seeded(
             journal = steps.started(journal, candidate.number)
             file.write(journal)
     return journal
+
+
+def _recovering(controller: GenerationController) -> Recovering:
+    # Imported here because they load Spark.
+    from storekeeper.engine.runtime.topics import Topics  # noqa: PLC0415
+    from storekeeper.generations.recovery import Recovering  # noqa: PLC0415
+
+    check_known(controller.spec.name, controller.read().live_generation.migrations, controller.settings)
+    return Recovering(controller, Topics(controller.settings.kafka))
+
+
+def _check_only_from_tables(migrations: list[str] | None, partitions: int | None) -> None:
+    if migrations or partitions:
+        msg = "what goes on from the tables is as it was: migrate it afterwards"
+        raise GenerationRefusedError(msg)
 
 
 def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> Journal:

@@ -20,7 +20,7 @@ from storekeeper.apps.topology_app import (
 )
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.errors import GenerationRefusedError
-from storekeeper.generations.journal import BEGINNING, FIRST_GENERATION, Generation, Journal
+from storekeeper.generations.journal import BEGINNING, FIRST_GENERATION, TABLES, Generation, Journal
 from storekeeper.generations.migration import Chain, StoreMigration, function_named
 from storekeeper.generations.status import AppFacts, check_changeable
 from storekeeper.stores.store_definitions import WINDOWED, ServedKind
@@ -104,16 +104,19 @@ def check_since(since: str | None) -> None:
     """Refuses a `since` that is not a valid start of the input.
 
     Raises:
-        GenerationRefusedError: it is neither `beginning` nor a time with its zone.
+        GenerationRefusedError: it is neither `beginning`, nor `tables`, nor a time with its zone.
     """
-    if since is None or since == BEGINNING:
+    if since in {None, BEGINNING, TABLES}:
         return
     try:
-        is_time = datetime.fromisoformat(since).tzinfo is not None
+        is_time = datetime.fromisoformat(since or "").tzinfo is not None
     except ValueError:
         is_time = False
     if not is_time:
-        msg = f"{since[:40]!r} is not a place to begin: say `beginning`, or a time with its zone: 2026-01-31T00:00:00Z"
+        msg = (
+            f"{(since or '')[:40]!r} is not a place to begin: say `beginning`, `tables`, or a time with its zone: "
+            "2026-01-31T00:00:00Z"
+        )
         raise GenerationRefusedError(msg)
 
 

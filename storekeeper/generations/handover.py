@@ -148,6 +148,10 @@ class GenerationController:
         """The checkpoint of a generation's query."""
         return BatchCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
+    def serve(self, generation: Generation) -> None:
+        """Publishes aliases that make nodes serve a generation, and none beside it."""
+        self._tell(generation, None)
+
     def prepare(self, journal: Journal, number: int) -> None:
         """Publishes aliases that make nodes warm a generation's changelogs beside the live ones."""
         self._tell(journal.live_generation, journal.generation(number), prepare=True)

@@ -25,6 +25,8 @@ from storekeeper.locations import Location, write_in_one_step
 FIRST_GENERATION = 1
 BEGINNING = "beginning"
 """The `since` of a backfill that reads the whole input."""
+TABLES = "tables"
+"""The `since` of a generation that begins with the tables' rows, as the changelogs are lost."""
 
 
 class GenerationState(StrEnum):
@@ -87,8 +89,8 @@ class Generation:
         origin: the generation that was live when it was planned; None for the first.
         migrations: names of all migrations from version 1 to its rows' version, in order.
         partitions: of each of its changelogs; None leaves it to the topology.
-        since: from where a backfill reads the input: `beginning`, or a time as ISO 8601. None: it is seeded from its
-            origin.
+        since: from where a backfill reads the input: `beginning`, or a time as ISO 8601. `tables`: it goes on from the
+            tables. None: it is seeded from its origin.
         seed_rows: how many rows its changelogs began with.
         start: where its input begins: the end of what the seed holds.
         outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the

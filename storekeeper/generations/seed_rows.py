@@ -16,9 +16,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from storekeeper.apps.errors import BrokerRefusedError
-from storekeeper.changelog.bounded_reader import read_topic
 from storekeeper.engine.errors import task_errors
-from storekeeper.engine.markers import Marker
+from storekeeper.engine.markers import markers_after
 from storekeeper.engine.partitioning import partitions_of
 from storekeeper.engine.rows import cells
 from storekeeper.generations.errors import GenerationRefusedError, NotesGoneError
@@ -126,7 +125,12 @@ class SeedTarget:
 
 @task_errors
 def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> Iterator[pa.RecordBatch]:
-    """Writes rows of `ROWS` to their changelogs; yields how many.
+    """As `write_rows`, for Spark: yields how many."""
+    yield pa.record_batch([pa.array([write_rows(batches, target)])], names=["written"])
+
+
+def write_rows(batches: Iterable[pa.RecordBatch], target: SeedTarget) -> int:
+    """Writes rows of `ROWS` to their changelogs; returns how many.
 
     Nobody reads them before the seed is complete, and an incomplete seed is made again. So no transaction is needed.
 
@@ -156,7 +160,7 @@ def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> It
         reason = failed[0].str() if failed else f"{left} rows were not taken within {target.timeout_s:.0f} s"
         msg = f"the seed can't be written: {reason}"
         raise BrokerRefusedError(msg)
-    yield pa.record_batch([pa.array([written])], names=["written"])
+    return written
 
 
 Progress = Mapping[int, bytes]
@@ -173,15 +177,11 @@ def live_progress(
     """
     progress: dict[str, Progress] = {}
     for slot in slots:
-        newest: dict[int, Marker | None] = {}
-        for message in read_topic(kafka, markers_topic(app, generation, slot)):
-            marker, partition = Marker.decode(message.value() or b""), message.partition() or 0
-            if message.key() == query_id.encode():
-                newest[partition] = marker if marker.batch_id <= batch_id else newest.get(partition)
-        if None in newest.values():
+        newest = markers_after(kafka, markers_topic(app, generation, slot), query_id, batch_id)
+        if newest is None:
             msg = f"the progress of {slot} after batch {batch_id} is not there any more"
             raise NotesGoneError(msg)
-        progress[slot] = {partition: marker.progress for partition, marker in newest.items() if marker is not None}
+        progress[slot] = {partition: marker.progress for partition, marker in newest.items()}
     return progress
 
 

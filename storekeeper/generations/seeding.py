@@ -7,13 +7,14 @@ The live generation keeps running. A repeated attempt makes everything again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pyarrow as pa
 import structlog
 from confluent_kafka import KafkaError
 from pyspark import StorageLevel
@@ -56,6 +57,7 @@ from storekeeper.generations.seed_rows import (
     live_progress,
     peer_of,
     progress_of,
+    write_rows,
     written_rows,
 )
 from storekeeper.kafka.clients import new_producer
@@ -118,9 +120,9 @@ class Seeding:
     def check(self) -> None:
         """Runs the checks that need no Spark session. Raises as `make_seed`."""
         self._check_sources()
-        self._check_nothing_on_its_way()
+        self.check_nothing_on_its_way()
         self._moves()
-        self._check_nothing_lost()
+        self.check_nothing_lost()
 
     def from_live(self, spark: SparkSession) -> Seed:
         """Copies and converts the live generation's rows as of a finished batch. Raises as `make_seed`."""
@@ -136,6 +138,45 @@ class Seeding:
             rows.unpersist()
         self._begin(batch.source, progress)
         return self._made(batch.source, count)
+
+    def from_rows(
+        self,
+        rows: Iterable[tuple[str, Iterator[pa.RecordBatch]]],
+        batch: CommittedBatch,
+        progress: Mapping[str, Progress],
+    ) -> Seed:
+        """Converts and writes rows that are given, of the generation `live` as of a batch.
+
+        Args:
+            rows: by store, batches with columns `_partition`, `_key`, `_value` and `_timestamp_ms`.
+            batch: which; its source is where the input goes on.
+            progress: that of the tasks after it, by slot name. Those without one begin anew with their rows.
+        """
+        moves = self._moves()
+        anew = {slot: dict.fromkeys(range(count), b"{}") for slot, count in self.slots.items()}
+        begins = self._progress({slot: {**tasks, **progress.get(slot, {})} for slot, tasks in anew.items()}, moves)
+        self._make_topics()
+        target, chain = self._target(batch), chain_between(self.live, self.new)
+        subs = {spec.name: (sub, spec) for sub, spec in _stores(self._new_layout)}
+        count = 0
+        for store, batches in rows:
+            sub, spec = subs[store]
+            placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[store] else None)
+            made = converted_rows(batches, store=store, chain=chain.of(store), placement=placement)
+            count += write_rows(map(_without_problems, made), target)
+        self._begin(batch.source, begins)
+        return self._made(batch.source, count)
+
+    @property
+    def slots(self) -> Mapping[str, int]:
+        """The slots of the live generation's tasks, with their numbers of tasks."""
+        return partitions_by_slot(self._live_layout, self._live_slots)
+
+    @property
+    def internal_stores(self) -> list[str]:
+        """The stores that have a changelog and no table."""
+        served = {store.name for store in self.spec.stores}
+        return [spec.name for _, spec in _stores(self._new_layout) if spec.name not in served]
 
     def from_input(self) -> Seed:
         """Makes a generation without rows that reads the input from its `since`. Raises as `make_seed`."""
@@ -201,7 +242,7 @@ class Seeding:
             )
             raise GenerationRefusedError(msg)
 
-    def _check_nothing_on_its_way(self) -> None:
+    def check_nothing_on_its_way(self) -> None:
         """Refuses to copy rows of an app with repartition topics: the records in them are part of its state."""
         through = self._live_layout.topics_to_create or self._new_layout.topics_to_create
         if through:
@@ -211,11 +252,17 @@ class Seeding:
             )
             raise GenerationRefusedError(msg)
 
-    def _check_nothing_lost(self) -> None:
+    def check_nothing_lost(self) -> None:
         """Refuses to copy changelogs that are known to have lost records: both generations would lack the same rows."""
         spec, settings = spec_of(self.spec, self.live), self._live_settings
         own = own_topics(spec, settings, self._live_slots)
         missing = self._topics.missing(own)
+        if gone := sorted({*missing}.intersection(self.live.topics.values())):
+            msg = (
+                f"changelog {gone[0]} was deleted, so rows can't be copied. Go on from the tables (`seed --from "
+                "tables`), or fill the generation from the input (`seed --from beginning`)"
+            )
+            raise GenerationRefusedError(msg)
         owner = CheckpointOwner.read(self._live_checkpoint.path)
         if owner is not None:
             owner.check_own_topics(self._topics.ids([topic for topic in own if topic not in missing]), own)
@@ -277,9 +324,9 @@ class Seeding:
             if batch is None or query_id is None:
                 break
             kafka, name = self.settings.kafka, self.spec.name
-            slots = partitions_by_slot(self._live_layout, self._live_slots)
+            slots, number = self.slots, self.live.number
             try:
-                before = live_progress(kafka, name, self.live.number, slots, query_id=query_id, batch_id=batch.batch_id)
+                before = live_progress(kafka, name, number, slots, query_id=query_id, batch_id=batch.batch_id)
                 return batch, before
             except NotesGoneError as error:
                 gone = error
@@ -341,24 +388,27 @@ class Seeding:
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
         like = {topic: self.live.topics.get(store) for store, topic in self.new.topics.items()}
+        there = {*self._topics.names()}
         for own in own_topics_of(self.spec.name, self._new_layout, self.new.number, self._new_slots):
             live = like.get(own.name)
             self._topics.recreate(
-                own.name, own.partitions, own.config if live is None else self._topics.own_config(live)
+                own.name, own.partitions, self._topics.own_config(live) if live in there else own.config
             )
 
     def _written(self, rows: DataFrame, batch: CommittedBatch) -> int:
+        with errors_of_tasks(UnconvertibleRowsError):
+            counts = rows.mapInArrow(partial(written_rows, target=self._target(batch)), COUNT_DDL).collect()
+        return sum(row["written"] for row in counts)
+
+    def _target(self, batch: CommittedBatch) -> SeedTarget:
         options = producer_options(self.settings)
-        target = SeedTarget(
+        return SeedTarget(
             kafka=self.settings.kafka,
             producer={name: value for name, value in options.items() if name != "transaction.timeout.ms"},
             topics=self.new.topics,
             headers={spec.name: self._headers(sub, spec, batch).encode() for sub, spec in _stores(self._new_layout)},
             timeout_s=self.settings.transaction_timeout_ms / 1000,
         )
-        with errors_of_tasks(UnconvertibleRowsError):
-            counts = rows.mapInArrow(partial(written_rows, target=target), COUNT_DDL).collect()
-        return sum(row["written"] for row in counts)
 
     def _headers(self, sub: SubTopology, spec: TopologyStore, batch: CommittedBatch) -> ChangelogHeaders:
         chain, origins = chain_of(self.new.migrations), self._new_layout.origins(sub)
@@ -409,6 +459,22 @@ class Seeding:
     def _made(self, start: Position, rows: int) -> Seed:
         _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)
         return Seed(start, rows)
+
+
+def _without_problems(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `ROWS` as they are.
+
+    Raises:
+        UnconvertibleRowsError: some can't be converted.
+    """
+    problems = [problem for problem in rows.column("problem").to_pylist() if problem is not None]
+    if problems:
+        msg = (
+            f"rows of {rows.column('store')[0]} can't be converted ({problems[0]} in {len(problems)} of them): "
+            "correct the migration and seed again"
+        )
+        raise UnconvertibleRowsError(msg)
+    return rows
 
 
 def _stores(layout: Layout) -> list[tuple[SubTopology, TopologyStore]]:

@@ -2,6 +2,8 @@
 
     plan -> seed -> start -> hand over -> (roll back) -> retire
 
+Where the live generation's changelogs are lost, there is nothing to hand over: plan -> seed -> recovered.
+
 A hand-over goes through the phases of `TransferPhase`. Until it is complete it can be called off.
 """
 
@@ -60,6 +62,15 @@ def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal
     """The journal once the changelogs and the checkpoint of a planned generation are complete."""
     seeded = replace(journal.generation(number), state=GenerationState.SEEDED, start=start, seed_rows=rows)
     return journal.updated(seeded)
+
+
+def recovered(journal: Journal, number: int) -> Journal:
+    """The journal once the aliases are published of a generation that was seeded from the tables: it is live.
+
+    The one before has written outputs of later input than the tables have. The new one writes these again.
+    """
+    live = replace(journal.generation(number).unmute_after(0), state=GenerationState.LIVE)
+    return journal.updated(replace(journal.live_generation, state=GenerationState.RETIRED), live, live=number)
 
 
 def started(journal: Journal, number: int) -> Journal:

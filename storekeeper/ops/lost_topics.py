@@ -67,8 +67,8 @@ class Losses:
 
 
 _REMEDY = (
-    "Put Kafka's data back if it is elsewhere (another volume, folder or cluster). If it is gone, start a new "
-    f"generation, then run `storekeeper up --accept-loss` once: {GUIDE}"
+    "Put Kafka's data back if it is elsewhere (another volume, folder or cluster). If it is gone, go on from "
+    f"the tables or start a new generation, and run `storekeeper up --accept-loss` once: {GUIDE}"
 )
 
 

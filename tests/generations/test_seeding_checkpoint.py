@@ -65,6 +65,9 @@ class PlayedTopics:
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         return {name: f"id of {name}" for name in names}
 
+    def names(self) -> list[str]:
+        return []
+
     def own_config(self, name: str) -> dict[str, str]:
         return {}
 

@@ -101,8 +101,7 @@ class CheckpointOwner:
             if topic in own and ids.get(topic) != topic_id:
                 msg = (
                     f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it "
-                    "the app's state: start a new generation, which reads the input again "
-                    "(docs/how-to/back-up-and-recover.md)"
+                    f"the app's state: {START_ANEW}"
                 )
                 raise UnusableCheckpointError(msg)
 
