@@ -163,7 +163,7 @@ bench-quix: setup $(QUIX)/.ready ## the POS topology beside Quix Streams
 bench-app bench-windows bench-join: $(QUIX)/.ready ## small apps beside Kafka Streams and Quix Streams
 
 bench-%: setup $(JARS)/kafka-streams/.ready $(JARS)/spark-kafka/.ready ## measure NAME beside its peer: make bench-restore
-	@$(BIN)/python -m benchmarks.$*
+	@$(BIN)/python -m benchmarks.$(subst -,_,$*)
 
 $(DOCS)/.ready: docs/requirements.lock
 	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)

@@ -29,6 +29,7 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.node.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
+from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.protocol.replica_states import ReplicaId
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
@@ -56,7 +57,7 @@ def fill(bootstrap: str, records: int, keys: int) -> None:
         writer.write(rows(records, keys), HEADERS)
 
 
-def restore_ours(kafka: Kafka, root: Path, workers: int) -> float:
+def restore_ours(kafka: Kafka, root: Path, workers: int, seeds: SeedTables | None = None) -> float:
     """Records a second of a restore from nothing, workers' start and the stores' reopening included."""
     clock = SystemClock()
     storage = RocksDBStorage(root, clock)
@@ -67,7 +68,7 @@ def restore_ours(kafka: Kafka, root: Path, workers: int) -> float:
         Replica(ReplicaId("rewards", partition), TOPIC, storage=storage, clock=clock, listener=logging_listener(clock))
         for partition in range(PARTITIONS)
     ]
-    cold = WorkerColdRestore(root, kafka, ColdRestoreSettings(threshold_records=1, workers=workers))
+    cold = WorkerColdRestore(root, kafka, ColdRestoreSettings(threshold_records=1, workers=workers), seeds)
     back = threading.Semaphore(0)
 
     began = time.perf_counter()
