@@ -5,6 +5,8 @@ Maintenance jobs use this module. Readers follow the aliases that the steps publ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from storekeeper.apps.registry import APPS, store_named, stores
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
@@ -12,9 +14,12 @@ from storekeeper.apps.topology_app import described
 from storekeeper.errors import ConfigurationError
 from storekeeper.generations.catalog import describe_of, numbered, settings_of, spec_of
 from storekeeper.generations.journal import FIRST_GENERATION, GenerationState, Journal, JournalFile
-from storekeeper.snapshots.history import HistoryManifest
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.topology.plan import Topology
+
+if TYPE_CHECKING:
+    # It loads the reader of Delta tables, which is an extra.
+    from storekeeper.snapshots.history import HistoryManifest
 
 
 def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings]:
