@@ -76,9 +76,7 @@ class Archive:
                 for batch in file.iter_batches(_BATCH_ROWS):
                     yield from map(_record, batch.to_pylist())
         except FileNotFoundError as error:
-            msg = (
-                "this clean-up has no archived rows: it has not been run, or `storekeeper cleanup forget` deleted them"
-            )
+            msg = "this clean-up has no archived rows: it has not been run, or they were deleted as too old for an undo"
             raise StorageError(msg) from error
         except (OSError, pa.ArrowException) as error:
             msg = f"the archive {path} can't be read ({error}): restore it from a backup"
@@ -153,6 +151,10 @@ class CleanupFolder:
             raise InvalidArgumentError(msg)
         return CleanupPlan.from_json(plans[cleanup_id].read_bytes())
 
+    def plans(self) -> list[CleanupPlan]:
+        """The plans of all clean-ups, the oldest first."""
+        return [CleanupPlan.from_json(file.read_bytes()) for file in self._plans().values()]
+
     def archive(self, plan: CleanupPlan) -> Archive:
         """The archive of a clean-up, which may be empty."""
         return Archive(self._path / plan.cleanup_id)
@@ -169,8 +171,7 @@ class CleanupFolder:
     def forget_old(self, now_ms: int) -> list[str]:
         """Deletes the archives of clean-ups that can't be undone at `now_ms`. Returns their ids, the oldest first."""
         forgotten = []
-        for file in self._plans().values():
-            plan = CleanupPlan.from_json(file.read_bytes())
+        for plan in self.plans():
             until_ms = self.undo_until_ms(plan)
             if until_ms is not None and now_ms >= until_ms and self.archive(plan).forget():
                 forgotten.append(plan.cleanup_id)

@@ -15,7 +15,6 @@ from storekeeper.cli.output import AnswerOption, AnswerOutput, say, write_answer
 from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.generations.live import journal_of, live_store
-from storekeeper.locations import Location, entries
 from storekeeper.verification.check_verdict import CheckVerdict, put_verdict
 
 if TYPE_CHECKING:
@@ -105,19 +104,6 @@ def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutpu
     _show_report(report, output)
 
 
-@commands.command()
-def forget(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Delete archives that are too old for an undo, of all stores.
-
-    Example: storekeeper cleanup forget
-    """
-    begin_job()
-    now_ms = SystemClock().now_ms()
-    stores = sorted(folder.name for folder in entries(_cleanups()))
-    forgotten = [f"{store}/{cleanup_id}" for store in stores for cleanup_id in _folder(store).forget_old(now_ms)]
-    write_answer({"forgotten": forgotten}, output)
-
-
 def _cleanup(store: str) -> Cleanup:
     from storekeeper.cleanup.cleanup import Cleanup  # noqa: PLC0415 (loads clients of Kafka and Parquet)
 
@@ -136,11 +122,7 @@ def _cleanup(store: str) -> Cleanup:
 def _folder(store: str) -> CleanupFolder:
     from storekeeper.cleanup.folder import CleanupFolder  # noqa: PLC0415 (loads Parquet)
 
-    return CleanupFolder(_cleanups() / store, store)
-
-
-def _cleanups() -> Location:
-    return AppSettings.of_platform().durable / "cleanups"
+    return CleanupFolder(AppSettings.of_platform().durable / "cleanups" / store, store)
 
 
 def _check(store: str) -> None:

@@ -76,6 +76,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "accept-topic": "storekeeper.cli.changelog:accept_topic",
         "skipped": "storekeeper.cli.changelog:skipped",
         "cleanup": "storekeeper.cli.cleanup:commands",
+        "erase": "storekeeper.cli.erase:erase",
     },
     "Change apps and stores": {
         "app": "storekeeper.cli.app:app_commands",

@@ -128,14 +128,18 @@ def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
 def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
     """Join small files of a table and remove old ones.
 
-    Every promised version stays readable.
+    Every promised version stays readable. Archives of the store's clean-ups go once these can't be undone any more.
 
     Example: storekeeper snapshot optimize rewards
     """
     begin_job()
+    from storekeeper.cleanup.folder import CleanupFolder  # noqa: PLC0415 (loads Parquet)
     from storekeeper.snapshots.table_upkeep import optimized  # noqa: PLC0415 (loads Delta)
 
-    write_answer(optimized(store, SnapshotSettings.of_platform()), output)
+    settings = SnapshotSettings.of_platform()
+    done = optimized(store, settings)
+    forgotten = CleanupFolder(settings.durable / "cleanups" / store, store).forget_old(SystemClock().now_ms())
+    write_answer({**done, "forgotten_cleanups": forgotten}, output)
 
 
 def verify(

@@ -21,6 +21,7 @@ from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_options import RocksDBOptions
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.set_aside import set_aside
+from storekeeper.stores.unwanted import remove_unwanted
 from storekeeper.topology.plan import Topology
 from storekeeper.topology.store import StoreBackend
 from storekeeper.topology.task_stores import memory_store
@@ -70,7 +71,11 @@ class RocksDBBackend:
     opener: Callable[[Path, str, RocksDBOptions], BytesStore] = open_sealed
 
     def open(self) -> BytesStore:
-        """Waits if the store is locked: an abandoned attempt may still have it open for a moment."""
+        """Waits if the store is locked: an abandoned attempt may still have it open for a moment.
+
+        Files that an erasure doesn't want any more are deleted first.
+        """
+        remove_unwanted(self.folder)
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         options = RocksDBOptions(profile=Profile(self.spec.options.profile))
         deadline_s = time.monotonic() + _LOCK_PATIENCE_S

@@ -33,7 +33,7 @@ from storekeeper.program import NO_RESTART
 
 DAGS = (
     *("stream_apps", "snapshot_stores", "check_tables"),
-    *("verify_stores", "check_stores", "maintain_tables", "cleanup_stores", "undo_cleanup"),
+    *("verify_stores", "check_stores", "maintain_tables", "cleanup_stores", "undo_cleanup", "erase_keys"),
     *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )
 """The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""

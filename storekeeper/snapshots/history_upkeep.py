@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,50 @@ class HistoryUpkeep:
         removed = self._vacuum(versions_ms)
         return {"exact_from_ms": self._manifest.exact_from_ms, "sorted_days": days, "vacuumed_files": removed}
 
+    def erase(self, ranges: Sequence[tuple[bytes, bytes]], kept: Collection[tuple[int, int]]) -> int:
+        """Drops the changes of some rows for good; returns how many.
+
+        Args:
+            ranges: of their row keys, from the first to before the second.
+            kept: the changes that stay: partition and offset of their records, which the changelog still has.
+
+        Raises:
+            SnapshotDamagedError: another program has written to the history.
+            StorageError: it can't be written.
+        """
+        if self._manifest is None:
+            return 0
+        places = self._places(ranges)
+        newest_ms = self._known.eras[-1]
+        dropped = sorted(place for place in places if place[3] < newest_ms or (place[1], place[2]) not in kept)
+        for day, of_day in groupby(dropped, lambda place: place[0]):
+            gone = ", ".join(str(place[1:]) for place in of_day)
+            place = "_partition, _offset, _batch_ms"
+            rows = (
+                f"SELECT replaced.* FROM replaced ANTI JOIN (VALUES {gone}) AS gone({place}) USING ({place}) "  # noqa: S608
+                "ORDER BY _key, _offset"
+            )
+            self._replace(f"_day = DATE '{day}'", rows, self._known)
+        return len(dropped)
+
+    def _places(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[tuple[date, int, int, int]]:
+        """The day, the partition, the offset and the time of each change in ranges of row keys."""
+        assert self._writer.table is not None  # noqa: S101 (it has a manifest)
+        place = ("_day", "_partition", "_offset", "_batch_ms")
+        with folding(self.path) as database:
+            database.execute("CREATE TEMP TABLE ranges (first BLOB, stop BLOB)")
+            database.executemany("INSERT INTO ranges VALUES (?, ?)", list(ranges))
+            with reaching(self.path):
+                scanned = pa.RecordBatchReader.from_stream(self._writer.table.scan(columns=["_key", *place]))
+            database.register("changes", scanned)
+            return database.execute(
+                f"SELECT {', '.join(place)} FROM changes SEMI JOIN ranges ON _key >= first AND _key < stop"  # noqa: S608
+            ).fetchall()
+
+    def forget_versions(self) -> int:
+        """Removes every file that the newest version does not need; returns how many. Earlier versions are gone."""
+        return 0 if self._manifest is None else self._remove(0, [], whole=True)
+
     def _thin(self, kept_ms: int) -> None:
         """Drops the changes before a day that are not the newest of their key at its beginning, and deletions."""
         manifest = self._known
@@ -115,18 +160,25 @@ class HistoryUpkeep:
         self._manifest = manifest
 
     def _vacuum(self, versions_ms: int) -> int:
+        assert self._writer.table is not None  # noqa: S101 (it has a manifest)
+        recent = self.now_ms - versions_ms
+        commits = [(int(one["version"]), one.get("timestamp", 0)) for one in self._writer.table.history()]
+        older = [version for version, at_ms in commits if at_ms < recent]
+        kept = [*(version for version, at_ms in commits if at_ms >= recent), *older[:1]]
+        return self._remove(-(-versions_ms // _HOUR_MS), kept)
+
+    def _remove(self, retention_hours: int, kept: list[int], *, whole: bool = False) -> int:
+        """Removes files; `whole`: also those that no version ever had, which a writer that died has left."""
         table = self._writer.table
         assert table is not None  # noqa: S101 (it has a manifest)
         try:
             with reaching(self.path), self.sealed.writing():
-                recent = self.now_ms - versions_ms
-                commits = [(int(one["version"]), one.get("timestamp", 0)) for one in table.history()]
-                older = [version for version, at_ms in commits if at_ms < recent]
                 removed = table.vacuum(
-                    retention_hours=-(-versions_ms // _HOUR_MS),
+                    retention_hours=retention_hours,
                     dry_run=False,
                     enforce_retention_duration=False,  # the versions decide
-                    keep_versions=[*(version for version, at_ms in commits if at_ms >= recent), *older[:1]],
+                    full=whole,
+                    keep_versions=kept,
                     commit_properties=CommitProperties(custom_metadata={"userMetadata": self._known.to_json()}),
                 )
         except (DeltaError, OSError) as error:

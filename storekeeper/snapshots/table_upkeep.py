@@ -118,6 +118,33 @@ def keep_up(sealed: SealedTable, promised: Iterable[int], *, now_ms: int, histor
         raise StorageError(msg) from error
 
 
+def forget_versions(sealed: SealedTable) -> int:
+    """Removes every file that neither a table's newest version needs nor its newest snapshot; returns how many.
+
+    Hold the lease of the table's writer.
+
+    Raises:
+        SnapshotDamagedError: the table isn't as it was sealed.
+        StorageError: the table can't be written.
+    """
+    path, seal = sealed.path, sealed.current()
+    if seal is None or seal.manifest is None:
+        return 0
+    try:
+        with reaching(path), sealed.writing():
+            removed = open_table(path).vacuum(
+                retention_hours=0,
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+                keep_versions=[seal.manifest.delta_version],
+            )
+    except (DeltaError, OSError) as error:
+        msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"
+        raise StorageError(msg) from error
+    return len(removed)
+
+
 def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     """Joins small files and removes old ones; every promised version stays readable. Returns what was done.
 

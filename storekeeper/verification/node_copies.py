@@ -26,6 +26,10 @@ REPAIR_PATH = "/internal/repair/"
 """A node sets its replica aside for `POST <path><store>/<partition>`, signed with the cluster's secret."""
 
 
+RENEW_PATH = "/internal/renew/"
+"""Likewise it deletes its replica with all files, and restores it."""
+
+
 class NodeCopies:
     """The nodes of a cluster, by their addresses. A context manager. Not thread-safe.
 
@@ -106,6 +110,39 @@ class NodeCopies:
 
         digest = from_hex(answer["digest"])
         return Copy(f"node {name}", answer["offset"], answer["rows"], digest, held, of_stored_row)
+
+    def renew(self, name: str, store: str, partition: int, signer: HopSigner) -> bool:
+        """Lets a node delete its replica of a partition with all files, and restore it; whether it holds one.
+
+        Raises:
+            StoreUnavailableError: it refuses, or doesn't answer.
+        """
+        path = f"{RENEW_PATH}{store}/{partition}"
+        address = self.members()[name]
+        try:
+            answer = self._http.post(f"{address}{path}", headers=signer(name, "POST", path, b"", _DEADLINE_MS))
+            if answer.status_code == _MISDIRECTED:
+                return False
+            answer.raise_for_status()
+        except httpx2.HTTPError as error:
+            why = failure_of(error, _TIMEOUT_S).reason
+            msg = f"node {name} doesn't restore partition {partition} of {store} anew: {why}"
+            raise StoreUnavailableError(msg) from error
+        return True
+
+    def keys_in(self, name: str, address: str, store: str, partition: int, buckets: Sequence[int]) -> set[bytes]:
+        """The row keys that a node has in some buckets of a partition; none if it doesn't hold that.
+
+        Raises:
+            StoreUnavailableError: it doesn't answer, or still restores the partition.
+        """
+        found: set[bytes] = set()
+        path = f"/state/digest/{store}/{partition}"
+        for start in range(0, len(buckets), _ASKED_BUCKETS):
+            asked = "&".join(f"bucket={number}" for number in buckets[start : start + _ASKED_BUCKETS])
+            answer = self._asked(name, address, f"{path}?{asked}")
+            found |= {_decoded(key) for key, _ in (answer or {"entries": []})["entries"]}
+        return found
 
     def set_aside(self, name: str, store: str, partition: int, signer: HopSigner) -> None:
         """Lets a node set its replica of a partition aside.

@@ -5,7 +5,7 @@
 is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory. Of a
 history it drops the changes older than `STOREKEEPER_HISTORY_DAYS` that are not the newest of their key, and sorts the
 days that are over by key. It also
-deletes the archives of clean-ups that can't be undone any more.
+deletes the archives of the store's clean-ups that can't be undone any more.
 
 **When it runs.** Daily at twenty to five, and on demand. It waits for a snapshot that is being taken.
 
@@ -20,14 +20,11 @@ remove the file that it names; nothing was removed. *A retry can't help: table â
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from storekeeper_provider.dag_parts.choose import for_each_store, per_store
 from storekeeper_provider.dag_parts.names import names_beside
 from storekeeper_provider.dag_parts.runs import at
-from storekeeper_provider.operators import StorekeeperJobOperator
 
 _NAMES = names_beside(__file__)
 
@@ -41,9 +38,3 @@ with DAG(
     **per_store(_NAMES),
 ):
     for_each_store(_NAMES, "snapshot", "optimize", task_id="maintain", display_name="Maintain the table")
-    StorekeeperJobOperator(
-        task_id="forget",
-        task_display_name="Forget old archives of clean-ups",
-        arguments=["cleanup", "forget"],
-        execution_timeout=timedelta(minutes=10),
-    )

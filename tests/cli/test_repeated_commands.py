@@ -170,20 +170,9 @@ def _cleaned(world: World) -> str:
     return made
 
 
-def _old(world: World) -> str:
-    made = _cleaned(world)
-    plan = world.run_dir / "cleanups" / "prices" / made / "plan.json"
-    plan.write_text(json.dumps({**json.loads(plan.read_text()), "undo_ms": 0}))
-    return made
-
-
 def _reported(world: World, made: str) -> Any:
     code, report = world.call("cleanup", "run", "prices", made, "--dry-run")
     return code, {**report, "cleanup_id": ""}, world.rows()
-
-
-def _archived(world: World, made: str) -> Any:
-    return sorted(path.name for path in (world.run_dir / "cleanups" / "prices" / made).iterdir())
 
 
 def _with_table(world: World) -> str:
@@ -273,7 +262,6 @@ TRIALS = (
     Trial("cleanup preview prices --ttl-days 1e-8", _untouched, lambda world, _: world.rows()),
     Trial("cleanup run prices {id}", _previewed, _reported),
     Trial("cleanup undo prices {id}", _cleaned, _reported),
-    Trial("cleanup forget", _old, _archived),
     Trial("snapshot optimize prices", _in_pieces, _table),
     Trial("snapshot restore prices", _tampered, _table),
     Trial("verify prices", _with_table, _verified),

@@ -145,6 +145,7 @@ def schemas(parsed: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 GOOD_TEXTS = {
+    ("erase_keys", "erasure_id"): "20260131T120000000Z",
     ("migrate_state", "since"): "2026-01-31T00:00:00Z",
     ("release_quarantined", "batch"): "12-14",
     ("release_quarantined", "reason"): "the till was down for an hour",
@@ -197,6 +198,7 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
 
 WRONG: dict[str, list[dict[str, Any]]] = {
     "check_tables": [{"table": "rewards"}],
+    "erase_keys": [{"store": "nothing"}, {"erasure_id": "4836051607"}],
     "cleanup_stores": [{"store": "sales"}, {"ttl_days": 0}, {"canary_share": 1.5}, {"canary_share": float("nan")}],
     "migrate_state": [
         {"app": "hadoop_export"},

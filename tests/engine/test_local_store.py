@@ -15,6 +15,7 @@ from storekeeper.engine.restore_progress import Restoring
 from storekeeper.engine.store_backends import RocksDBBackend
 from storekeeper.kafka.connection import Kafka
 from storekeeper.serdes.serde import Utf8Serde
+from storekeeper.stores.unwanted import is_unwanted, mark_unwanted
 from storekeeper.topology.store import Store, StoreKind
 from storekeeper.topology.topology_store import TopologyStore
 
@@ -138,3 +139,19 @@ def test_a_new_store_takes_nothing_from_a_changelog_that_is_behind_its_tasks_mar
     store.catch_up(Kafka(""), 7, report, 7)
     assert store.position == 7
     store.close()
+
+
+def test_files_that_an_erasure_does_not_want_are_deleted_before_they_are_opened(tmp_path: Path) -> None:
+    holder = RocksDBBackend(SPEC, tmp_path / "store")
+    store = holder.open()
+    store.write([(b"k", b"v")])
+    mark_unwanted(tmp_path / "store")
+    store.close()
+    again = holder.open()
+    assert again.get(b"k") is None
+    again.write([(b"k", b"w")])
+    again.close()
+    assert not is_unwanted(tmp_path / "store")
+    last = holder.open()
+    assert last.get(b"k") == b"w", "only once"
+    last.close()

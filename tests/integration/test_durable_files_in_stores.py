@@ -170,7 +170,7 @@ def test_a_clean_up_is_archived_undone_and_forgotten_in_the_store(lake: Lake) ->
 
     assert lake.succeed("cleanup", "run", "rewards", forgotten)["expired"] == len(before)
     assert archived(lake, forgotten)
-    assert lake.succeed("cleanup", "forget")["forgotten"] == [f"rewards/{forgotten}"]
+    assert lake.succeed("snapshot", "optimize", "rewards")["forgotten_cleanups"] == [forgotten]
     assert not archived(lake, forgotten)
     assert archived(lake, undone), "it may still be undone"
 

@@ -16,7 +16,15 @@ from functools import cached_property
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType, TopicMetadata
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    ResourceType,
+    TopicMetadata,
+)
 
 from storekeeper.apps.errors import PartitionsChangedError
 from storekeeper.apps.settings import AppSettings
@@ -163,6 +171,24 @@ class Topics:
             # The client gives the number or the name.
             if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
         }
+
+    def setting(self, name: str, key: str) -> str:
+        """What is in force of an existing topic's configuration, by Kafka's name: its own, or the broker's default."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        return str(self._asked(future.result, name, "DescribeConfigs")[key].value)
+
+    def configure(self, name: str, config: Mapping[str, str | None]) -> None:
+        """Sets some of an existing topic's own configuration, by Kafka's names; None takes a default back."""
+        changes = [
+            ConfigEntry(
+                key, value or "", incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+            )
+            for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
+        futures = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        self._asked(futures[resource].result, name, "AlterConfigs")
 
     def delete(self, names: Iterable[str]) -> None:
         """Deletes topics; ignores those that don't exist."""

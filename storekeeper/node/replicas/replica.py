@@ -38,6 +38,7 @@ class Replica(ReplicaRows):
         known_topic_id: the id of the topic that the rows are of. A topic with another id is not followed, and the rows
             are kept: they may be the last copy. None to begin again with whatever topic has the name.
         log_changed: whether the changelog was deleted or recreated since the rows were last checked.
+        is_unwanted: whether its files go for good when it is set aside.
         restores: how long each restore took, from the opening until it had caught up.
     """
 
@@ -78,6 +79,7 @@ class Replica(ReplicaRows):
         self._restored = 0
         self._end_topic_id: str | None = None
         self.log_changed = False
+        self.is_unwanted = False
 
     def status(self) -> ReplicaStatus:
         """One look at everything. Safe from any thread."""
@@ -339,11 +341,17 @@ class Replica(ReplicaRows):
     def set_aside(self) -> None:
         """Moves the damaged store out of the way: the next `open` starts an empty one."""
         self._release()
-        self._storage.set_aside(self.replica_id)
+        if self.is_unwanted:
+            self._storage.erase(self.replica_id)
+        else:
+            self._storage.set_aside(self.replica_id)
         self.state = ReplicaState.CREATED
 
-    def doubt(self) -> None:
+    def doubt(self, *, for_good: bool = False) -> None:
         """Lets the follower set the store aside and restore it, although it isn't damaged. Safe from any thread.
+
+        Args:
+            for_good: nothing is kept, not even rows that were set aside before.
 
         Raises:
             StoreUnavailableError: the rows may be the last copy.
@@ -351,7 +359,8 @@ class Replica(ReplicaRows):
         if self.lost is not None:
             msg = f"the rows of {self.replica_id} stay, as they may be the last copy: {self.lost}"
             raise StoreUnavailableError(msg)
-        log.warning("replica_doubted", replica=str(self.replica_id))
+        log.warning("replica_doubted", replica=str(self.replica_id), for_good=for_good)
+        self.is_unwanted = for_good
         self.damaged = True
 
     @property
@@ -371,7 +380,7 @@ class Replica(ReplicaRows):
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
         self.shown_offset = checkpoint.offset
-        self._restored, self._error, self.damaged = 0, None, False
+        self._restored, self._error, self.damaged, self.is_unwanted = 0, None, False, False
         self._end_topic_id, self.log_changed = checkpoint.topic_id, False
         self._restore_began_s = self._clock.monotonic_s()
         source_progress = self._source_progress_of(checkpoint.topic_id)

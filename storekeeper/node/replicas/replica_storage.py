@@ -45,6 +45,10 @@ class ReplicaStorage(Protocol):
         """Moves a closed, damaged store out of the way, and deletes the one that was set aside before it."""
         ...
 
+    def erase(self, replica: ReplicaId) -> None:
+        """Deletes the rows of a closed store for good, and what was set aside."""
+        ...
+
     def set_aside_ms(self, replica: ReplicaId) -> int | None:
         """When the damaged store was set aside that is kept, epoch milliseconds; None if there is none."""
         ...
@@ -85,6 +89,12 @@ class RocksDBStorage:
         if path.exists():
             set_aside(path, clock=self._clock)
 
+    def erase(self, replica: ReplicaId) -> None:
+        """Deletes the directory, and the damaged copy."""
+        self.wipe(replica)
+        for entry in self._set_aside(replica):
+            shutil.rmtree(entry)
+
     def set_aside_ms(self, replica: ReplicaId) -> int | None:
         """The time in the folder's name."""
         return max((int(entry.name.rpartition("-")[2]) for entry in self._set_aside(replica)), default=None)
@@ -122,6 +132,9 @@ class MemoryStorage:
         """Nothing to do: a store that was closed is gone."""
 
     def set_aside(self, replica: ReplicaId) -> None:
+        """Nothing to do."""
+
+    def erase(self, replica: ReplicaId) -> None:
         """Nothing to do."""
 
     def set_aside_ms(self, replica: ReplicaId) -> int | None:

@@ -1,4 +1,6 @@
-"""Which commands may run as jobs: those that read or change stores and apps. None takes a path or an address."""
+"""Which commands may run as jobs: those that read or change stores and apps. None takes a path or an address, and
+none a key to erase.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from storekeeper.errors import InvalidArgumentError
 ALLOWED: Mapping[str, frozenset[str]] = {
     "app": frozenset({"start", "stop", "restart", "scale", "upgrade"}),
     "check": frozenset(),
-    "cleanup": frozenset({"preview", "run", "undo", "forget"}),
+    "cleanup": frozenset({"preview", "run", "undo"}),
+    "erase": frozenset(),
     "generation": frozenset({"plan", "seed", "status", "handover", "rollback", "retire"}),
     "quarantine": frozenset({"show", "release", "discard"}),
     "snapshot": frozenset({"create", "restore", "optimize"}),
@@ -43,5 +46,17 @@ def check_allowed(arguments: Sequence[str]) -> None:
     if subcommands and (len(arguments) < 2 or arguments[1] not in subcommands):
         msg = f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}"
         raise InvalidArgumentError(msg)
+    if arguments[0] == "erase" and not _runs_a_plan(arguments[1:]):
+        raise InvalidArgumentError("a job erases what was planned before, and names no key: `erase STORE --run ID`")
     if arguments[0] in _NAME_APPS and any(":" in word and before != "--from" for before, word in pairwise(arguments)):
         raise InvalidArgumentError("a job names an app by its registered name, without a module")
+
+
+def _runs_a_plan(arguments: Sequence[str]) -> bool:
+    """Whether an erasure is one that was planned beforehand: keys and files of keys are for the command line alone."""
+    return (
+        len(arguments) > 2
+        and not arguments[0].startswith("-")
+        and arguments[1] == "--run"
+        and arguments[3:] in ([], ["--dry-run"])
+    )

@@ -124,6 +124,25 @@ def test_a_damaged_store_is_set_aside_and_rebuilt_while_others_go_on(
     assert names == ["0", "0.corrupt", "1"]
 
 
+def test_rows_that_are_to_be_erased_are_restored_from_the_log_and_nothing_else_is_kept(
+    storage: RocksDBStorage, clock: StepClock, tmp_path: Path
+) -> None:
+    log = FakeLog()
+    for key in (b"alice", b"bob"):
+        log.append(0, key, b"v")
+    (replica,) = make(storage, clock)
+    found: list[dict[bytes, bytes]] = []
+
+    def compact_and_renew() -> None:
+        del log.records[0][0]
+        replica.doubt(for_good=True)
+
+    run(log, [replica], clock, compact_and_renew, lambda: None, lambda: found.append(rows(replica)))
+    assert found == [{b"bob": b"v"}]
+    assert not replica.damaged
+    assert [entry.name for entry in (tmp_path / "state" / "rewards").iterdir()] == ["0"]
+
+
 def test_damage_met_by_a_read_is_repaired_on_an_idle_log(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     log.append(0, b"k", b"v")

@@ -411,6 +411,22 @@ def test_a_row_damaged_at_rest_is_never_returned(make: Callable[[], Replica], st
     assert not replica.damaged
 
 
+def test_rows_that_are_to_be_erased_are_not_set_aside(
+    make: Callable[[], Replica], storage: RocksDBStorage, tmp_path: Path
+) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"value")], end=True))
+    replica.doubt(for_good=True)
+    replica.set_aside()
+    assert storage.set_aside_ms(ID) is None
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert replica.open(log_of(0, 1)).action is RestoreAction.REPLAY
+    replica.doubt()
+    replica.set_aside()
+    assert storage.set_aside_ms(ID) is not None, "a later doubt keeps the rows"
+
+
 def test_a_damaged_checkpoint_is_corruption(make: Callable[[], Replica], storage: RocksDBStorage) -> None:
     store = storage.open(ID)
     store.write([(b"a", b"x")], {METADATA_KEY: b"{"})

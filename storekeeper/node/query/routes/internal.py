@@ -28,6 +28,8 @@ from storekeeper.node.replicas.replica import Replica
 from storekeeper.stores.row_digest import BUCKETS, bucket_of, moved, stored_row_hash, to_hex
 
 _ROWS_A_STEP = 64
+_RENEWED_LOOKS = 160
+_PAUSE_S = 0.05
 
 
 @dataclass(slots=True)
@@ -120,12 +122,28 @@ def repair_routes(services: QueryServices) -> APIRouter:
     @routes.post("/internal/repair/{store}/{partition}", status_code=202)
     async def repair(store: str, partition: Annotated[int, Path(ge=0, le=999_999_999)]) -> None:
         """Sets this node's replica aside: verification found that its rows differ from the changelog."""
-        replica = services.catalog.replica(store, partition)
-        if replica is None:
-            raise services.catalog.not_held(store, partition)
-        replica.doubt()
+        _held(services, store, partition).doubt()
+
+    @routes.post("/internal/renew/{store}/{partition}", status_code=204)
+    async def renew(store: str, partition: Annotated[int, Path(ge=0, le=999_999_999)]) -> None:
+        """Deletes this node's replica with all of its files, and begins to restore it: its rows are to be erased."""
+        replica = _held(services, store, partition)
+        replica.doubt(for_good=True)
+        for _ in range(_RENEWED_LOOKS):
+            if not replica.damaged:  # its follower has opened it anew
+                return
+            await asyncio.sleep(_PAUSE_S)
+        msg = f"partition {partition} of {store} is not made anew yet: ask again"
+        raise StoreRestoringError(msg)
 
     return routes
+
+
+def _held(services: QueryServices, store: str, partition: int) -> Replica:
+    replica = services.catalog.replica(store, partition)
+    if replica is None:
+        raise services.catalog.not_held(store, partition)
+    return replica
 
 
 def _numbers(text: str) -> list[int]:

@@ -152,3 +152,21 @@ def test_a_replica_that_verification_found_wrong_is_given_to_the_follower_to_set
     assert refused.status_code == 503
     assert vars(replica)["damaged"] is False
     assert "the last copy" in refused.text
+
+
+def test_a_replica_whose_rows_are_erased_is_awaited_until_it_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storekeeper.node.query.routes.internal._RENEWED_LOOKS", 3)
+    cluster = Cluster(partitions=1, nodes=("a",))
+    replica, path = cluster.nodes["a"].replicas[ReplicaId("rewards", 0)], "/internal/renew/rewards/0"
+    assert asyncio.run(cluster.post("a", path)).status_code == 503, "its follower has not opened it yet"
+    assert (replica.damaged, replica.is_unwanted) == (True, True)
+
+    async def renewed() -> int:
+        asking = asyncio.create_task(cluster.post("a", path))
+        await asyncio.sleep(0)
+        while not asking.done():
+            replica.damaged = False
+            await asyncio.sleep(0)
+        return (await asking).status_code
+
+    assert asyncio.run(renewed()) == 204

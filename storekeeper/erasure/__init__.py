@@ -1,0 +1,1 @@
+"""Erasing keys for good: from the changelog, the tables, and all copies, with a certificate."""

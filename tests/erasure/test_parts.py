@@ -1,0 +1,136 @@
+"""The parts of an erasure: keys, the search, what keeps keys, local stores that go, and what a job may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.log_record import LogRecord
+from storekeeper.cleanup.folder import CleanupFolder
+from storekeeper.client.credentials import Credentials
+from storekeeper.clock import SystemClock
+from storekeeper.engine.runtime.lease import Lease
+from storekeeper.erasure.archives import forget_archives, holds_on
+from storekeeper.erasure.copies import ErasedCopies
+from storekeeper.erasure.folder import Noted
+from storekeeper.erasure.keys import ErasedKeys
+from storekeeper.erasure.search import Searched
+from storekeeper.serdes.keys.windows import window_row_key
+from storekeeper.stores.store_definitions import ServedKind
+from storekeeper.verification.node_copies import NodeCopies
+from tests.cleanup.plans import ID, PLAN
+
+KEYS = ErasedKeys(ServedKind.KEY_VALUE, (b"alice-01", b"zoe-0001"))
+
+
+def test_a_key_holds_its_own_rows_and_no_others() -> None:
+    assert KEYS.holds(b"alice-01")
+    assert KEYS.holds(b"zoe-0001")
+    others: list[bytes | None] = [b"alice-0", b"alice-01\0", b"alice-012", b"bob", b"", None]
+    for key in others:
+        assert not KEYS.holds(key)
+    windows = ErasedKeys(ServedKind.WINDOW, (b"alice",))
+    assert windows.holds(window_row_key(b"alice", 60_000, 0))
+    assert not windows.holds(window_row_key(b"alice2", 60_000, 0))
+
+
+def test_hashes_tell_keys_apart_and_depend_on_the_salt() -> None:
+    assert len({*KEYS.hashes(b"1"), *KEYS.hashes(b"2")}) == 4
+    assert KEYS.hashes(b"1") == KEYS.hashes(b"1")
+
+
+def test_bytes_are_found_in_texts_lists_and_structs_of_compressed_files_and_in_plain_ones(tmp_path: Path) -> None:
+    columns = {
+        "text": pa.array(["for alice-01", "x"]),
+        "coded": pa.array(["x", "alice-01"]).dictionary_encode(),
+        "many": pa.array([[b"x", b"zoe-0001"], None]),
+        "deep": pa.array([{"a": [{"b": "zoe-0001"}]}, None]),
+        "map": pa.array([[("alice-01", 1)], []], pa.map_(pa.string(), pa.int64())),
+        "other": pa.array([1, 2]),
+    }
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "t" / "1.parquet", compression="zstd")
+    (tmp_path / "plain.json").write_bytes(b'{"who": "zoe-0001"}')
+    (tmp_path / "clean.json").write_bytes(b"{}")
+    searched = Searched()
+    searched.read_files(tmp_path, KEYS)
+    assert {one.get("column", "") for one in searched.found} == {*columns, ""} - {"other"}
+    assert (searched.files, searched.rows) == (3, [])
+
+
+def test_a_row_in_a_table_of_the_store_is_no_place_elsewhere(tmp_path: Path) -> None:
+    for name in ("words", "words_history", "others"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"_key": [b"alice-01"]}), tmp_path / name / "1.parquet")
+    searched = Searched()
+    searched.read_files(tmp_path, KEYS, own=("words", "words_history"))
+    assert searched.rows == ["words/1.parquet", "words_history/1.parquet"]
+
+
+def test_short_keys_are_looked_for_as_rows_alone(tmp_path: Path) -> None:
+    (tmp_path / "words").mkdir()
+    pq.write_table(pa.table({"_key": [b"7", b"17"], "n": ["7", "8"]}), tmp_path / "words" / "1.parquet")
+    searched = Searched()
+    searched.read_files(tmp_path, ErasedKeys(ServedKind.KEY_VALUE, (b"7",)), own=("words",))
+    assert (searched.rows, searched.found) == (["words/1.parquet"], [])
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> AppSettings:
+    return AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture
+def cleanups(tmp_path: Path) -> CleanupFolder:
+    """Two clean-ups, the first of which has archived a row of a key."""
+    folder = CleanupFolder(tmp_path / "cleanups" / "prices", "prices")
+    other = replace(PLAN, cleanup_id="20260102T000000000Z")
+    for plan, key in ((PLAN, b"alice-01"), (other, b"bob")):
+        folder.put_plan(plan)
+        folder.archive(plan).begin(0)
+        folder.archive(plan).put(0, [LogRecord(1, 1, key, b"v")])
+    return folder
+
+
+def test_a_clean_up_that_can_be_undone_keeps_its_keys(settings: AppSettings, cleanups: CleanupFolder) -> None:
+    (hold,) = holds_on(KEYS, cleanups, "prices", settings, PLAN.undo_ms - 1)
+    assert f"clean-up {ID} of prices has rows of them archived" in hold
+    assert forget_archives(KEYS, cleanups, PLAN.undo_ms - 1) == []
+    assert holds_on(KEYS, cleanups, "prices", settings, PLAN.undo_ms) == []
+    assert forget_archives(KEYS, cleanups, PLAN.undo_ms) == [ID]
+    assert forget_archives(KEYS, cleanups, PLAN.undo_ms) == []
+
+
+def test_a_promised_version_keeps_all_keys_of_its_table(settings: AppSettings, cleanups: CleanupFolder) -> None:
+    promises = settings.run_dir / "promises" / "prices"
+    promises.mkdir(parents=True)
+    (promises / "report.json").write_text('{"version": 3, "until_ms": null}')
+    (promises / "old.json").write_text('{"version": 1, "until_ms": 5}')
+    (hold,) = holds_on(KEYS, cleanups, "prices", settings, PLAN.undo_ms)
+    assert "report.json promises version 3 of table prices: remove it" in hold
+
+
+def test_local_stores_go_with_all_files_and_a_running_app_deletes_them_itself(settings: AppSettings) -> None:
+    root = settings.state_dir / "ticks" / "gen-1"
+    stores = {name: root / "slot" / name for name in ("0/prices", "0/prices.corrupt-17", "1/prices", "0/others")}
+    for folder in stores.values():
+        folder.mkdir(parents=True)
+        (folder / "CURRENT").write_bytes(b"rows")
+    noted = Noted([], partitions=[0])
+    with NodeCopies([], Credentials()) as nodes:
+        copies = ErasedCopies("prices", "ticks", nodes, [], root, settings, SystemClock())
+        with Lease(settings.lease_file("ticks"), clock=SystemClock(), wait=lambda _: None) as lease:
+            lease.acquire(0)
+            (wait,) = copies.renew(KEYS, noted)
+            assert "`storekeeper app stop ticks`" in wait
+            assert {name for name, folder in stores.items() if folder.exists()} == {"0/prices", "1/prices", "0/others"}
+        assert copies.renew(KEYS, noted) == []
+        assert {name for name, folder in stores.items() if folder.exists()} == {"1/prices", "0/others"}
+        stores["0/prices"].mkdir()
+        assert copies.renew(KEYS, noted) == [], "one that was made anew stays"
+        assert stores["0/prices"].exists()
