@@ -183,7 +183,7 @@ def test_a_column_that_changed_in_the_table_is_found_and_undone(
     files = {file: file.read_bytes() for file in shop.path.rglob("*") if file.is_file()}
     edited("amount", Decimal("99.0000"))(shop.path)
     assert "column amount isn't what the row's value says" in proven(shop)[1]
-    with pytest.raises(SnapshotDamagedError, match="json was changed, .*and 1 more"):
+    with pytest.raises(SnapshotDamagedError, match=r"json was changed, .*and 1 more"):
         shop.snapshot()
     for file, content in files.items():
         file.write_bytes(content)
