@@ -38,6 +38,10 @@ _CODE: dict[str, tuple[str, ...]] = {
     "query": _NODES,
     "quix": (*_ENGINE, "spark_apps/pos.py"),
     "restore": ("storekeeper/changelog", "storekeeper/node/replicas", "storekeeper/stores/rocksdb.py"),
+    "seeded_restore": (
+        *("storekeeper/changelog", "storekeeper/node/replicas", "storekeeper/stores/rocksdb.py"),
+        *("storekeeper/snapshots/seeds.py", "storekeeper/snapshots/seal.py"),
+    ),
     "session": ("storekeeper/engine/runtime/session.py", "storekeeper/ops/jars"),
     "snapshot": ("storekeeper/snapshots", "storekeeper/changelog"),
     "verify": ("storekeeper/snapshots", "storekeeper/changelog", "storekeeper/verification"),
