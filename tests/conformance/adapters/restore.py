@@ -43,6 +43,9 @@ class BackendStorage:
 
     set_aside = wipe
 
+    def erase(self, replica: ReplicaId) -> None:
+        self.wipe(replica)
+
     def set_aside_ms(self, replica: ReplicaId) -> int | None:
         del replica
         return None
