@@ -67,7 +67,8 @@ def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes], **claims: A
     places = {key: (records[key].offset, records[key].timestamp_ms) if key in records else (0, 1000) for key in rows}
     held = [Row(partition_for(key, PARTITIONS), *places[key], key, value) for key, value in rows.items()]
     bare = manifest_of(held, store="prices", app="ticks", changelog_topic=TOPIC, changelog_offsets=ends)
-    manifest = replace(bare, digests=dict.fromkeys(ends, 0) | dict(bare.digests), **claims)
+    own = {"digests": dict.fromkeys(ends, 0) | dict(bare.digests), "changelog_id": changelog.facts.topic_id}
+    manifest = replace(bare, **own | claims)
     write_snapshot(folder / "delta" / "prices", held, PRICES.value_fields, manifest=manifest)
 
 
@@ -159,7 +160,10 @@ def test_a_table_without_its_seal_or_its_log_fails_the_verification(store: Broke
 
 
 def test_a_table_is_maintained_and_its_snapshot_stays(store: Broker, tmp_path: Path) -> None:
-    assert run(store, tmp_path, "snapshot", "optimize", "prices") == (0, {"table": "prices", "missing": True})
+    assert run(store, tmp_path, "snapshot", "optimize", "prices") == (
+        0,
+        {"table": "prices", "missing": True, "forgotten_cleanups": []},
+    )
     snapshot(store, tmp_path, ROWS)
     code, done = run(store, tmp_path, "snapshot", "optimize", "prices")
     assert (code, done["kept_versions"], done["version"]) == (0, [0], 0)

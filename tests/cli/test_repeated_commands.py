@@ -48,7 +48,7 @@ ROWS = {b"S%03d" % number: b'{"Symbol":"S%03d","Price":%d}' % (number, number) f
 ELSEWHERE = {
     *(("app", name) for name in ALLOWED["app"]),
     *(("generation", name) for name in ("seed", "handover")),
-    *{("snapshot", "create"), ("upgrade-nodes", "")},
+    *{("snapshot", "create"), ("upgrade-nodes", ""), ("erase", "")},
 }
 """Those that other tests kill."""
 READING = {("generation", "plan"), ("generation", "status")}

@@ -17,6 +17,7 @@ from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
+from storekeeper.changelog.scan import Changelog
 from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
@@ -216,9 +217,10 @@ def test_a_row_whose_tombstone_is_gone_leaves_the_snapshot(app: App) -> None:
     app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)
     first, _ = app.snapshot()
-    # The cleaner leaves neither the row nor its tombstone, and later records behind the snapshot's end.
-    app.broker.delete_topic(app.store.changelog_topic)
-    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    # Neither the row nor its tombstone is left, and later records are behind the snapshot's end.
+    changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
+    for partition in changelog.partitions:
+        app.broker.delete_records(app.store.changelog_topic, partition, changelog.stable_end(partition))
     app.content = {}
     app.write(1, {"b": "bread", **{str(number): "word" for number in range(40)}})
     app.commit(1)
