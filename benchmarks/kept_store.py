@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import random
+import shutil
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.results import Measure, write_results
 from benchmarks.streams import fast_producer
-from harness.broker import Broker
+from harness.broker import Broker, start_broker
 from spark_apps.pos import POS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
@@ -27,6 +31,7 @@ from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.seal import Seal, SealedTable
 
+SIZES = (1_000_000, 10_000_000)
 PARTITIONS = 4
 _BATCH_MS = 60_000
 _OF_CHANGELOGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
@@ -172,3 +177,39 @@ class KeptStore:
             b'{"CustomerCardNo":"%010d","TotalLoyaltyPoints":%d.%04d,"InvoiceCount":%d,"LastInvoiceTime":17000000%05d}'
             % (number, number % 100_000, count, count, number % 100_000)
         )
+
+
+def run_sizes(
+    name: str,
+    doc: str | None,
+    measure: Callable[[KeptStore, int], Iterator[Measure]],
+    settings: dict[str, int | float | str],
+) -> None:
+    """The main program of a benchmark: measures a store of each size, and writes the results.
+
+    Args:
+        name: the benchmark's.
+        doc: its description.
+        measure: gives the measures of a store, each of so many runs.
+        settings: what the results name beside the sizes.
+    """
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--rows", type=int, nargs="+", default=[*SIZES])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
+    arguments = parser.parse_args()
+    sizes, runs = ([2_000], 1) if arguments.smoke else (arguments.rows, arguments.runs)
+    measures: list[Measure] = []
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    broker = start_broker(folder / "broker")
+    try:
+        for rows in sizes:
+            for found in measure(KeptStore(broker, folder / str(rows), rows), runs):
+                print(f"{found.name}: {', '.join(f'{one:,.3f}' for one in found.ours)} {found.unit}", flush=True)
+                measures.append(found)
+            shutil.rmtree(folder / str(rows))
+    finally:
+        broker.stop()
+        shutil.rmtree(folder)
+    if not arguments.smoke:
+        print(write_results(name, measures, {"rows": max(sizes), **settings}))

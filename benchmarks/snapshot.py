@@ -9,17 +9,11 @@ the table for the others.
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from benchmarks.kept_store import KeptStore, Taken
-from benchmarks.results import Measure, write_results
-from harness.broker import start_broker
+from benchmarks.kept_store import KeptStore, Taken, run_sizes
+from benchmarks.results import Measure
 
-SIZES = (1_000_000, 10_000_000)
 SHARES = (0.001, 0.01, 0.1, 1.0)
 
 
@@ -33,13 +27,13 @@ def measures_of(what: str, changed: int, rows: int, taken: Sequence[Taken]) -> I
         yield Measure(f"{name}: {what}", unit, each, higher_is_better=False)
 
 
-def measure(store: KeptStore, shares: Sequence[float], runs: int) -> Iterator[Measure]:
+def measure(store: KeptStore, runs: int) -> Iterator[Measure]:
     """All measures of a store."""
     size = f"{store.rows / 1e6:g} million rows"
     store.fill()
     _, first = store.snapshot()
     yield from measures_of(f"{size}, the first", store.rows, store.rows, [first])
-    for share in shares:
+    for share in SHARES:
         taken, changed = [], 0
         for _ in range(runs):
             changed = store.change(share)
@@ -47,29 +41,5 @@ def measure(store: KeptStore, shares: Sequence[float], runs: int) -> Iterator[Me
         yield from measures_of(f"{size}, {share * 100:g} % changed", changed, store.rows, taken)
 
 
-def main() -> None:
-    """Measures each size, and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[*SIZES])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
-    arguments = parser.parse_args()
-    sizes, runs = ([2_000], 1) if arguments.smoke else (arguments.rows, arguments.runs)
-    measures: list[Measure] = []
-    folder = Path(tempfile.mkdtemp(prefix="bench-snapshot-"))
-    broker = start_broker(folder / "broker")
-    try:
-        for rows in sizes:
-            for found in measure(KeptStore(broker, folder / str(rows), rows), SHARES, runs):
-                print(f"{found.name}: {', '.join(f'{one:,.3f}' for one in found.ours)} {found.unit}", flush=True)
-                measures.append(found)
-            shutil.rmtree(folder / str(rows))
-    finally:
-        broker.stop()
-        shutil.rmtree(folder)
-    if not arguments.smoke:
-        print(write_results("snapshot", measures, {"rows": max(sizes), "shares": str(SHARES)}))
-
-
 if __name__ == "__main__":
-    main()
+    run_sizes("snapshot", __doc__, measure, {"shares": str(SHARES)})

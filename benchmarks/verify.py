@@ -9,22 +9,16 @@ history.
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-from benchmarks.kept_store import KeptStore, Spent
-from benchmarks.results import Measure, write_results
-from harness.broker import start_broker
+from benchmarks.kept_store import KeptStore, Spent, run_sizes
+from benchmarks.results import Measure
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.proof import prove
 from storekeeper.verification.copies import verify_copies
 from storekeeper.verification.histories import HistoryCopy
 from storekeeper.verification.snapshot_copies import SnapshotCopies
 
-SIZES = (1_000_000, 10_000_000)
 CHANGES = 10
 SHARE = 0.1
 
@@ -68,29 +62,5 @@ def measure(store: KeptStore, runs: int) -> Iterator[Measure]:
         yield Measure(f"{name}: {size}", unit, each, higher_is_better=False)
 
 
-def main() -> None:
-    """Measures each size, and writes the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[*SIZES])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
-    arguments = parser.parse_args()
-    sizes, runs = ([2_000], 1) if arguments.smoke else (arguments.rows, arguments.runs)
-    measures: list[Measure] = []
-    folder = Path(tempfile.mkdtemp(prefix="bench-verify-"))
-    broker = start_broker(folder / "broker")
-    try:
-        for rows in sizes:
-            for found in measure(KeptStore(broker, folder / str(rows), rows), runs):
-                print(f"{found.name}: {', '.join(f'{one:,.3f}' for one in found.ours)} {found.unit}", flush=True)
-                measures.append(found)
-            shutil.rmtree(folder / str(rows))
-    finally:
-        broker.stop()
-        shutil.rmtree(folder)
-    if not arguments.smoke:
-        print(write_results("verify", measures, {"rows": max(sizes), "changes": CHANGES, "share": SHARE}))
-
-
 if __name__ == "__main__":
-    main()
+    run_sizes("verify", __doc__, measure, {"changes": CHANGES, "share": SHARE})

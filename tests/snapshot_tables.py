@@ -41,7 +41,7 @@ def manifest_of(rows: Sequence[Row], **changes: Any) -> SnapshotManifest:
     for row in rows:
         added = row_hash(row.key, row.value, row.offset, row.timestamp_ms)
         digests[row.partition] = moved(digests.get(row.partition, 0), added=added, removed=0)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "store": "words",
         "app": "app",
         "generation": 1,
@@ -54,7 +54,7 @@ def manifest_of(rows: Sequence[Row], **changes: Any) -> SnapshotManifest:
         "writer": "test",
         "delta_version": 0,
     }
-    return SnapshotManifest(**told | changes)
+    return SnapshotManifest(**fields | changes)
 
 
 def arrow_rows(rows: Sequence[Row], columns: Mapping[str, str], values: StoreValues) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The keys that an erasure removes: which rows are theirs, and what may be told of them."""
+"""The keys that an erasure removes: which rows are theirs, and what may be shown of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ErasedKeys:
 
     @cached_property
     def needles(self) -> list[bytes]:
-        """The bytes to look for where keys are not told from other content."""
+        """The bytes to look for where keys can't be distinguished from other content."""
         return [key for key in self.keys if len(key) >= LEAST_BYTES]
 
     def in_any(self, contents: Iterable[bytes | None]) -> bool:

@@ -117,18 +117,10 @@ class NodeCopies:
         Raises:
             StoreUnavailableError: it refuses, or doesn't answer.
         """
-        path = f"{RENEW_PATH}{store}/{partition}"
-        address = self.members()[name]
-        try:
-            answer = self._http.post(f"{address}{path}", headers=signer(name, "POST", path, b"", _DEADLINE_MS))
-            if answer.status_code == _MISDIRECTED:
-                return False
-            answer.raise_for_status()
-        except httpx2.HTTPError as error:
-            why = failure_of(error, _TIMEOUT_S).reason
-            msg = f"node {name} doesn't restore partition {partition} of {store} anew: {why}"
-            raise StoreUnavailableError(msg) from error
-        return True
+        status = self._ordered(
+            name, f"{RENEW_PATH}{store}/{partition}", signer, f"restore partition {partition} of {store} anew"
+        )
+        return status != _MISDIRECTED
 
     def keys_in(self, name: str, address: str, store: str, partition: int, buckets: Sequence[int]) -> set[bytes]:
         """The row keys that a node has in some buckets of a partition; none if it doesn't hold that.
@@ -150,15 +142,22 @@ class NodeCopies:
         Raises:
             StoreUnavailableError: it refuses, or doesn't answer.
         """
-        path = f"{REPAIR_PATH}{store}/{partition}"
+        what = f"set partition {partition} of {store} aside"
+        if self._ordered(name, f"{REPAIR_PATH}{store}/{partition}", signer, what) == _MISDIRECTED:
+            msg = f"node {name} doesn't {what}: it doesn't hold that"
+            raise StoreUnavailableError(msg)
+
+    def _ordered(self, name: str, path: str, signer: HopSigner, what: str) -> int:
+        """The status of a node's answer to a signed request: success, or that it doesn't hold the partition."""
         address = self.members()[name]
         try:
             answer = self._http.post(f"{address}{path}", headers=signer(name, "POST", path, b"", _DEADLINE_MS))
-            answer.raise_for_status()
+            if answer.status_code != _MISDIRECTED:
+                answer.raise_for_status()
         except httpx2.HTTPError as error:
-            why = failure_of(error, _TIMEOUT_S).reason
-            msg = f"node {name} doesn't set partition {partition} of {store} aside: {why}"
+            msg = f"node {name} doesn't {what}: {failure_of(error, _TIMEOUT_S).reason}"
             raise StoreUnavailableError(msg) from error
+        return answer.status_code
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         try:

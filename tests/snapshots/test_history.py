@@ -206,8 +206,8 @@ def test_a_hole_stays_open_until_all_that_made_it_is_there(played: PlayedStore) 
     for number, changes in ((1, {"a": "anise", "c": "cider"}), (2, {"e": "endive"}), (3, {"a": "acorn"})):
         played.log.batch(number, at_ms + number, changes)
     played.log.remove((1, 2))  # a, of batch 1
-    told = [played.append(batch_of(1, number, at_ms + number), 3).gaps for number in (1, 2, 3)]
-    assert told == [((at_ms + 1, at_ms + 2),), ((at_ms + 1, at_ms + 3),), ((at_ms + 1, at_ms + 3),)]
+    gaps = [played.append(batch_of(1, number, at_ms + number), 3).gaps for number in (1, 2, 3)]
+    assert gaps == [((at_ms + 1, at_ms + 2),), ((at_ms + 1, at_ms + 3),), ((at_ms + 1, at_ms + 3),)]
 
 
 def test_a_history_that_begins_with_a_hole_is_exact_behind_it(played: PlayedStore) -> None:
@@ -220,7 +220,7 @@ def test_a_history_that_begins_with_a_hole_is_exact_behind_it(played: PlayedStor
 
 
 def test_changes_whose_number_was_never_told_may_lack_some(played: PlayedStore) -> None:
-    """The change that told it was replaced by another program's."""
+    """The change with the count was replaced by another program's."""
     before = write(played, {"a": "ale", "c": "cider"})
     at_ms = played.now_ms + 5
     played.log.batch(1, at_ms, {"a": "anise", "c": "cola"})

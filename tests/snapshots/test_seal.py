@@ -61,10 +61,10 @@ def test_every_change_is_refused_by_the_name_of_a_file(table: Path, attack: Atta
     for whole in (False, True):
         with pytest.raises(SnapshotDamagedError) as raised:
             sealed_at(table).current(whole=whole)
-        told = str(raised.value)
-        assert re.match(r"table words (isn't as it was sealed at version 2: \S+ (was|is)|is gone from)", told)
-        assert "word " not in told, "no value of a row is told"
-        assert "card-" not in told, "no key is told"
+        message = str(raised.value)
+        assert re.match(r"table words (isn't as it was sealed at version 2: \S+ (was|is)|is gone from)", message)
+        assert "word " not in message, "no value of a row is shown"
+        assert "card-" not in message, "no key is shown"
     with pytest.raises(SnapshotDamagedError), sealed_at(table).writing():
         pytest.fail("nothing is written to it")
 
@@ -154,8 +154,8 @@ def test_another_size_is_a_difference_of_its_own(table: Path) -> None:
     """A store of objects may tell times by the second."""
     seal = sealed_at(table).read()
     assert seal is not None
-    name, told = next(iter(seal.files.items()))
-    aged(sealed_at(table), replace(seal, files={**seal.files, name: replace(told, size=told.size + 1)}))
+    name, sealed = next(iter(seal.files.items()))
+    aged(sealed_at(table), replace(seal, files={**seal.files, name: replace(sealed, size=sealed.size + 1)}))
     with pytest.raises(SnapshotDamagedError, match=f"{re.escape(name)} was changed"):
         sealed_at(table).current()
 

@@ -62,10 +62,14 @@ def test_after_any_snapshot_the_rows_are_those_of_the_changelog(played: PlayedSt
             played.take(batch_of(1, batch, at_ms), batch)
             seed = seed_of(played)
             for partition, rows in enumerate(loaded(seed)):
-                told = seed.of(partition)
-                assert told is not None
-                assert (told.topic, told.topic_id, told.partition) == ("log-1", "id-1", partition)
-                assert rows == left(played.log, partition, told.offset)
+                of_partition = seed.of(partition)
+                assert of_partition is not None
+                assert (of_partition.topic, of_partition.topic_id, of_partition.partition) == (
+                    "log-1",
+                    "id-1",
+                    partition,
+                )
+                assert rows == left(played.log, partition, of_partition.offset)
             assert at_ms <= seed.verified.manifest.batch_ms <= played.now_ms
 
 

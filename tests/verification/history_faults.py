@@ -185,7 +185,7 @@ HISTORY_FAULTS: dict[str, tuple[Change, str]] = {
     "history: any file lost": (lambda world, draw: any_file(world.history, draw).unlink(), _NAMED),
     "history: gone": (lambda world, _: shutil.rmtree(world.history), f"{_NAMED} is gone"),
     "history: gone with its seal": (lambda world, _: lost(world.sealed_history), f"{_NAMED} is gone"),
-    "history: forged counts": (_of_history(manifest_field("totals", lambda told: {**told, "0": 9})), _NAMED),
+    "history: forged counts": (_of_history(manifest_field("totals", lambda totals: {**totals, "0": 9})), _NAMED),
     "history: gaps denied": (_of_history(manifest_field("gaps", lambda _: [[1, 2]])), _NAMED),
     "history: exact from earlier": (_of_history(manifest_field("exact_from_ms", lambda at: at - 9)), _NAMED),
     "history: exact to later": (_of_history(manifest_field("exact_to_ms", lambda at: at + 9)), _NAMED),

@@ -71,14 +71,14 @@ def manifest(**changes: Any) -> SnapshotManifest:
     )
 
 
-def told(found: SnapshotManifest, settings: AppSettings) -> list[str]:
+def claims_of(found: SnapshotManifest, settings: AppSettings) -> list[str]:
     spec, live = live_store("rewards", settings)
     return list(wrong_claims(found, spec, live, TOPICS, now_ms=NOW_MS))  # type: ignore[arg-type]
 
 
 def test_the_manifest_of_a_snapshot_claims_what_is_so(settings: AppSettings) -> None:
-    assert told(manifest(), settings) == []
-    assert told(manifest(source_offsets=Position({"pos": {0: 7}, "gone": {0: 9}})), settings) == []
+    assert claims_of(manifest(), settings) == []
+    assert claims_of(manifest(source_offsets=Position({"pos": {0: 7}, "gone": {0: 9}})), settings) == []
 
 
 def wrong() -> Iterator[tuple[dict[str, Any], str]]:
@@ -116,7 +116,7 @@ def wrong() -> Iterator[tuple[dict[str, Any], str]]:
 
 @pytest.mark.parametrize(("changes", "sentence"), [*wrong()])
 def test_a_claim_that_is_not_so_is_told(settings: AppSettings, changes: dict[str, Any], sentence: str) -> None:
-    assert sentence in told(manifest(**changes), settings)
+    assert sentence in claims_of(manifest(**changes), settings)
 
 
 def test_the_snapshot_of_the_generation_before_is_as_that_one_was(settings: AppSettings) -> None:
@@ -124,8 +124,8 @@ def test_the_snapshot_of_the_generation_before_is_as_that_one_was(settings: AppS
     live = replace(journal.generation(2), state=GenerationState.LIVE)
     generations = {**journal.generations, 2: live}
     JournalFile(settings.durable, "pos").write(replace(journal, live=2, generations=generations))
-    assert told(manifest(), settings) == []
-    wrong_topic = told(manifest(generation=2), settings)
+    assert claims_of(manifest(), settings) == []
+    wrong_topic = claims_of(manifest(generation=2), settings)
     assert wrong_topic == [
         f"its manifest says changelog topic {REWARDS.changelog_topic}, and it is {live.topics['rewards']}"
     ]

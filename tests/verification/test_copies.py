@@ -87,17 +87,17 @@ def test_copies_at_different_places_in_the_changelog_all_agree_with_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "sentence"),
     [
         (b"key-0001", None, "missing ••••••01 (8 bytes)"),
         (b"key-0000", b"a zombie", "surplus ••••••00 (8 bytes)"),
         (b"key-0002", b"another value", "different ••••••02 (8 bytes)"),
     ],
 )
-def test_one_wrong_row_is_found_and_named(key: bytes, value: bytes | None, told: str) -> None:
+def test_one_wrong_row_is_found_and_named(key: bytes, value: bytes | None, sentence: str) -> None:
     log = log_of(100)
     rows = folded([*log, (key, value)])
-    assert verified(log, copy_of(rows, len(log))).reasons == [f"snapshot 3, partition 0: {told}"]
+    assert verified(log, copy_of(rows, len(log))).reasons == [f"snapshot 3, partition 0: {sentence}"]
 
 
 def test_what_compaction_made_unknowable_is_no_difference() -> None:
@@ -142,8 +142,8 @@ def test_the_differences_of_each_copy_and_partition_are_named_and_the_others_cou
 
 @pytest.mark.parametrize(("timestamp_ms", "version"), [(7, 1), (0, 2)])
 def test_a_nodes_row_of_another_time_or_schema_version_is_found(timestamp_ms: int, version: int) -> None:
-    for told, right in (((0, 1), True), ((timestamp_ms, version), False)):
-        hashes = {b"a": stored_row_hash(b"a", b"1", *told)}
+    for sentence, right in (((0, 1), True), ((timestamp_ms, version), False)):
+        hashes = {b"a": stored_row_hash(b"a", b"1", *sentence)}
         copy = Copy("node a", 1, 1, hashes[b"a"], lambda _, hashes=hashes: Held(1, hashes), of_stored_row)  # type: ignore[misc]
         assert (verified([(b"a", b"1")], copy).reasons == []) is right
 
@@ -239,8 +239,8 @@ def test_a_replica_that_a_node_has_healed_is_told() -> None:
     node.set_aside_ms = 1_700_000_000_000
     with NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(node.answer)) as nodes:
         nodes.of_partition(nodes.members(), "s", "s-log", 0)
-    told = "node a, partition 0: damaged rows were set aside at 2023-11-14T22:13:20+00:00, and restored"
-    assert nodes.notices == [told]
+    sentence = "node a, partition 0: damaged rows were set aside at 2023-11-14T22:13:20+00:00, and restored"
+    assert nodes.notices == [sentence]
 
 
 def test_a_node_that_does_not_answer_is_no_proof() -> None:

@@ -40,12 +40,12 @@ def said(verdict: CheckVerdict) -> str:
 def missed(world: World, folder: Path, name: str, seed: str) -> str:
     """What is wrong with the verdict on a fault, or on what is none; empty if nothing is."""
     verdict = injected(world, folder, name, seed)
-    told = said(verdict)
+    sentences = said(verdict)
     if name in HARMLESS:
-        return "" if verdict.passed and not told else f"{name} {seed}: a false alarm: {told}"
-    if FAULTS[name][1] not in told:
-        return f"{name} {seed}: not found, or not named: {told}"
-    return "a key or value is shown" if "card-" in told or 'CustomerCardNo":' in told else ""
+        return "" if verdict.passed and not sentences else f"{name} {seed}: a false alarm: {sentences}"
+    if FAULTS[name][1] not in sentences:
+        return f"{name} {seed}: not found, or not named: {sentences}"
+    return "a key or value is shown" if "card-" in sentences or 'CustomerCardNo":' in sentences else ""
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -43,17 +43,19 @@ def test_a_record_in_another_partition_is_named_whatever_the_keys_are(kind: Serv
     record = LogRecord(3, 0, row_key, b"1", OWN)
     assert sentences(kind, home, record) == []
     away = (home + 1) % 4
-    (told,) = sentences(kind, away, record, record._replace(offset=4))
-    assert told.startswith(f"changelog, partition {away}: 2 records whose keys nodes look for in another partition")
-    assert "first at offset 3" in told
-    assert "card" not in told
+    (sentence,) = sentences(kind, away, record, record._replace(offset=4))
+    assert sentence.startswith(f"changelog, partition {away}: 2 records whose keys nodes look for in another partition")
+    assert "first at offset 3" in sentence
+    assert "card" not in sentence
 
 
 def test_a_record_of_no_batch_is_named() -> None:
     home = partition_for(b"card-1", 4)
     records = LogRecord(9, 0, b"card-1", None), LogRecord(10, 0, b"card-1", b"1", BARE)
-    (told,) = sentences(ServedKind.KEY_VALUE, home, *records)
-    assert told.startswith(f"changelog, partition {home}: 2 records of no batch of the app and no clean-up, first at ")
+    (sentence,) = sentences(ServedKind.KEY_VALUE, home, *records)
+    assert sentence.startswith(
+        f"changelog, partition {home}: 2 records of no batch of the app and no clean-up, first at "
+    )
 
 
 @pytest.mark.parametrize("kind", [ServedKind.WINDOW, ServedKind.SESSION, ServedKind.VERSIONED])

@@ -47,9 +47,9 @@ class Asked:
 def test_a_node_is_asked_by_the_clusters_secret(settings: AppSettings) -> None:
     asked = Asked(settings)
     with asked.nodes() as nodes:
-        told = repaired_node(nodes, "a", "rewards", [2, 5], settings)
+        sentences = repaired_node(nodes, "a", "rewards", [2, 5], settings)
     assert asked.repaired == ["/internal/repair/rewards/2", "/internal/repair/rewards/5"]
-    assert told[0] == "node a, partition 2: its rows were set aside, and are restored from the changelog"
+    assert sentences[0] == "node a, partition 2: its rows were set aside, and are restored from the changelog"
 
 
 def test_a_node_that_refuses_is_told(settings: AppSettings) -> None:
@@ -72,8 +72,8 @@ def test_local_stores_are_moved_while_the_app_is_stopped_and_only_then(settings:
             repaired_app([folder], "pos", settings)
         assert (folder / "CURRENT").exists()
         lease.release()
-    (told,) = repaired_app([folder], "pos", settings)
+    (sentences,) = repaired_app([folder], "pos", settings)
     (moved,) = folder.parent.iterdir()
     assert moved.name.startswith("rewards.corrupt-")
     assert (moved / "CURRENT").read_bytes() == b"rows"
-    assert moved.name in told
+    assert moved.name in sentences
