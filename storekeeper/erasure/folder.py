@@ -59,11 +59,11 @@ class ErasurePlan:
         lines = [
             f"Erase **{counted}** of store **{self.store}** of app {self.app} **for good**: nothing brings them back.",
             "",
-            f"- Changelog `{self.topic}` has {sum(self.records.values())} records of them, which go by compaction.",
+            f"- Records of them in changelog `{self.topic}`: {sum(self.records.values())}. They go by compaction.",
             "- Deletions go after the topic's `delete.retention.ms`: the erasure is repeated until then.",
             f"- Tables `{self.store}` and `{self.store}_history` lose them, and **all earlier versions**.",
             "- Nodes and tasks restore the partitions concerned.",
-            f"- Searched in the end: {', '.join(self.topics)}; all tables; archives of clean-ups; verdicts.",
+            f"- Searched in the end: {len(self.topics)} topics of the project; all tables; archives of clean-ups; verdicts.",
             f"- **Yours, and left as they are**: {', '.join(self.users_topics) or 'no topic'}; backups.",
         ]
         return "\n".join(lines)

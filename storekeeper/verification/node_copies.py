@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx2
 
-from storekeeper.client.answers import failure_of
+from storekeeper.client.answers import Reply, failure_of
 from storekeeper.client.credentials import Credentials
 from storekeeper.errors import StoreUnavailableError
 from storekeeper.node.security.hop import HopSigner
@@ -117,10 +117,8 @@ class NodeCopies:
         Raises:
             StoreUnavailableError: it refuses, or doesn't answer.
         """
-        status = self._ordered(
-            name, f"{RENEW_PATH}{store}/{partition}", signer, f"restore partition {partition} of {store} anew"
-        )
-        return status != _MISDIRECTED
+        what = f"restore partition {partition} of {store} anew"
+        return self._ordered(name, f"{RENEW_PATH}{store}/{partition}", signer, what) != _MISDIRECTED
 
     def keys_in(self, name: str, address: str, store: str, partition: int, buckets: Sequence[int]) -> set[bytes]:
         """The row keys that a node has in some buckets of a partition; none if it doesn't hold that.
@@ -152,12 +150,14 @@ class NodeCopies:
         address = self.members()[name]
         try:
             answer = self._http.post(f"{address}{path}", headers=signer(name, "POST", path, b"", _DEADLINE_MS))
-            if answer.status_code != _MISDIRECTED:
-                answer.raise_for_status()
         except httpx2.HTTPError as error:
             msg = f"node {name} doesn't {what}: {failure_of(error, _TIMEOUT_S).reason}"
             raise StoreUnavailableError(msg) from error
-        return answer.status_code
+        if answer.is_success or answer.status_code == _MISDIRECTED:
+            return answer.status_code
+        reply = Reply(answer.status_code, answer.headers, answer.content)
+        msg = f"node {name} doesn't {what}: {reply.detail}"
+        raise StoreUnavailableError(msg)
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         try:

@@ -38,7 +38,9 @@ class Asked:
         headers = {name.encode(): value.encode() for name, value in request.headers.items()}
         self.verifier.verify(request.method, request.url.raw_path, headers)
         self.repaired.append(request.url.path)
-        return httpx2.Response(self.status)
+        return httpx2.Response(
+            self.status, json={"detail": "the rows may be the last copy"} if self.status >= 400 else None
+        )
 
     def nodes(self) -> NodeCopies:
         return NodeCopies(["http://a"], Credentials(), transport=httpx2.MockTransport(self.answer))
@@ -56,7 +58,10 @@ def test_a_node_that_refuses_is_told(settings: AppSettings) -> None:
     asked = Asked(settings, 503)
     with (
         asked.nodes() as nodes,
-        pytest.raises(StoreUnavailableError, match="node a doesn't set partition 2 of rewards"),
+        pytest.raises(
+            StoreUnavailableError,
+            match="set partition 2 of rewards aside: the rows may be the last copy",
+        ),
     ):
         repaired_node(nodes, "a", "rewards", [2], settings)
 

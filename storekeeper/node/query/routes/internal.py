@@ -140,9 +140,11 @@ def repair_routes(services: QueryServices) -> APIRouter:
 
 
 def _held(services: QueryServices, store: str, partition: int) -> Replica:
-    replica = services.catalog.replica(store, partition)
+    # A signed request names the store as its asker does, and is not renamed on its way here as a read is.
+    variant = services.catalog.variant(store)
+    replica = services.catalog.replica(variant, partition)
     if replica is None:
-        raise services.catalog.not_held(store, partition)
+        raise services.catalog.not_held(variant, partition)
     return replica
 
 

@@ -170,3 +170,17 @@ def test_a_replica_whose_rows_are_erased_is_awaited_until_it_is_made_anew(monkey
         return (await asking).status_code
 
     assert asyncio.run(renewed()) == 204
+
+
+@pytest.mark.parametrize(("order", "status"), [("repair", 202), ("renew", 503)])
+def test_the_replica_of_the_generation_that_answers_is_the_one_that_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, order: str, status: int
+) -> None:
+    monkeypatch.setattr("storekeeper.node.query.routes.internal._RENEWED_LOOKS", 1)
+    cluster = Cluster(partitions=1, nodes=("a",))
+    catalog, old = cluster.nodes["a"].catalog, ReplicaId("rewards", 0)
+    live = cluster.nodes["a"].replicas[ReplicaId("players", 0)]
+    catalog.serving = {"rewards": "rewards@new"}
+    catalog.replicas = {old: catalog.replicas[old], ReplicaId("rewards@new", 0): live}
+    assert asyncio.run(cluster.post("a", f"/internal/{order}/rewards/0")).status_code == status
+    assert (live.damaged, catalog.replicas[old].damaged) == (True, False)
