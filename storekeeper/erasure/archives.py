@@ -1,13 +1,16 @@
-"""What else Storekeeper itself keeps of a store's rows: archives of clean-ups, and promises of versions."""
+"""What else Storekeeper itself keeps of a store's rows: archives, promised versions, what other generations left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import StoreSpec
 from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.errors import StorageError
@@ -47,3 +50,21 @@ def holds_on(keys: ErasedKeys, folder: CleanupFolder, store: str, settings: AppS
             msg = f"{path} is not a promise of a table's version: correct or remove it"
             raise StorageError(msg) from error
     return found
+
+
+def left_by_generations(store: StoreSpec, first: str, number: int, topics: Iterable[str], state_dir: Path) -> list[str]:
+    """What other generations of an app have left of a store's rows, a sentence each.
+
+    Args:
+        store: the store, in the live generation.
+        first: the changelog of its first generation.
+        number: the number of the live one.
+        topics: the topics that there are.
+        state_dir: has the local stores of all generations, if they are on this machine.
+    """
+    changelog = re.compile(rf"{re.escape(first)}(-g\d+)?")
+    there = [f"changelog {name}" for name in sorted({*topics} - {store.changelog_topic}) if changelog.fullmatch(name)]
+    folders = sorted((state_dir / store.app).glob("gen-*"))
+    there += [str(folder) for folder in folders if folder.name != f"gen-{number}"]
+    remedy = f"delete what is left, such as by `storekeeper generation retire {store.app} --delete`"
+    return [f"{what} of another generation is still there: {remedy}" for what in there]

@@ -63,7 +63,7 @@ class ErasurePlan:
             "- Deletions go after the topic's `delete.retention.ms`: the erasure is repeated until then.",
             f"- Tables `{self.store}` and `{self.store}_history` lose them, and **all earlier versions**.",
             "- Nodes and tasks restore the partitions concerned.",
-            f"- Searched in the end: {len(self.topics)} topics of the project; all tables; archives of clean-ups; verdicts.",
+            f"- Searched in the end: the project's {len(self.topics)} topics; tables; archives of clean-ups; verdicts.",
             f"- **Yours, and left as they are**: {', '.join(self.users_topics) or 'no topic'}; backups.",
         ]
         return "\n".join(lines)

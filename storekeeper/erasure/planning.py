@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from storekeeper.apps.registry import APPS
+from storekeeper.apps.registry import APPS, store_named
 from storekeeper.apps.settings import AppSettings, ClientSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.apps.topology_app import own_topics
@@ -19,7 +19,7 @@ from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.engine.runtime.lease import job_held
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.erasure.archives import forget_archives, holds_on
+from storekeeper.erasure.archives import forget_archives, holds_on, left_by_generations
 from storekeeper.erasure.changelog import KafkaErasedLog
 from storekeeper.erasure.copies import ErasedCopies
 from storekeeper.erasure.erasure import NOT_SEARCHED, Erasure, check_holds, new_id
@@ -91,7 +91,7 @@ def planned(store: str, keys: Iterable[bytes], settings: AppSettings, clock: Clo
     erased, now_ms = ErasedKeys(spec.kind, tuple(sorted(set(keys)))), clock.now_ms()
     if not all(erased.keys) or not erased.keys:
         raise InvalidArgumentError("name at least one key, and no empty one")
-    check_holds(holds_on(erased, _cleanups(store, settings), store, settings, now_ms))
+    check_holds(_holds(erased, spec, live, now_ms))
     log = KafkaErasedLog(settings.kafka, spec.changelog_topic, clock, time.sleep, 0)
     counts, count = Counter(place.partition for place in log.places(erased)), log.changelog.facts.partitions
     noted = Noted.of(erased.keys)
@@ -157,7 +157,7 @@ def erasure_of(plan: ErasurePlan, settings: ClientSettings, clock: Clock, *, wai
             snapshot=lambda: take_snapshots([spec], live, SystemClock()),
             upkeep=lambda: job_held(plan.store, "snapshot", settings),
             copies=ErasedCopies.of(spec, nodes, settings, live),
-            holds=lambda keys: holds_on(keys, cleanups, plan.store, settings, clock.now_ms()),
+            holds=lambda keys: _holds(keys, spec, live, clock.now_ms()),
             forget=lambda keys: forget_archives(keys, cleanups, clock.now_ms()),
             search=partial(_searched, plan, spec, settings),
             not_searched=NOT_SEARCHED if settings.node_addresses else (*NOT_SEARCHED, _NO_NODES),
@@ -178,6 +178,12 @@ def _searched(plan: ErasurePlan, spec: StoreSpec, settings: AppSettings, keys: E
 def erasures(store: str, settings: AppSettings) -> ErasureFolder:
     """The erasures of a store."""
     return ErasureFolder(settings.durable / "erasures" / store, store)
+
+
+def _holds(keys: ErasedKeys, spec: StoreSpec, live: AppSettings, now_ms: int) -> list[str]:
+    first, topics = store_named(spec.name).changelog_topic, Topics(live.kafka).names()
+    left = left_by_generations(spec, first, live.generation, topics, live.state_dir)
+    return [*holds_on(keys, _cleanups(spec.name, live), spec.name, live, now_ms), *left]
 
 
 def _cleanups(store: str, settings: AppSettings) -> CleanupFolder:

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.client.credentials import Credentials
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.lease import Lease
-from storekeeper.erasure.archives import forget_archives, holds_on
+from storekeeper.erasure.archives import forget_archives, holds_on, left_by_generations
 from storekeeper.erasure.copies import ErasedCopies
 from storekeeper.erasure.folder import Noted
 from storekeeper.erasure.keys import ErasedKeys
@@ -113,6 +114,20 @@ def test_a_promised_version_keeps_all_keys_of_its_table(settings: AppSettings, c
     (promises / "old.json").write_text('{"version": 1, "until_ms": 5}')
     (hold,) = holds_on(KEYS, cleanups, "prices", settings, PLAN.undo_ms)
     assert "report.json promises version 3 of table prices: remove it" in hold
+
+
+def test_what_another_generation_left_keeps_all_keys(tmp_path: Path) -> None:
+    first, live = "ticks-prices-changelog", "ticks-prices-changelog-g12"
+    store = StoreSpec("prices", "ticks", (), topic=live)
+    others = [f"{first}-gone", f"my-{first}", f"{first}-g12x"]
+    (tmp_path / "ticks" / "gen-12").mkdir(parents=True)
+    assert left_by_generations(store, first, 12, [live, *others], tmp_path) == []
+    (tmp_path / "ticks" / "gen-1").mkdir()
+    found = left_by_generations(store, first, 12, [first, f"{first}-g2", live], tmp_path)
+    assert [one.partition(" of another generation is still there: ")[0] for one in found] == [
+        f"changelog {first}", f"changelog {first}-g2", str(tmp_path / "ticks" / "gen-1")
+    ]  # fmt: skip
+    assert all("`storekeeper generation retire ticks --delete`" in one for one in found)
 
 
 def test_local_stores_go_with_all_files_and_a_running_app_deletes_them_itself(settings: AppSettings) -> None:
