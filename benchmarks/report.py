@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plot import Panel, svg
 from benchmarks.results import RESULTS
 from benchmarks.statements import Row, overview, sentences
 
@@ -23,7 +24,8 @@ _HEAD = "| | ours | the peer, or the target | `NAME` |\n|---|---|---|---|\n"
 _PAGES = {
     "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
     "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
-    "stores": ("Stores", ("memory", "restore")),
+    "stores": ("Stores", ("memory", "restore", "seeded_restore")),
+    "growth": ("Growth", ("growth",)),
     "tables": ("Snapshots, histories and verification", ("snapshot", "as_of", "verify")),
     "faults": ("Crashes and failover", ("crash", "failover")),
     "operations": (
@@ -31,6 +33,7 @@ _PAGES = {
         ("freshness", "changeover", "migration", "session", "dag_parse"),
     ),
 }
+_PLOTTED = ("growth", "seeded_restore")
 _INTRODUCTION = """\
 The command above each table writes its result to `benchmarks/results/`, and this page is made from there. Figures are
 medians. A ratio compares ours with the peer's: the median over pairs of runs, with the smallest and the largest in
@@ -39,8 +42,9 @@ brackets. [The overview](README.md) says how to read them.
 
 
 def pages() -> dict[Path, str]:
-    """The text of each page, by its file; of one without a result yet there is none."""
-    return {FOLDER / f"{name}.md": text for name, page in _PAGES.items() if (text := _page(*page))}
+    """The text of each page and plot, by its file; of one without a result yet there is none."""
+    texts = {FOLDER / f"{name}.md": text for name, page in _PAGES.items() if (text := _page(*page))}
+    return texts | {FOLDER / f"{name}.svg": svg(_panels(result)) for name in _PLOTTED for result in _results([name])}
 
 
 def tables() -> dict[Path, str]:
@@ -61,9 +65,31 @@ def missing_sentences() -> dict[str, list[str]]:
 
 
 def _page(title: str, benchmarks: tuple[str, ...]) -> str:
-    measured = [file for benchmark in benchmarks if (file := RESULTS / f"{benchmark}.json").exists()]
-    results = [json.loads(file.read_text()) for file in measured]
+    results = _results(benchmarks)
     return "\n".join([f"# {title}\n", _INTRODUCTION, *map(_section, results)]) if results else ""
+
+
+def _results(benchmarks: Iterable[str]) -> list[dict[str, Any]]:
+    files = [RESULTS / f"{benchmark}.json" for benchmark in benchmarks]
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+def _panels(result: Mapping[str, Any]) -> list[Panel]:
+    """One panel for each kind of measure: the name of a measure is `what it was measured on: kind`, or that alone."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for measure in result["measures"]:
+        _, _, kind = measure["measure"].rpartition(": ")
+        kinds.setdefault(kind if ": " in measure["measure"] else "", []).append(measure)
+    return [_panel(kind, measures) for kind, measures in kinds.items()]
+
+
+def _panel(kind: str, measures: Sequence[Mapping[str, Any]]) -> Panel:
+    unit = measures[0]["unit"]
+    labels = [measure["measure"].removesuffix(f": {kind}") for measure in measures]
+    sides = ("ours", "peer") if "peer" in measures[0] else ("ours",)
+    names = ("ours", measures[0]["peer_name"]) if len(sides) > 1 else ()
+    title = f"{kind}, {unit}" if kind else unit
+    return Panel(title, labels, [[measure[side] for measure in measures] for side in sides], names)
 
 
 def _section(result: Mapping[str, Any]) -> str:
@@ -75,8 +101,12 @@ def _section(result: Mapping[str, Any]) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Python {machine['python']}; "
         f"{result['measured_at'][:10]}. With {settings}.\n\n"
         "| measure | unit | better | ours | peer | ratio |\n|---|---|---|---|---|---|\n"
-        f"{rows}\n{_profile(result)}{_notes(result['benchmark'])}"
+        f"{rows}\n{_picture(result['benchmark'])}{_profile(result)}{_notes(result['benchmark'])}"
     )
+
+
+def _picture(benchmark: str) -> str:
+    return f"\n![The same figures as bars]({benchmark}.svg)\n" if benchmark in _PLOTTED else ""
 
 
 def _profile(result: Mapping[str, Any]) -> str:

@@ -126,7 +126,9 @@ def measured(broker: Broker, folder: Path, updates: int, *, keys: int, runs: int
         peer.append(keys / (records / restore.restore_peer(broker.bootstrap, root / "peer")))
         print(f"{updates} updates, run {run}: ours {ours[-1]:,.0f} keys/s, Kafka Streams {peer[-1]:,.0f}", flush=True)
         shutil.rmtree(root)
-    return Measure(f"{updates} updates a key", "keys/s", ours, peer, "Kafka Streams 4.2 global table, a replay")
+    return Measure(
+        f"{updates} update{'s' * (updates > 1)} a key", "keys/s", ours, peer, "Kafka Streams 4.2 global table, a replay"
+    )
 
 
 def main() -> None:
