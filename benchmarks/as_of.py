@@ -131,11 +131,13 @@ class Past:
         times = pa.array([self._time() * 1000 for _ in range(count)], pa.timestamp("us", "UTC"))
         labels = pa.table({"key": keys, "at": times})
         asked = (
-            "SELECT count(*), count(c.key) FROM labels l ASOF LEFT JOIN rewards_changes c "
+            "SELECT count(*), count(c.InvoiceCount) FROM labels l "
+            "ASOF LEFT JOIN rewards_changes_of((SELECT list(key) FROM labels)) c "
             "ON l.key = c.key AND l.at >= c.changed_at"
         )
-        ((found, _),) = query(self._table.parent, asked, tables={"labels": labels}).rows
+        ((found, known),) = query(self._table.parent, asked, tables={"labels": labels}).rows
         assert found == count
+        assert known
 
     def _time(self) -> int:
         return FIRST_MS + self._drawn.randrange(DAY_MS, DAYS * DAY_MS - 1)

@@ -103,7 +103,7 @@ def skip_reason(key: bytes | None, value: bytes | None, timestamp_ms: int, heade
         return None
     if not 0 <= timestamp_ms <= LAST_TIMESTAMP_MS:
         return SkipReason.BAD_TIMESTAMP
-    return _header_reason(headers)
+    return _header_reason(tuple(headers))
 
 
 def headers_of(record: HasHeaders) -> Headers:
@@ -117,7 +117,9 @@ def headers_of(record: HasHeaders) -> Headers:
         return _NO_TEXT
 
 
-def _header_reason(headers: Headers) -> SkipReason | None:
+# The records of a batch have the same headers.
+@lru_cache(maxsize=16)
+def _header_reason(headers: tuple[tuple[str, bytes | None], ...]) -> SkipReason | None:
     seen: list[str] = []
     for name, value in headers:
         if name not in _CHECKS:
@@ -125,17 +127,11 @@ def _header_reason(headers: Headers) -> SkipReason | None:
                 return SkipReason.BAD_HEADER_NAME
         elif name in seen:
             return SkipReason.DUPLICATE_HEADER
-        elif value is None or len(value) > _LONGEST_VALUE or not _is_well_formed(name, value):
+        elif value is None or len(value) > _LONGEST_VALUE or not _CHECKS[name](value):
             return SkipReason(f"bad-{name}")
         else:
             seen.append(name)
     return None if SCHEMA_VERSION in seen else SkipReason.NO_SCHEMA_VERSION
-
-
-# The records of a batch have the same headers.
-@lru_cache(maxsize=64)
-def _is_well_formed(name: str, value: bytes) -> bool:
-    return _CHECKS[name](value)
 
 
 def _is_number(value: bytes) -> bool:

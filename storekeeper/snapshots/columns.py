@@ -49,6 +49,7 @@ PLACE_MEANINGS = {
 }
 """What these columns hold, for the catalogue."""
 
+_NO_FIELDS: Mapping[str, Any] = {}
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
@@ -87,18 +88,13 @@ def derived_columns(values: Iterable[bytes | None], columns: Mapping[str, str], 
     """
     if not columns:
         return []
-    types = [arrow_type(kind) for kind in columns.values()]
-    converters = [_converter(kind) for kind in types]
-    derived: list[list[Any]] = [[] for _ in columns]
-    for value in values:
-        fields = {} if value is None else read(value)
-        for name, column, convert in zip(columns, derived, converters, strict=True):
-            content = fields.get(name)
-            column.append(None if content is None else convert(content))
-    return [_array(column, kind) for column, kind in zip(derived, types, strict=True)]
+    rows = [_NO_FIELDS if value is None else read(value) for value in values]
+    return [_column(rows, name, arrow_type(kind)) for name, kind in columns.items()]
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _column(rows: Sequence[Mapping[str, Any]], name: str, kind: pa.DataType) -> pa.Array:
+    convert = _converter(kind)
+    values = [None if (content := fields.get(name)) is None else convert(content) for fields in rows]
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.int64()).view(kind)
     return pa.array(values, kind)

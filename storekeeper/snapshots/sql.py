@@ -5,6 +5,7 @@ SELECT-like statement a call. It sees one version of each table throughout, even
 and a writer commits in between.
 
 `<store>_changes` is what became of the keys of a store, one row for each batch that changed a key: see `changes_sql`.
+`<store>_changes_of(keys)` is the same for a list of keys. In a long history the other takes more memory than there is.
 
 As of a time, a store's table has the rows that the store had after the last batch until then, whatever snapshots were
 taken: they are folded from its history. Any other table has the version that it had.
@@ -32,6 +33,7 @@ from storekeeper.snapshots.as_of import (
     changes_until,
     fold_sql,
     iso_ms,
+    quoted,
     row_columns,
     value_columns,
 )
@@ -176,17 +178,17 @@ def _register_as_of(connection: duckdb.DuckDBPyConnection, path: Location, *, at
 def _register_changes(
     connection: duckdb.DuckDBPyConnection, path: Location, known: Sequence[str], at_ms: int | None
 ) -> None:
-    """What became of a store's keys, until a time or all of it, for joins with times."""
+    """What became of a store's keys, for joins with times: of those changes that its history is registered with."""
     table = path.name.removesuffix(HISTORY)
     history = None if table + CHANGES in known else StoreHistory.beside(path.with_name(table))
     if history is None:
         return
-    until = () if at_ms is None else (changes_until(at_ms),)
     eras = [first for first in history.coverage.eras if at_ms is None or first <= at_ms]
-    asked = changes_sql("changes", value_columns(history.columns), eras)
-    rows = connection.from_arrow(history.changes(*until)).query("changes", asked)
-    if rows is not None:  # as for every SELECT
-        rows.create_view(table + CHANGES)
+    columns, name, all_changes = value_columns(history.columns), table + CHANGES, quoted(path.name)
+    of_keys = f"(FROM {all_changes} WHERE _key IN (SELECT encode(unnest(keys))))"
+    connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {changes_sql(all_changes, columns, eras)}")
+    # DuckDB takes the keys out of a plain table, but not out of a view that groups.
+    connection.execute(f"CREATE TEMP MACRO {quoted(f'{name}_of')}(keys) AS TABLE {changes_sql(of_keys, columns, eras)}")
 
 
 def _version_at(path: Location, at_ms: int) -> int:

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import duckdb
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,21 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
     assert found[0][1] == datetime.datetime.fromtimestamp(first_ms / 1000, datetime.UTC)
     until = query(tmp_path, "SELECT count(*) FROM rewards_changes", as_of_ms=first_ms).rows
     assert until == ((1,),), "as of a time, later changes are not there"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_changes_of_some_keys_are_those_of_all(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    root = tmp_path_factory.mktemp("tables")
+    played(seed, KEYS[:3], batches=10, stray=0).write(root, "rewards")
+    both = {
+        query(root, sql + " WHERE key IN ('a', 'card-7') ORDER BY ALL").rows
+        for sql in (
+            "SELECT * EXCLUDE _key FROM rewards_changes",
+            "SELECT * EXCLUDE _key FROM rewards_changes_of(['card-7', 'a', 'a', 'nobody', NULL])",
+        )
+    }
+    assert len(set(both.values())) == 1
 
 
 def test_a_key_that_is_no_text_is_there_as_bytes(tmp_path: Path) -> None:
