@@ -17,15 +17,13 @@ __all__ = tuple(_MODULES)
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         value = getattr(import_module(_MODULES[name]), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != __name__:
             raise
-        msg = f"{name} needs the package storekeeper: only storekeeper-client is installed"
-        raise ImportError(msg) from error
+        raise ImportError(f"{name} needs the package storekeeper: only storekeeper-client is installed") from error
     globals()[name] = value
     return value
 

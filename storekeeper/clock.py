@@ -53,6 +53,5 @@ class ManualClock:
     def advance(self, milliseconds: int) -> None:
         """Moves time forward by `milliseconds`, which must not be negative."""
         if milliseconds < 0:
-            msg = f"a clock can't go back by {-milliseconds} ms"
-            raise ValueError(msg)
+            raise ValueError(f"a clock can't go back by {-milliseconds} ms")
         self._now_ms += milliseconds

@@ -67,10 +67,9 @@ def _file_in(project: Path) -> Path | None:
         return None
     status = path.stat()
     if status.st_uid not in {os.geteuid(), 0} or status.st_mode & 0o002:
-        msg = (
+        raise ConfigurationError(
             f"{path} belongs to another user, or all users may write to it: if you trust it, name it in {PREFIX}CONFIG"
         )
-        raise ConfigurationError(msg)
     return path
 
 
@@ -106,8 +105,7 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        msg = f"{path} can't be read as TOML: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{path} can't be read as TOML: {error}") from error
 
 
 class Settings(BaseSettings):
@@ -277,8 +275,7 @@ def _as_written(place: Sequence[int | str]) -> str:
 def _named_file(named: str) -> Path:
     path = Path(named).expanduser().resolve()
     if not path.is_file():
-        msg = f"there is no configuration file {path}: correct {PREFIX}CONFIG"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"there is no configuration file {path}: correct {PREFIX}CONFIG")
     return path
 
 
@@ -324,10 +321,8 @@ def parse_pairs(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, value = part.partition("=")
         if not separator or not value.strip():
-            msg = f"{part!r} is not of the form name=value"
-            raise ValueError(msg)
+            raise ValueError(f"{part!r} is not of the form name=value")
         if name.strip() in pairs:
-            msg = f"{name.strip()!r} is there twice"
-            raise ValueError(msg)
+            raise ValueError(f"{name.strip()!r} is there twice")
         pairs[valid_name(name.strip())] = value.strip()
     return pairs

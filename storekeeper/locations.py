@@ -195,11 +195,9 @@ def location(text: str) -> Location:
     if parts.scheme == "file":
         return Path(parts.path)
     if parts.scheme not in SCHEMES:
-        msg = f"{parts.scheme}:// is not a store of files: use file, {', '.join(SCHEMES)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{parts.scheme}:// is not a store of files: use file, {', '.join(SCHEMES)}")
     if parts.password is not None or parts.query:
-        msg = "a URI can't hold credentials: put them into the environment or a file"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("a URI can't hold credentials: put them into the environment or a file")
     return RemoteFolder(text.rstrip("/"))
 
 

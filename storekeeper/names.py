@@ -20,11 +20,10 @@ def checked_name(name: str) -> str:
         InvalidNameError: if it doesn't match `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` as a whole.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        msg = (
+        raise InvalidNameError(
             f"{name!r:.140} can't be a name: use 1 to 128 letters, digits, dots, underscores and hyphens, "
             "beginning with a letter or digit"
         )
-        raise InvalidNameError(msg)
     return name
 
 

@@ -94,18 +94,15 @@ def _opened(path: Path, what: str, flags: int) -> Iterator[int]:
 
 def _check_regular(status: os.stat_result, what: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        msg = f"{what} is not a regular file: name one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{what} is not a regular file: name one")
 
 
 def _check_private(status: os.stat_result, what: str) -> None:
     _check_owner(status, what)
     if stat.S_IMODE(status.st_mode) & _OTHERS:
-        msg = f"others can read or write {what}: run `chmod 600` on it"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"others can read or write {what}: run `chmod 600` on it")
 
 
 def _check_owner(status: os.stat_result, what: str) -> None:
     if status.st_uid not in {os.geteuid(), 0}:
-        msg = f"{what} belongs to another user (id {status.st_uid}): use one of your own"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{what} belongs to another user (id {status.st_uid}): use one of your own")

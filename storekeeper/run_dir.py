@@ -51,8 +51,7 @@ def find_run_dir() -> Path:
         return last_started() or Path.cwd() / _FOLDER
     folder = project / _FOLDER
     if folder.exists() and folder.stat().st_uid != os.geteuid():
-        msg = f"{folder} belongs to another user: if you trust it, name it in STOREKEEPER_RUN_DIR"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{folder} belongs to another user: if you trust it, name it in STOREKEEPER_RUN_DIR")
     return folder
 
 

@@ -153,8 +153,7 @@ def _client(connection: Any) -> httpx.Client:
             verify=_trust(address, extra.get("ca_file")),
         )
     except (OSError, ValueError, httpx.InvalidURL) as error:
-        msg = f"connection {connection.conn_id} can't be used: {error}"
-        raise AirflowException(msg) from error
+        raise AirflowException(f"connection {connection.conn_id} can't be used: {error}") from error
 
 
 def _trust(address: str, ca_file: str | None) -> ssl.SSLContext:

@@ -69,11 +69,9 @@ class WebhookNotifier(BaseNotifier):
         try:
             httpx.post(self.url, json=body, timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
         except httpx.HTTPStatusError as error:
-            msg = f"the webhook answers with status {error.response.status_code}"
-            raise RuntimeError(msg) from None
+            raise RuntimeError(f"the webhook answers with status {error.response.status_code}") from None
         except httpx.HTTPError as error:
-            msg = f"the webhook doesn't answer ({type(error).__name__})"
-            raise RuntimeError(msg) from None
+            raise RuntimeError(f"the webhook doesn't answer ({type(error).__name__})") from None
 
 
 def notifier(named: Mapping[str, Any]) -> Any:

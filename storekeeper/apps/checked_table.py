@@ -240,8 +240,7 @@ class CheckedTable:
         mistakes += [f"{where} names column {name}, which isn't declared" for where, name in self._unknown()]
         mistakes += self._wrong_sums()
         if mistakes:
-            msg = f"the declaration of table {self.name} is wrong: {'; '.join(mistakes)}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"the declaration of table {self.name} is wrong: {'; '.join(mistakes)}")
 
     @property
     def staged_name(self) -> str:

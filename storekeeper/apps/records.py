@@ -56,8 +56,7 @@ def text_key(key: bytes | None) -> str:
     try:
         text = _present(key).decode()
     except UnicodeDecodeError as error:
-        msg = f"the key is not UTF-8 at byte {error.start}"
-        raise PoisonRecordError(msg) from None
+        raise PoisonRecordError(f"the key is not UTF-8 at byte {error.start}") from None
     if has_control_characters(text):
         raise PoisonRecordError("the key has control characters")
     return text
@@ -94,15 +93,13 @@ class StrictDecoder(Generic[T]):
             PoisonRecordError: as `decode`, for reasons in the value.
         """
         if len(value) > self._max_record_bytes:
-            msg = f"the value is larger than {self._max_record_bytes} bytes"
-            raise PoisonRecordError(msg)
+            raise PoisonRecordError(f"the value is larger than {self._max_record_bytes} bytes")
         try:
             if not value.isascii():
                 value.decode()  # the decoder skips over unknown fields without looking at their bytes
             return self._decode(value)
         except UnicodeDecodeError as error:
-            msg = f"the value is not UTF-8 at byte {error.start}"
-            raise PoisonRecordError(msg) from None
+            raise PoisonRecordError(f"the value is not UTF-8 at byte {error.start}") from None
         except msgspec.DecodeError as error:
             raise PoisonRecordError(str(error)) from None
         except RecursionError:
@@ -184,8 +181,7 @@ def keyed_by(name: str, key_of: Callable[[T], str]) -> Check:
     def check(key: Any, value: Any, timestamp_ms: int) -> None:
         has_key_and_value(key, value, timestamp_ms)
         if key != key_of(value):
-            msg = f"the key is not the {name}"
-            raise PoisonRecordError(msg)
+            raise PoisonRecordError(f"the key is not the {name}")
 
     return check
 
@@ -199,8 +195,7 @@ def not_ahead(time_of: Callable[[T], int]) -> Check:
 
     def check(_key: Any, value: Any, timestamp_ms: int) -> None:
         if time_of(value) > timestamp_ms + MAX_AHEAD_MS:
-            msg = f"the event's time is more than {MAX_AHEAD_MS} ms ahead of the record's own"
-            raise PoisonRecordError(msg)
+            raise PoisonRecordError(f"the event's time is more than {MAX_AHEAD_MS} ms ahead of the record's own")
 
     return check
 

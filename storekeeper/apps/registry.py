@@ -75,14 +75,12 @@ def imported_app(name: str) -> AppSpec:
     try:
         spec = getattr(importlib.import_module(module), variable)
     except Exception as error:  # whatever somebody's module raises
-        msg = (
+        raise ConfigurationError(
             f"{name[:140]!r} can't be imported ({type(error).__name__}: {error}): an app is named <module>:<variable>, "
             "and its package is installed or in the folder of `project_dir`"
-        )
-        raise ConfigurationError(msg) from error
+        ) from error
     if not isinstance(spec, AppSpec):
-        msg = f"{name[:140]!r} is not an AppSpec: name the variable that holds the app's spec"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{name[:140]!r} is not an AppSpec: name the variable that holds the app's spec")
     return spec
 
 
@@ -98,14 +96,12 @@ def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: str) -
         ConfigurationError: another app has the same name, or another store or table.
     """
     if app.name in others or app.name == reserved:
-        msg = f"`apps` has an app {app.name}, and there is another of that name: rename one of them"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"`apps` has an app {app.name}, and there is another of that name: rename one of them")
     for what, names_of in (("have a store", _stores), ("write a table", _folders)):
         owners = {name: other.name for other in others.values() for name in names_of(other)}
         for name in names_of(app):
             if name in owners:
-                msg = f"apps {owners[name]} and {app.name} both {what} {name}: rename one of them"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(f"apps {owners[name]} and {app.name} both {what} {name}: rename one of them")
             owners[name] = app.name
 
 

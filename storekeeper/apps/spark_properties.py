@@ -59,14 +59,12 @@ def checked_properties(given: object) -> SparkProperties:
     properties = dict(_flat("", given))
     for name in sorted(properties):
         if name in OWNED:
-            msg = f"{name} can't be set: {OWNED[name]}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} can't be set: {OWNED[name]}")
         if _SECRET.search(name):
-            msg = (
+            raise ValueError(
                 f"{name} is a secret, and the process list would show it: put it into {_DEFAULTS_FILE} of the "
                 f"folder {CONF_DIR}, or use a file or variable that Spark or Hadoop reads"
             )
-            raise ValueError(msg)
     return SparkProperties(properties)
 
 
@@ -84,14 +82,12 @@ def site_properties() -> SparkProperties:
     if not folder:
         return SparkProperties()
     if not Path(folder).is_dir():
-        msg = f"there is no folder {folder}: correct {CONF_DIR}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"there is no folder {folder}: correct {CONF_DIR}")
     path = Path(folder) / _DEFAULTS_FILE
     try:
         return SparkProperties(_parsed(path.read_text("utf-8"))) if path.exists() else SparkProperties()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} can't be read ({type(error).__name__}): correct it, or {CONF_DIR}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{path} can't be read ({type(error).__name__}): correct it, or {CONF_DIR}") from error
 
 
 def has_own_log_levels() -> bool:
@@ -150,8 +146,7 @@ def _text(name: str, value: object) -> str:
         return ",".join(_text(name, item) for item in value)
     if isinstance(value, str | int | float):
         return str(value)
-    msg = f"the value of {name} is not text, a number, a truth value or a list"
-    raise ValueError(msg)
+    raise ValueError(f"the value of {name} is not text, a number, a truth value or a list")
 
 
 def _parsed(text: str) -> dict[str, str]:

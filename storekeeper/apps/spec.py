@@ -192,17 +192,14 @@ def _check_tables(app: AppSpec) -> None:
     names = [table.name for table in app.tables]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        msg = f"app {app.name} declares table {twice} more than once: declare it once"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"app {app.name} declares table {twice} more than once: declare it once")
     stores = {store.name: store for store in app.stores}
     for table in app.tables:
         mistake = misfit(stores[table.name], table) if table.name in stores else None
         if mistake is not None:
-            msg = f"the declaration of table {table.name} doesn't fit store {table.name}: {mistake}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"the declaration of table {table.name} doesn't fit store {table.name}: {mistake}")
         if table.name not in stores and not table.published_columns:
-            msg = f"the declaration of table {table.name} is wrong: no column is published"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"the declaration of table {table.name} is wrong: no column is published")
 
 
 def misfit(store: StoreSpec, table: CheckedTable) -> str | None:

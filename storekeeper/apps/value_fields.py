@@ -102,11 +102,10 @@ def _field(rows: str, name: str, annotation: _Unwrapped, *, may_be_missing: bool
     sql_type = annotation.extra.get("sql") or _sql_type(annotation.kind)
     decimal_size(sql_type)  # refuses an invalid type
     if sql_type == JSON_TEXT and (_is_never_negative(annotation) or _only_grows(annotation)):
-        msg = (
+        raise ConfigurationError(
             f"field {name} of {rows} is text in snapshots, which has no order: leave never_negative and only_grows "
             'out, or say which number it is with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
         )
-        raise ConfigurationError(msg)
     return ValueField(
         name,
         sql_type,

@@ -140,8 +140,7 @@ def partitions_of(kafka: Kafka, topic: str) -> list[int]:
     if refused is not None:
         raise refused
     if not metadata.partitions:
-        msg = f"there is no topic {topic}: start the app that writes it, or create it"
-        raise ChangelogError(msg)
+        raise ChangelogError(f"there is no topic {topic}: start the app that writes it, or create it")
     return sorted(metadata.partitions)
 
 
@@ -288,6 +287,5 @@ def _answer(kafka: Kafka, topic: str, request: Callable[[], _Answer | None]) -> 
                 raise refused from error
             reason = error.args[0].str()
         if time.monotonic() > deadline_s:
-            msg = f"the broker does not describe {topic} ({reason}): is it up?"
-            raise BrokerUnavailableError(msg)
+            raise BrokerUnavailableError(f"the broker does not describe {topic} ({reason}): is it up?")
         time.sleep(_PAUSE_S)

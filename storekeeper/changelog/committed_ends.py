@@ -61,11 +61,10 @@ def committed_ends(
         waited_s = time.monotonic() - began_s
         topic, partition = first = min(hidden)
         if waited_s > PATIENCE_S:
-            msg = (
+            raise OpenTransactionError(
                 f"a transaction is open in {topic}-{partition} since offset {stable[first]} and hides what is "
                 "committed behind it: end its process (a clean-up?), or wait until the broker gives it up"
             )
-            raise OpenTransactionError(msg)
         if waited_s > _WARN_AFTER_S:
             if not has_warned:
                 _log.warning("open_transaction_awaited", topic=topic, partition=partition, since_offset=stable[first])

@@ -41,6 +41,5 @@ def partition_for(key: bytes, partitions: int) -> int:
     if key is None:
         raise NullKeyError("a record without a key has no partition: pass the key's bytes")
     if partitions < 1:
-        msg = f"a topic has at least one partition, not {partitions}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"a topic has at least one partition, not {partitions}")
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -26,8 +26,7 @@ class Position:
     def __post_init__(self) -> None:
         for topic, partition, offset in self:
             if not _possible(offset):
-                msg = f"{topic}-{partition} can't be at offset {offset}: offsets begin at 0"
-                raise InvalidArgumentError(msg)
+                raise InvalidArgumentError(f"{topic}-{partition} can't be at offset {offset}: offsets begin at 0")
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:
         """(topic, partition, next offset), sorted."""
@@ -83,8 +82,7 @@ class Position:
                 }
             )
         except (ValueError, TypeError, AttributeError) as error:
-            msg = f"not a position as JSON: {data[:80]!r}"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"not a position as JSON: {data[:80]!r}") from error
 
 
 def _possible(offset: object) -> bool:

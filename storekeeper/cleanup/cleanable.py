@@ -20,8 +20,7 @@ def check_cleanable(store: StoreSpec) -> None:
         ConfigurationError: the store is bounded.
     """
     if store.bounded:
-        msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{store.app} bounds store {store.name} by itself: set its retention instead")
 
 
 def check_alone(store: StoreSpec, journal: Journal | None) -> None:
@@ -33,8 +32,7 @@ def check_alone(store: StoreSpec, journal: Journal | None) -> None:
     """
     other = None if journal is None else journal.other
     if other is not None:
-        msg = (
+        raise ConfigurationError(
             f"generation {other.number} of {store.app} is {other.state} and holds the rows of store {store.name} too: "
             f"hand over to it and retire the old one, or retire it (`generation retire {store.app}`), then clean up"
         )
-        raise ConfigurationError(msg)

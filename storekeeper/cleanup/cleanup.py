@@ -252,11 +252,10 @@ class Cleanup:
         """
         if self._is_too_late(plan):
             until = datetime.fromtimestamp((self._folder.undo_until_ms(plan) or 0) / 1000, UTC)
-            msg = (
+            raise CleanupRefusedError(
                 f"clean-up {plan.cleanup_id} could be undone until {until.isoformat(timespec='minutes')}: take the "
                 "rows from its archive by hand, or from an older snapshot"
             )
-            raise CleanupRefusedError(msg)
         self._check_begun(plan)
 
         def choose(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
@@ -298,20 +297,18 @@ class Cleanup:
         self._folder.put_report(plan.cleanup_id, orjson.dumps(report.as_dict()))
         log.info("cleanup", **report.as_dict())
         if not report.holds:
-            msg = (
+            raise CleanupRefusedError(
                 f"clean-up {plan.cleanup_id} deleted {report.hit} rows that were refreshed and {report.foreign} that "
                 "were not expired: undo it, and report this"
             )
-            raise CleanupRefusedError(msg)
         return report
 
     def _write_all(self, plan: CleanupPlan, choose: Choose) -> None:
         if plan.topic != self._topic:
-            msg = (
+            raise CleanupRefusedError(
                 f"store {self._store} is now in {self._topic}, and clean-up {plan.cleanup_id} is of "
                 f"{plan.topic}: go back to that generation first (DAG `rollback_state`), or plan another clean-up"
             )
-            raise CleanupRefusedError(msg)
         # A row may have been left alone because of a record whose transaction was aborted later: it is tried again.
         for _ in range(_PASSES):
             if not self._write(plan, choose):
@@ -357,12 +354,11 @@ class Cleanup:
         written = outcomes[RowOutcome.CAME_BACK] + outcomes[RowOutcome.TOUCHED]
         canary = written + outcomes[RowOutcome.DELETED]
         if written > plan.options.max_came_back_share * canary:
-            msg = (
+            raise CleanupRefusedError(
                 f"{written} of the {canary} rows of the canary were written by the app since the preview: they are "
                 f"still in use, so the TTL of {plan.options.ttl_ms / 86_400_000:g} days is too short. "
                 f"Bring the others back with undo, then use a longer one"
             )
-            raise CleanupRefusedError(msg)
 
     def _canary_outcomes(self, plan: CleanupPlan) -> Counter[RowOutcome]:
         """How many rows of the canary have each outcome."""
@@ -385,11 +381,10 @@ class Cleanup:
     def _check_begun(self, plan: CleanupPlan) -> None:
         archive = self._folder.archive(plan)
         if plan.ends and not any(map(archive.exists, plan.ends)):
-            msg = (
+            raise InvalidArgumentError(
                 f"clean-up {plan.cleanup_id} of {plan.store} has no archive: it was previewed and never run, or its "
                 f"archive was forgotten; `storekeeper cleanup run {plan.store} {plan.cleanup_id}` runs a preview"
             )
-            raise InvalidArgumentError(msg)
 
     def _since(self, changelog: Changelog, plan: CleanupPlan, partition: int) -> Iterator[LogRecord]:
         return changelog.scan(partition, plan.ends[partition], changelog.committed(partition)[1])

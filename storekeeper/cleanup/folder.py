@@ -79,8 +79,7 @@ class Archive:
             msg = "this clean-up has no archived rows: it has not been run, or they were deleted as too old for an undo"
             raise StorageError(msg) from error
         except (OSError, pa.ArrowException) as error:
-            msg = f"the archive {path} can't be read ({error}): restore it from a backup"
-            raise StorageError(msg) from error
+            raise StorageError(f"the archive {path} can't be read ({error}): restore it from a backup") from error
 
     def keys(self, partition: int) -> set[bytes]:
         """A partition's keys."""
@@ -147,8 +146,7 @@ class CleanupFolder:
         plans = self._plans()
         if cleanup_id not in plans:
             known = ", ".join(plans) or "none"
-            msg = f"store {self._store} has no clean-up {cleanup_id[:100]!r}: there are {known}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"store {self._store} has no clean-up {cleanup_id[:100]!r}: there are {known}")
         return CleanupPlan.from_json(plans[cleanup_id].read_bytes())
 
     def plans(self) -> list[CleanupPlan]:

@@ -232,8 +232,7 @@ def _recovering(controller: GenerationController) -> Recovering:
 
 def _check_only_from_tables(migrations: list[str] | None, partitions: int | None) -> None:
     if migrations or partitions:
-        msg = "what goes on from the tables is as it was: migrate it afterwards"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError("what goes on from the tables is as it was: migrate it afterwards")
 
 
 def _retired(controller: GenerationController, number: int | None, *, delete: bool) -> Journal:

@@ -49,10 +49,9 @@ def parse_versions(assignments: list[str], last_good: Callable[[str], int | None
     for assignment in assignments:
         name, separator, version = assignment.rpartition("=")
         if not (name and separator and (version.isdecimal() or version == GOOD)):
-            msg = (
+            raise ValueError(
                 f"{assignment!r} is not a table version: write <table>=<version>, such as rewards=3, or <table>={GOOD}"
             )
-            raise ValueError(msg)
         number = last_good(name) if version == GOOD else int(version)
         if number is not None:
             versions[name] = number

@@ -48,8 +48,7 @@ def add(
     caller = Caller(checked_name(name), frozenset({role}), stores)
     records = _present(path)
     if any(record.caller.name == name for record in records):
-        msg = f"there is a token of the name {name!r}: remove it, or give the new one another name"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"there is a token of the name {name!r}: remove it, or give the new one another name")
     token = new_token()
     write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
     if file is None and load_node_settings().tokens_file is None:

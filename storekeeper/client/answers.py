@@ -69,8 +69,7 @@ class Reply:
         try:
             return json.loads(self.content, parse_float=Decimal)
         except ValueError as error:
-            msg = f"the node's answer is not JSON: {self.content[:80]!r}"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"the node's answer is not JSON: {self.content[:80]!r}") from error
 
     def rows(self) -> list[dict[str, Any]]:
         """Its JSON, which is a list of rows."""
@@ -145,8 +144,7 @@ def error_of(reply: Reply) -> StateError:
         return NotExactError(reply.detail)
     if 400 <= reply.status < 500:
         return InvalidArgumentError(reply.detail)
-    msg = f"the node answered with status {reply.status}: {reply.detail}"
-    return StateError(msg)
+    return StateError(f"the node answered with status {reply.status}: {reply.detail}")
 
 
 def too_stale(reply: Reply) -> TooStaleError:

@@ -70,11 +70,9 @@ def _read(path: Path) -> str:
     try:
         return read_secret(path, "the token").decode().strip()
     except FileNotFoundError as error:
-        msg = f"the token file {path} can't be read: there is none"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"the token file {path} can't be read: there is none") from error
     except UnicodeDecodeError as error:
-        msg = f"the token file {path} can't be read: it holds no text"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"the token file {path} can't be read: it holds no text") from error
 
 
 def _checked(token: str) -> str:

@@ -136,16 +136,14 @@ def checked_key(key: Key) -> Key:
 def time_ms(at_ms: int) -> int:
     """A time that is no earlier than 1970."""
     if not isinstance(at_ms, int) or at_ms < 0:
-        msg = f"a time is epoch milliseconds, at least 0, not {at_ms!r}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"a time is epoch milliseconds, at least 0, not {at_ms!r}")
     return at_ms
 
 
 def at_least_1(n: int) -> int:
     """A number of rows to ask for."""
     if n < 1:
-        msg = f"ask for at least one row, not {n}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"ask for at least one row, not {n}")
     return n
 
 
@@ -254,8 +252,7 @@ def requirement_of(options: ReadOptions) -> FreshnessRequirement:
     """
     for name, number in options.items():
         if isinstance(number, int | float) and number < 0:
-            msg = f"{name} can't be negative"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{name} can't be negative")
     return FreshnessRequirement(
         max_staleness_ms=options.get("max_staleness_ms"),
         max_lag=options.get("max_lag"),

@@ -185,5 +185,4 @@ def _installed() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        msg = f"a table needs {error.name}: pip install {error.name}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"a table needs {error.name}: pip install {error.name}") from error

@@ -46,8 +46,7 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
             yield from stage(*args, **kwargs)
         except StateError as error:
             fields = json.dumps({"kind": type(error).__name__, "arguments": error.args}, default=str)
-            msg = f"storekeeper-task-error {fields}"
-            raise TaskError(msg) from error
+            raise TaskError(f"storekeeper-task-error {fields}") from error
 
     return run
 

@@ -30,11 +30,10 @@ def check_importable(app: str, describe: Describe, topology: Topology) -> None:
         plain = part.func if isinstance(part, functools.partial) else part
         if getattr(plain, "__module__", None) == _STARTED:
             name = getattr(plain, "__qualname__", type(plain).__name__)
-            msg = (
+            raise ConfigurationError(
                 f"app {app}: {name} is defined in the script or notebook that was started, where Spark's workers don't "
                 "find it. Write the app into a module of its own and import it from there"
             )
-            raise ConfigurationError(msg)
 
 
 def _types(topology: Topology) -> Iterator[Any]:

@@ -144,12 +144,11 @@ def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker 
     start, end = committed_bounds(kafka, topic, partition)
     value = _newest(kafka, (topic, partition), (start, end), key)
     if value is None and start > 0:  # compaction doesn't move the first offset
-        msg = (
+        raise LostChangelogError(
             f"topic {topic} begins at offset {start} in partition {partition}: its first records were deleted, so what "
             "the task has committed is not known. Start a new generation, which reads the input again "
             "(docs/how-to/back-up-and-recover.md)"
         )
-        raise LostChangelogError(msg)
     return value
 
 

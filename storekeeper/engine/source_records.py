@@ -54,12 +54,11 @@ class SourceRecords:
             self.rows = rows
         except ChangelogMovedError as error:
             first = first_offset(self.kafka, topic, partition)
-            msg = (
+            raise LostInputError(
                 f"topic {topic} begins at offset {first} in partition {partition}, and is to be read from {self.start} "
                 f"to {self.end}: what was there is lost. Let an input keep records for longer (retention.ms), and "
                 f"{START_ANEW}"
-            )
-            raise LostInputError(msg) from error
+            ) from error
 
 
 def _headers(message: Message) -> Sequence[Header]:

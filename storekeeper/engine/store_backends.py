@@ -225,6 +225,5 @@ def _redis() -> ModuleType:
     try:
         from storekeeper.stores import redis  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        msg = "stores on Redis need the package redis: pip install 'storekeeper[redis]'"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError("stores on Redis need the package redis: pip install 'storekeeper[redis]'") from error
     return redis

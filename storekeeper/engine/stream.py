@@ -158,10 +158,9 @@ class Batches:
         check_partitions(app, self._layout.topics_to_create, found)
         for topic, count in found.items():
             if count > planned.get(topic, count):
-                msg = (
+                raise MorePartitionsError(
                     f"topic {topic} has {count} partitions, and had {planned[topic]} when {app} started: start it again"
                 )
-                raise MorePartitionsError(msg)
 
     def _purge(self, batch_id: int) -> None:
         """Deletes what a batch and those before it read of the repartition topics, at most once per `PURGE_INTERVAL_S`.

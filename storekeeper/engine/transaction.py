@@ -286,8 +286,7 @@ class Transaction:
         if reason is None:
             return plain
         if partition != BY_KEY:
-            msg = f"{reason} (topic {topic})"
-            raise RefusedChangeError(msg)
+            raise RefusedChangeError(f"{reason} (topic {topic})")
         if plan.dead_letters is None:
             raise BrokerRefusedError(self._described(f"{reason} (topic {topic})"))
         self.refused.append(Letters(topic, REFUSED, reason))

@@ -60,12 +60,10 @@ def plan_batch(checkpoint: BatchCheckpoint, batch_id: int, end: Position) -> Non
         raise GenerationRefusedError(msg)
     finished = checkpoint.end_position(before)
     if not end.reaches(finished):
-        msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"{checkpoint.path} has read beyond the place where it is to be handed over")
     if unread := sorted(end.offsets.keys() - finished.offsets.keys()):
-        msg = (
+        raise GenerationRefusedError(
             f"{checkpoint.path} has no batch yet that reads {', '.join(unread)}, as the other generation does: restart "
             "the app, let it run a batch, then take the step again"
         )
-        raise GenerationRefusedError(msg)
     checkpoint.plan(batch_id, end)

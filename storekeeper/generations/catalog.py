@@ -56,8 +56,7 @@ def migration_named(name: str) -> StoreMigration:
         return _imported(name)
     registered = registered_migrations()
     if name not in registered:
-        msg = f"there is no migration {name[:140]!r}: choose one of {', '.join(registered)}"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"there is no migration {name[:140]!r}: choose one of {', '.join(registered)}")
     return registered[name]
 
 
@@ -83,11 +82,10 @@ def chain_of(names: Sequence[str]) -> Chain:
     for step in steps:
         version = versions.get(step.store, 1)
         if step.to_version != version + 1:
-            msg = (
+            raise GenerationRefusedError(
                 f"migration {step.name} makes version {step.to_version} of version {step.to_version - 1}, "
                 f"but store {step.store} would be at version {version}: put the missing ones in front of it"
             )
-            raise GenerationRefusedError(msg)
         versions[step.store] = step.to_version
     return Chain(steps)
 
@@ -113,11 +111,10 @@ def check_since(since: str | None) -> None:
     except ValueError:
         is_time = False
     if not is_time:
-        msg = (
+        raise GenerationRefusedError(
             f"{(since or '')[:40]!r} is not a place to begin: say `beginning`, `tables`, or a time with its zone: "
             "2026-01-31T00:00:00Z"
         )
-        raise GenerationRefusedError(msg)
 
 
 def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str], partitions: int | None = None) -> None:
@@ -136,8 +133,7 @@ def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str],
     for step in map(migration_named, migrations):
         why = _why_not_fitting(step, kinds)
         if why is not None:
-            msg = f"migration {step.name} {why}"
-            raise GenerationRefusedError(msg)
+            raise GenerationRefusedError(f"migration {step.name} {why}")
     if partitions is not None:
         check_repartitioned(spec.name, topology_of(spec, [*made, *migrations]))
 
@@ -162,11 +158,10 @@ def check_repartitioned(app: str, topology: Topology) -> None:
         fixed = [source.topic for source in sub.sources if not _has_any_number(source)]
         stores = [spec.name for spec in sub.stores if spec.options.logging and not sub.is_global]
         if fixed and stores:
-            msg = (
+            raise GenerationRefusedError(
                 f"store {stores[0]} of {app} has as many partitions as {fixed[0]}, because its tasks read that topic: "
                 "leave `partitions` out, or repartition() the stream before the store, by a migration"
             )
-            raise GenerationRefusedError(msg)
 
 
 def _has_any_number(source: Source) -> bool:
@@ -209,11 +204,10 @@ def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
     topology = topology_of(spec, generation.migrations)
     gone = generation.topics.keys() - {store.name for store in logged_stores(topology)}
     if gone:
-        msg = (
+        raise GenerationRefusedError(
             f"generation {generation.number} of {spec.name} was made with store {min(gone)}, and its topology has no "
             "such store any more: put it back, or take it out by a migration"
         )
-        raise GenerationRefusedError(msg)
     chain = chain_of(generation.migrations)
     numbered_spec = numbered(with_topology(spec, describe_of(spec, generation.migrations)), generation.number)
     stores = (replace(store, schema_version=1 + len(chain.of(store.name).steps)) for store in numbered_spec.stores)
@@ -234,14 +228,12 @@ def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
 def _imported(name: str) -> StoreMigration:
     migration: object = function_named(name)
     if not isinstance(migration, StoreMigration):
-        msg = f"{name[:140]!r} is not a migration: name the variable that holds one"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"{name[:140]!r} is not a migration: name the variable that holds one")
     return migration
 
 
 def _imported_all(name: str) -> tuple[StoreMigration, ...]:
     migrations: object = function_named(name)
     if not isinstance(migrations, tuple) or not all(isinstance(item, StoreMigration) for item in migrations):
-        msg = f"{name[:140]!r} is not a tuple of migrations: name the variable that holds one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{name[:140]!r} is not a tuple of migrations: name the variable that holds one")
     return migrations

@@ -184,8 +184,7 @@ def _latest(path: Path, again: Callable[[bytes], object] = lambda _: None) -> di
             continue
         at = begin + length
         if at > len(data):
-            msg = f"{path.name} was cut off while it was compared: is the disk full?"
-            raise SerializationError(msg)
+            raise SerializationError(f"{path.name} was cut off while it was compared: is the disk full?")
         if key in rows:
             again(key)
         rows[key] = data[begin:at]

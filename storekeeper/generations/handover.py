@@ -241,12 +241,11 @@ class GenerationController:
             # A roll-back has sent the readers ahead.
             self._tell(*_both(journal))
         self._write(steps.called_off(journal))
-        msg = (
+        return GenerationRefusedError(
             f"{self.spec.name} wrote to its repartition topics in each of {_MOST_ROUNDS} batches without input, so its "
             "generations never hold the same: does a wall-clock timer write there? "
             f"The {'hand-over' if transfer.compares else 'roll-back'} is called off"
         )
-        return GenerationRefusedError(msg)
 
     def _complete(self) -> None:
         journal = self.read()
@@ -259,8 +258,7 @@ class GenerationController:
         source = self.checkpoint(journal.live_generation)
         checkpoint = self.checkpoint(target)
         if source.last_committed_batch() is None:
-            msg = f"generation {journal.live} has not run yet: there is nothing to hand over"
-            raise GenerationRefusedError(msg)
+            raise GenerationRefusedError(f"generation {journal.live} has not run yet: there is nothing to hand over")
         self._check_alive(target)
         left = behind(self.input_of(source.committed_position()), self.input_of(checkpoint.committed_position()))
         if left > self.max_behind:
@@ -315,18 +313,16 @@ class GenerationController:
         program = role.program(self.spec.name)
         beat = read_heartbeat(self.settings.heartbeat_file(program))
         if beat is not None and beat.generation == generation.number and beat.exit_code in NO_RESTART:
-            msg = (
+            raise GenerationRefusedError(
                 f"{program} has failed, and would fail again ({beat.error}): correct that and start it, "
                 "then take this step again"
             )
-            raise GenerationRefusedError(msg)
 
     def _pending(self, generation: Generation, why: str) -> GenerationPendingError:
-        msg = (
+        return GenerationPendingError(
             f"generation {generation.number} of {self.spec.name} is not there yet ({why}): see that it runs "
             f"(`storekeeper run --next {self.spec.name}`), then take this step again"
         )
-        return GenerationPendingError(msg)
 
     def _tell(self, chosen: Generation, other: Generation | None, *, prepare: bool = False) -> None:
         """Publishes aliases: nodes serve `chosen` and keep `other` warm; with `prepare` they restore `other` beside it.
@@ -379,11 +375,10 @@ def _differing(source: Generation, target: Generation, verdict: ComparisonVerdic
     way = f"retire generation {target.number}"
     if target.since is not None:
         way = f"if a backfill is to differ so, hand over with --accept-differences; otherwise {way}"
-    msg = (
+    return GenerationsDifferError(
         f"generations {source.number} and {target.number} differ at the same place of the input "
         f"({_shown(verdict)}): generation {source.number} stays live and goes on; {way}"
     )
-    return GenerationsDifferError(msg)
 
 
 def _shown(verdict: ComparisonVerdict) -> str:

@@ -189,8 +189,7 @@ class Journal:
         try:
             return msgspec.json.decode(data, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, InvalidArgumentError) as error:
-            msg = "the journal of generations is damaged: put it back from a copy"
-            raise GenerationRefusedError(msg) from error
+            raise GenerationRefusedError("the journal of generations is damaged: put it back from a copy") from error
 
 
 class JournalFile:

@@ -92,6 +92,5 @@ def function_named(path: str) -> Callable[..., Any]:
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever somebody's module raises
-        msg = f"there is no function {path[:200]!r}: name it as module:function"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"there is no function {path[:200]!r}: name it as module:function") from error
     return function

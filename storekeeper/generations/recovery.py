@@ -221,11 +221,10 @@ class Recovering:
         self._check_sources()
         why = self.what_is_lost(journal)
         if why is None:
-            msg = (
+            raise GenerationRefusedError(
                 f"nothing of generation {journal.live} of {journal.app} is lost: going on from the tables would lose "
                 "what it did since. Start the app; `generation seed` copies its rows"
             )
-            raise GenerationRefusedError(msg)
         histories = self._histories()
         manifests = common_batch(histories)
         at = next(iter(manifests.values()))
@@ -237,11 +236,10 @@ class Recovering:
         seeding = Seeding(spec, settings, journal.generation(at.generation), new)
         seeding.check_nothing_on_its_way()
         if inside := seeding.internal_stores:
-            msg = (
+            raise GenerationRefusedError(
                 f"store {inside[0]} of {spec.name} has no table, as no node serves it: the app can't go on from its "
                 "tables. Fill a generation from the input: `seed --from beginning`"
             )
-            raise GenerationRefusedError(msg)
         claim = CheckpointOwner.read(self.controller.checkpoint(live).path)
         sources = at.source_offsets.offsets
         start, losses = start_of(
@@ -317,22 +315,20 @@ class Recovering:
         found = {store.name: SealedHistory.of(settings, store.table_name) for store in spec.stores}
         without = [store for store, history in found.items() if history is None]
         if without or not found:
-            msg = (
+            raise GenerationRefusedError(
                 f"{f'store {without[0]}' if without else spec.name} has no table to go on from: fill a generation from "
                 "the input: `seed --from beginning`"
             )
-            raise GenerationRefusedError(msg)
         return {store: history for store, history in found.items() if history is not None}
 
     def _check_alone(self, journal: Journal) -> None:
         """Refuses while another generation is under way, or stands by: it may have what is lost."""
         other = journal.other
         if other is not None and other.since != TABLES:
-            msg = (
+            raise GenerationRefusedError(
                 f"generation {other.number} of {journal.app} is {other.state}, and may have what generation "
                 f"{journal.live} has lost: hand over to it or roll back to it, or retire it first"
             )
-            raise GenerationRefusedError(msg)
 
     def _check_sources(self) -> None:
         spec, settings = self.controller.spec, self.controller.settings

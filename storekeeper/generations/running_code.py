@@ -49,8 +49,7 @@ def check_known(app: str, migrations: Sequence[str], settings: AppSettings) -> N
         return
     unknown = [name for name in migrations if ":" not in name and name not in beat.migrations]
     if unknown:
-        msg = (
+        raise GenerationRefusedError(
             f"process {program} started with code that doesn't know migration {unknown[0]}: restart it with newer code "
             f"(DAG stream_apps with app {program} and action upgrade), then take this step again"
         )
-        raise GenerationRefusedError(msg)

@@ -158,8 +158,7 @@ def write_rows(batches: Iterable[pa.RecordBatch], target: SeedTarget) -> int:
     left = producer.flush(target.timeout_s)
     if failed or left:
         reason = failed[0].str() if failed else f"{left} rows were not taken within {target.timeout_s:.0f} s"
-        msg = f"the seed can't be written: {reason}"
-        raise BrokerRefusedError(msg)
+        raise BrokerRefusedError(f"the seed can't be written: {reason}")
     return written
 
 
@@ -179,8 +178,7 @@ def live_progress(
     for slot in slots:
         newest = markers_after(kafka, markers_topic(app, generation, slot), query_id, batch_id)
         if newest is None:
-            msg = f"the progress of {slot} after batch {batch_id} is not there any more"
-            raise NotesGoneError(msg)
+            raise NotesGoneError(f"the progress of {slot} after batch {batch_id} is not there any more")
         progress[slot] = {partition: marker.progress for partition, marker in newest.items()}
     return progress
 
@@ -220,11 +218,10 @@ def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
 
 def _check_joinable(progress: Mapping[str, Any]) -> None:
     if progress.get("emitted") or progress.get("timers"):
-        msg = (
+        raise GenerationRefusedError(
             "keys can't move to other tasks in this topology: it emits when windows close, or has timers, and each "
             "task is at another place. Leave partitions and keys as they are"
         )
-        raise GenerationRefusedError(msg)
 
 
 def _plain_topics(sub: SubTopology) -> set[str]:

@@ -236,21 +236,19 @@ class Seeding:
             for layout in (self._live_layout, self._new_layout)
         )
         if live != new:
-            msg = (
+            raise GenerationRefusedError(
                 f"generation {self.new.number} would read {', '.join(sorted(new))}, and the live one reads "
                 f"{', '.join(sorted(live))}: a generation reads the same topics; start the app under a new name"
             )
-            raise GenerationRefusedError(msg)
 
     def check_nothing_on_its_way(self) -> None:
         """Refuses to copy rows of an app with repartition topics: the records in them are part of its state."""
         through = self._live_layout.topics_to_create or self._new_layout.topics_to_create
         if through:
-            msg = (
+            raise GenerationRefusedError(
                 f"{self.spec.name} repartitions through topic {min(through)}, which holds records between two batches: "
                 "its rows can't be copied. Fill the generation from the input: `seed --from beginning`"
             )
-            raise GenerationRefusedError(msg)
 
     def check_nothing_lost(self) -> None:
         """Refuses to copy changelogs that are known to have lost records: both generations would lack the same rows."""
@@ -258,21 +256,19 @@ class Seeding:
         own = own_topics(spec, settings, self._live_slots)
         missing = self._topics.missing(own)
         if gone := sorted({*missing}.intersection(self.live.topics.values())):
-            msg = (
+            raise GenerationRefusedError(
                 f"changelog {gone[0]} was deleted, so rows can't be copied. Go on from the tables (`seed --from "
                 "tables`), or fill the generation from the input (`seed --from beginning`)"
             )
-            raise GenerationRefusedError(msg)
         owner = CheckpointOwner.read(self._live_checkpoint.path)
         if owner is not None:
             owner.check_own_topics(self._topics.ids([topic for topic in own if topic not in missing]), own)
         for topic, partition, start in self._topics.bounds(topic for topic in own if topic not in missing).start:
             if start > 0:  # compaction doesn't move the first offset
-                msg = (
+                raise GenerationRefusedError(
                     f"topic {topic} begins at {start} in partition {partition}: its first records were deleted, so "
                     "rows can't be copied. Fill the generation from the input: `seed --from beginning`"
                 )
-                raise GenerationRefusedError(msg)
         for store in spec.stores:
             topic, manifest = store.changelog_topic, newest_manifest(settings.delta_table(store.table_name))
             if manifest is None or manifest.changelog_topic != topic:
@@ -281,12 +277,11 @@ class Seeding:
             for partition, reached in manifest.changelog_offsets.items():
                 end = ends.offset(topic, partition) or 0
                 if end < reached:
-                    msg = (
+                    raise GenerationRefusedError(
                         f"changelog {topic} ends at {end} in partition {partition}, and the last snapshot of "
                         f"{store.name} reaches to {reached}: it has lost records, so its rows can't be copied. "
                         "Fill the generation from the input: `seed --from beginning`"
                     )
-                    raise GenerationRefusedError(msg)
 
     def _moves(self) -> dict[str, bool]:
         """For each store of the new generation: whether its rows may move to other partitions.
@@ -299,11 +294,10 @@ class Seeding:
         moves: dict[str, bool] = {}
         for sub, spec in _stores(self._new_layout):
             if spec.name not in before or before[spec.name][1].kind is not spec.kind:
-                msg = (
+                raise GenerationRefusedError(
                     f"store {spec.name} of generation {self.new.number} has nothing to begin with: the live generation "
                     "has no such store of its kind. Fill it from the input: `seed --from beginning`"
                 )
-                raise GenerationRefusedError(msg)
             tasks = self._live_layout.plan.tasks(before[spec.name][0])
             moved = chain.of(spec.name).changes_key or tasks != self._new_layout.plan.tasks(sub)
             if moved and spec.internal and spec.kind is StoreKind.KEY_VALUE:
@@ -334,8 +328,7 @@ class Seeding:
         raise self._pending("it has no finished batch: let it run first" if gone is None else str(gone)) from gone
 
     def _pending(self, why: str) -> GenerationPendingError:
-        msg = f"generation {self.live.number} of {self.spec.name} can't be seeded now: {why}"
-        return GenerationPendingError(msg)
+        return GenerationPendingError(f"generation {self.live.number} of {self.spec.name} can't be seeded now: {why}")
 
     def _progress(self, before: Mapping[str, Progress], moves: Mapping[str, bool]) -> dict[str, Progress]:
         """The progress that the new generation's tasks begin with, by slot name."""
@@ -379,11 +372,10 @@ class Seeding:
             total = sum(row["count"] for row in problem)
             stores = " and ".join(sorted({row["store"] for row in problem}))
             shown = "; ".join(f"{row['count']} x {row['problem']}" for row in problem[:_SHOWN_PROBLEMS])
-            msg = (
+            raise UnconvertibleRowsError(
                 f"{total} rows of {stores} can't be converted ({shown}): nothing was started; correct the "
                 f"rows or the migration and seed again, or retire generation {self.new.number}"
             )
-            raise UnconvertibleRowsError(msg)
 
     def _make_topics(self) -> None:
         """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
@@ -453,8 +445,7 @@ class Seeding:
         left = producer.flush(self.settings.transaction_timeout_ms / 1000)
         if failed or left:
             reason = failed[0].str() if failed else f"{left} markers were not taken in time"
-            msg = f"the broker does not take the progress of its tasks ({reason})"
-            raise self._pending(msg)
+            raise self._pending(f"the broker does not take the progress of its tasks ({reason})")
 
     def _made(self, start: Position, rows: int) -> Seed:
         _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)
@@ -469,11 +460,10 @@ def _without_problems(rows: pa.RecordBatch) -> pa.RecordBatch:
     """
     problems = [problem for problem in rows.column("problem").to_pylist() if problem is not None]
     if problems:
-        msg = (
+        raise UnconvertibleRowsError(
             f"rows of {rows.column('store')[0]} can't be converted ({problems[0]} in {len(problems)} of them): "
             "correct the migration and seed again"
         )
-        raise UnconvertibleRowsError(msg)
     return rows
 
 

@@ -48,8 +48,7 @@ def check_changeable(app: AppSpec | AppFacts) -> None:
         GenerationRefusedError: it can't.
     """
     if app.why_no_generations is not None:
-        msg = f"{app.name} can't have generations: {app.why_no_generations}"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"{app.name} can't have generations: {app.why_no_generations}")
 
 
 def generation_status(app: AppFacts, settings: AppSettings, clock: Clock) -> dict[str, Any]:

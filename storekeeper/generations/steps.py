@@ -43,8 +43,7 @@ def planned(
         msg = f"generation {candidate.number} is already under way: hand over to it, or retire it first"
         raise GenerationRefusedError(msg)
     if journal.standby is not None:
-        msg = f"generation {journal.standby.number} stands by for a roll-back: retire it first"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"generation {journal.standby.number} stands by for a roll-back: retire it first")
     number = max(journal.generations) + 1
     generation = Generation(
         number,
@@ -159,11 +158,9 @@ def retired(journal: Journal, number: int) -> Journal:
     """
     generation = journal.generation(number)
     if journal.live == number:
-        msg = f"generation {number} is live: hand over to another one before it can be retired"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"generation {number} is live: hand over to another one before it can be retired")
     if journal.transfer is not None:
-        msg = "a hand-over is under way: let it end, or cancel it with `rollback`"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError("a hand-over is under way: let it end, or cancel it with `rollback`")
     if generation.state is GenerationState.RETIRED:
         return journal
     return journal.updated(replace(generation, state=GenerationState.RETIRED))
@@ -171,6 +168,5 @@ def retired(journal: Journal, number: int) -> Journal:
 
 def _transfer(journal: Journal) -> Transfer:
     if journal.transfer is None:
-        msg = f"no hand-over of {journal.app} is under way"
-        raise GenerationRefusedError(msg)
+        raise GenerationRefusedError(f"no hand-over of {journal.app} is under way")
     return journal.transfer

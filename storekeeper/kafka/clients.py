@@ -104,11 +104,10 @@ def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str
         ConfigurationError: the settings let nobody make topics.
     """
     if not kafka.makes_topics:
-        msg = (
+        raise ConfigurationError(
             f"topic {name} must be made, and make_topics is off: have an administrator do what "
             "`storekeeper create-topics --dry-run` prints"
         )
-        raise ConfigurationError(msg)
     return NewTopic(name, partitions, replication_factor(kafka), config=topic_config(kafka, config))
 
 
@@ -124,5 +123,4 @@ def _explained(kafka: Kafka) -> Iterator[None]:
     except KafkaException as error:
         if kafka.properties is None:
             raise
-        msg = f"{kafka.properties} can't be used ({error.args[0].str()}): correct it"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{kafka.properties} can't be used ({error.args[0].str()}): correct it") from error

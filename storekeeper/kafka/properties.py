@@ -45,11 +45,9 @@ def _read(path: Path) -> dict[str, str]:
     try:
         text = read_secret(path, "the properties of Kafka's clients in").decode("utf-8")
     except FileNotFoundError as error:
-        msg = f"there is no file {path}: correct `kafka_properties`"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"there is no file {path}: correct `kafka_properties`") from error
     except UnicodeDecodeError as error:
-        msg = f"{path} is not text in UTF-8"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{path} is not text in UTF-8") from error
     properties: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):

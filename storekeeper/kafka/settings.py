@@ -23,14 +23,11 @@ def _pairs(text: str) -> Pairs:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value or name in pairs:
-            msg = f"{part!r} is not of the form name=value, or is given twice"
-            raise ValueError(msg)
+            raise ValueError(f"{part!r} is not of the form name=value, or is given twice")
         if name in _OURS:
-            msg = f"{name} can't be set: Storekeeper sets it for each topic"
-            raise ValueError(msg)
+            raise ValueError(f"{name} can't be set: Storekeeper sets it for each topic")
         if name == "replication.factor" and not (value.isdecimal() and int(value) > 0):
-            msg = f"replication.factor must be a number from 1, not {value!r}"
-            raise ValueError(msg)
+            raise ValueError(f"replication.factor must be a number from 1, not {value!r}")
         pairs[name] = value
     return tuple(pairs.items())
 

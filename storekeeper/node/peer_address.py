@@ -183,8 +183,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def _refused(shown: str, reason: str) -> PeerAddressError:
-    msg = f"no request is sent to the peer address {shown}: {reason}"
-    return PeerAddressError(msg)
+    return PeerAddressError(f"no request is sent to the peer address {shown}: {reason}")
 
 
 log = structlog.get_logger(__name__)

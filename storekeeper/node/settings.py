@@ -30,8 +30,7 @@ def _peers(text: str) -> str:
             msg = f"the address of peer {name!r} must be http://host:port or https://host:port, not {address!r}"
             raise ValueError(msg)
         if parts.path not in {"", "/"} or parts.query or parts.fragment:
-            msg = f"the address of peer {name!r} must end after the port: {address!r}"
-            raise ValueError(msg)
+            raise ValueError(f"the address of peer {name!r} must end after the port: {address!r}")
     return text
 
 
@@ -48,8 +47,7 @@ def _rack(text: str) -> str:
 def _store_replicas(text: str) -> str:
     for store, number in parse_pairs(text).items():
         if not number.isdecimal() or int(number) > 16:
-            msg = f"the replicas of store {store!r} must be a number from 0 to 16, not {number!r}"
-            raise ValueError(msg)
+            raise ValueError(f"the replicas of store {store!r} must be a number from 0 to 16, not {number!r}")
     return text
 
 
@@ -58,8 +56,7 @@ def ip_address(host: str) -> str:
     try:
         ipaddress.ip_address(host)
     except ValueError as error:
-        msg = f"{host!r} is not an IP address: use 127.0.0.1"
-        raise ValueError(msg) from error
+        raise ValueError(f"{host!r} is not an IP address: use 127.0.0.1") from error
     return host
 
 

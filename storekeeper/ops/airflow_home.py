@@ -176,8 +176,7 @@ def prepare_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
     if done.returncode != 0:
         check_not_full(layout.airflow)
         cause = _last_line(done.stderr, done.stdout)
-        msg = f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again."
-        raise StartError(msg)
+        raise StartError(f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again.")
     marker.write_text(version, "utf-8")
 
 

@@ -64,8 +64,7 @@ def apply(
     """
     todo = plan_of(instance, client)
     if impossible := [step for step in todo if step.action is Action.IMPOSSIBLE]:
-        msg = f"{'. '.join(map(str, impossible))}. Nothing was changed."
-        raise ImpossibleChangeError(msg)
+        raise ImpossibleChangeError(f"{'. '.join(map(str, impossible))}. Nothing was changed.")
     if instance.settings.embeds_airflow:
         prepare_airflow(instance.layout, instance.settings)  # the forms offer the apps and migrations of now
     continue_frozen(client, report)

@@ -150,11 +150,9 @@ def _await_broker(instance: Instance, client: SupervisorRpc) -> None:
 
     reached = eventually(decided, settings.start_timeout_s, poll_s=0.3)
     if KAFKA in _given_up(client):
-        msg = f"{KAFKA} gave up: see {log}."
-        raise StartError(msg)
+        raise StartError(f"{KAFKA} gave up: see {log}.")
     if not reached:
-        msg = f"{KAFKA} did not answer within {_limit(instance)}: see {log}."
-        raise StartError(msg)
+        raise StartError(f"{KAFKA} did not answer within {_limit(instance)}: see {log}.")
 
 
 def _airflow_started(client: SupervisorRpc, database: Future[None], url: str, report: Report) -> dict[str, str]:

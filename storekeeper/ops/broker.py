@@ -108,8 +108,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         StartError: the storage could not be formatted.
     """
     if not any((settings.jars_dir / "broker").glob("kafka_*.jar")):
-        msg = f"The broker's jars are missing under {settings.jars_dir}: run `storekeeper jars`."
-        raise NotSetUpError(msg)
+        raise NotSetUpError(f"The broker's jars are missing under {settings.jars_dir}: run `storekeeper jars`.")
     more = {
         "num.partitions": settings.topic_partitions,
         "message.max.bytes": MAX_MESSAGE_BYTES,

@@ -30,11 +30,10 @@ def check_room(folder: Path) -> None:
     """
     free = free_mb(folder)
     if free < ROOM_MB:
-        msg = (
+        raise DiskSpaceError(
             f"Only {free} MB of disk are free under {folder}: free at least {ROOM_MB} MB, "
             "or point STOREKEEPER_RUN_DIR to another disk."
         )
-        raise DiskSpaceError(msg)
 
 
 def little_room(folder: Path) -> str:

@@ -77,8 +77,7 @@ def _check_distinct(programs: Sequence[Program]) -> None:
     apps = [name for app in APPS for name in (app, Role.NEXT.program(app))]
     for name in names:
         if names.count(name) > 1 or (name in apps and kind_of(name) is not Kind.APP):
-            msg = f"`apps` has an app that needs the name {name} of another process: rename yours"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"`apps` has an app that needs the name {name} of another process: rename yours")
 
 
 def _app_programs(layout: RunLayout) -> tuple[Program, ...]:

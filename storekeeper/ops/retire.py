@@ -47,21 +47,18 @@ def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, o
         raise ConfigurationError(msg)
     client = running_supervisor(layout)
     if client is not None and {name, Role.NEXT.program(name)} & {*client.names()}:
-        msg = f"{name} still has a process here: run `storekeeper apply` first, which removes it"
-        raise RefusedError(msg)
+        raise RefusedError(f"{name} still has a process here: run `storekeeper apply` first, which removes it")
     stores = {store: known.definition for store, known in known_stores(layout.root).items() if known.app == name}
     settings = app_settings(platform)
     if not stores and not entries(settings.checkpoints / name):
-        msg = f"no app {name} has ever run here: `storekeeper plan` names those that were removed"
-        raise UnknownStoreError(msg)
+        raise UnknownStoreError(f"no app {name} has ever run here: `storekeeper plan` names those that were removed")
     deleted = sorted(_own_topics(name, stores, settings)) if delete else []
     forget_stores(layout.root, name)
     if serving := [] if client is None else _serving(layout, client, deleted):
-        msg = (
+        raise RefusedError(
             f"the stores of {name} are retired, but nodes still serve them ({', '.join(serving)}): run `storekeeper "
             f"apply`, then `storekeeper app retire {name} --delete` once more, which deletes them"
         )
-        raise RefusedError(msg)
     if delete:
         Topics(settings.kafka).delete(deleted)
         _delete_files(name, settings)

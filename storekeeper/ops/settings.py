@@ -26,8 +26,7 @@ _AT_START = f"{NEXT_START}: `storekeeper down`, then `up`"
 def _airflow(text: str) -> str:
     parts = urlsplit(text)
     if text not in {_EMBEDDED, _NONE} and (parts.scheme not in {"http", "https"} or not parts.hostname):
-        msg = f"it must be {_EMBEDDED}, {_NONE} or http(s)://host:port, not {text!r}"
-        raise ValueError(msg)
+        raise ValueError(f"it must be {_EMBEDDED}, {_NONE} or http(s)://host:port, not {text!r}")
     return text.rstrip("/")
 
 
@@ -116,8 +115,7 @@ class PlatformSettings(KafkaSettings):
     @classmethod
     def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):
-            msg = f"node names must differ: {', '.join(names)}"
-            raise ValueError(msg)
+            raise ValueError(f"node names must differ: {', '.join(names)}")
         return tuple(checked_name(name) for name in names)
 
     @property

@@ -131,8 +131,7 @@ def check_names(path: Path) -> None:
         if key not in names():
             near = difflib.get_close_matches(key, names(), n=1)
             advice = f"did you mean {near[0]}?" if near else "`storekeeper settings` lists the settings"
-            msg = f"{path}: there is no setting {key!r}: {advice}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{path}: there is no setting {key!r}: {advice}")
 
 
 def settings_of(settings: type[Settings]) -> Iterator[Setting]:

@@ -73,12 +73,10 @@ def start_supervisor(
         done = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_S, check=False, **given)
         if done.returncode != 0:
             cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
-            msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
-            raise StartError(msg)
+            raise StartError(f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}.")
     client = SupervisorRpc.from_secret(layout.supervisor_secret)
     if not eventually(client.is_up, _START_TIMEOUT_S):
-        msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
-        raise StartError(msg)
+        raise StartError(f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}.")
     return client
 
 

@@ -153,11 +153,10 @@ def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float =
     for spec in specs:
         partitions = _partitions(admin, spec.name, timeout_s)
         if partitions != spec.partitions:
-            msg = (
+            raise StartError(
                 f"Topic {spec.name} has {partitions} partitions but {spec.partitions} are set: "
                 f"set `topic_partitions = {partitions}`, or begin in an empty run directory."
             )
-            raise StartError(msg)
     return made
 
 

@@ -99,11 +99,10 @@ def check_no_other(settings: PlatformSettings) -> None:
     if settings.names_run_dir or settings.run_dir.exists() or other is None or own_file() is not None:
         return
     if running_supervisor(RunLayout(other)) is not None:
-        msg = (
+        raise AlreadyRunningError(
             f"The platform in {other} is up, and commands in this folder use it: stop it with `storekeeper down`, or "
             f"start a second one with STOREKEEPER_RUN_DIR set to {settings.run_dir}, and with ports of its own."
         )
-        raise AlreadyRunningError(msg)
 
 
 def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, foreground: bool) -> Outcome:
@@ -134,11 +133,10 @@ def _from_nothing(instance: Instance, report: Report, *, accept_loss: bool, fore
 def _check_kafka(settings: PlatformSettings, report: Report) -> None:
     path = settings.kafka_properties
     if settings.starts_broker and path is not None and (lines := read_properties(path)):
-        msg = (
+        raise ConfigurationError(
             f"{path} has {min(lines)}, for a Kafka of your own: name its brokers in kafka_bootstrap. The platform's "
             "own broker takes lines of a schema registry only"
         )
-        raise ConfigurationError(msg)
     if not settings.starts_broker:
         for checked in check_kafka(settings, APPS.values()):
             report(checked)

@@ -60,8 +60,7 @@ def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] =
             msg = f"there is no parameter {name[:_SHOWN]!r} here: did you mean {' or '.join(near)}?"
             raise InvalidArgumentError(msg)
         if name in seen and name not in lists:
-            msg = f"{name} is given twice: give it once"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{name} is given twice: give it once")
         seen.add(name)
 
 
@@ -106,8 +105,7 @@ class FreshnessRequirement:
         for name, value in pairs:
             if name in PARAMETERS:
                 if name in fields:
-                    msg = f"{name} is given twice: give it once"
-                    raise InvalidArgumentError(msg)
+                    raise InvalidArgumentError(f"{name} is given twice: give it once")
                 fields[name] = value
         return cls._of(fields)
 
@@ -201,8 +199,7 @@ def _count(fields: dict[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_MS)) and int(text) <= MAX_MS):
-        msg = f"{name} must be a number from 0 to {MAX_MS}, not {text[:40]!r}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name} must be a number from 0 to {MAX_MS}, not {text[:40]!r}")
     return int(text)
 
 
@@ -217,16 +214,14 @@ def _stale(text: str | None) -> Stale:
     if text is None:
         return Stale.CAUGHT_UP
     if text not in {"ok", "no"}:
-        msg = f"stale must be ok or no, not {text[:40]!r}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"stale must be ok or no, not {text[:40]!r}")
     return Stale(text)
 
 
 def _is_ok(fields: dict[str, str], name: str) -> bool:
     text = fields.get(name)
     if text not in {None, "ok"}:
-        msg = f"{name} must be ok or absent, not {text[:40]!r}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{name} must be ok or absent, not {text[:40]!r}")
     return text == "ok"
 
 

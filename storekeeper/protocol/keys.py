@@ -34,5 +34,4 @@ def decode_base64url(text: str | bytes, what: str) -> bytes:
             raise ValueError("the other alphabet")
         return base64.b64decode(data + b"=" * (-len(data) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        msg = f"{what} is not base64url"
-        raise InvalidArgumentError(msg) from error
+        raise InvalidArgumentError(f"{what} is not base64url") from error

@@ -64,8 +64,7 @@ class PositionToken:
             InvalidArgumentError: if it is neither, is too long, or is not canonical.
         """
         if len(text) > MAX_TOKEN_CHARS:
-            msg = f"the position has {len(text)} characters, over the limit of {MAX_TOKEN_CHARS}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"the position has {len(text)} characters, over the limit of {MAX_TOKEN_CHARS}")
         return cls._readable(text) if ":" in text else cls._opaque(text)
 
     def merged(self, other: PositionToken) -> PositionToken:
@@ -98,11 +97,10 @@ class PositionToken:
                 raise ValueError("other fields")
             token = cls(_position(fields["c"]), _position(fields["s"]))
         except (ValueError, binascii.Error, InvalidArgumentError) as error:
-            msg = (
+            raise InvalidArgumentError(
                 "the position is not a token: give the header storekeeper-position of an answer, or "
                 "topic:partition:offset"
-            )
-            raise InvalidArgumentError(msg) from error
+            ) from error
         _check_size(token.changelog, token.source)
         if token.encode() != text:
             raise InvalidArgumentError("the position is not canonical: pass the header storekeeper-position unchanged")
@@ -112,8 +110,7 @@ class PositionToken:
 def _three(part: str) -> tuple[str, str, int]:
     pieces = part.split(":")
     if len(pieces) != 3 or not _number(pieces[1]) or not _number(pieces[2]):
-        msg = f"{part[:140]!r} is not of the form topic:partition:offset"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"{part[:140]!r} is not of the form topic:partition:offset")
     return pieces[0], str(int(pieces[1])), int(pieces[2])
 
 
@@ -132,13 +129,11 @@ def _topic(topic: str) -> str:
 
 def _offsets(topic: str, partitions: object) -> dict[int, int]:
     if not isinstance(partitions, Mapping) or not partitions:
-        msg = f"a position maps the partitions of {topic[:140]!r} to offsets"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"a position maps the partitions of {topic[:140]!r} to offsets")
     offsets: dict[int, int] = {}
     for partition, offset in partitions.items():
         if not _number(partition) or type(offset) is not int or not 0 <= offset < 10**_MAX_NUMBER_DIGITS:
-            msg = f"{topic[:140]}-{str(partition)[:20]} can't be at offset {str(offset)[:20]}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{topic[:140]}-{str(partition)[:20]} can't be at offset {str(offset)[:20]}")
         offsets[int(partition)] = offset
     return offsets
 

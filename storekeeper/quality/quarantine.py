@@ -140,21 +140,18 @@ def _versions(verdict: Verdict) -> Batch:
 def _as_decided(earlier: Resolution, action: Action) -> Resolution:
     if earlier.action is action:
         return earlier
-    msg = f"batch {earlier.batch} was {earlier.action} by {earlier.by}, which is final"
-    raise ReleaseRefusedError(msg)
+    raise ReleaseRefusedError(f"batch {earlier.batch} was {earlier.action} by {earlier.by}, which is final")
 
 
 def _check_decision(decision: Decision) -> None:
     if not decision.by.strip() or not decision.reason.strip():
         raise ReleaseRefusedError("say who decides and why")
     if unknown := set(decision.accepted) - set(WAIVABLE):
-        msg = f"{', '.join(sorted(unknown))} can't be accepted: choose from {', '.join(WAIVABLE)}"
-        raise ReleaseRefusedError(msg)
+        raise ReleaseRefusedError(f"{', '.join(sorted(unknown))} can't be accepted: choose from {', '.join(WAIVABLE)}")
 
 
 def _check_accepted(batch: str, outcomes: tuple[Outcome, ...], accepted: tuple[str, ...]) -> None:
     broken = [outcome for outcome in outcomes if not outcome.passed and outcome.rule not in accepted]
     if broken:
         reasons = " ".join(f"[{outcome.rule}] {outcome.reason}" for outcome in broken)
-        msg = f"batch {batch} still breaks rules that are not accepted: {reasons}"
-        raise ReleaseRefusedError(msg)
+        raise ReleaseRefusedError(f"batch {batch} still breaks rules that are not accepted: {reasons}")

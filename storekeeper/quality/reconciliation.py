@@ -162,5 +162,4 @@ class Topic:
         try:
             yield
         except ChangelogError as error:
-            msg = f"topic {self._topic} can't be read: {error}"
-            raise BrokerUnavailableError(msg) from error
+            raise BrokerUnavailableError(f"topic {self._topic} can't be read: {error}") from error

@@ -64,8 +64,7 @@ class Resolution:
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"not a decision on a batch: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"not a decision on a batch: {error}") from error
 
 
 class ResolutionArchive(BatchArchive):

@@ -346,11 +346,10 @@ class TableGate:
         if other or staged.version() < decided:
             name = self._table.name
             folders = (self._published, self._settings.verdict_dir(name), self._settings.resolution_dir(name))
-            msg = (
+            raise StagedTableError(
                 f"{self._staged} was recreated: versions up to {decided} of the table before were decided on. Put that "
                 f"table back. Or, to check the new one from its version 0, move away {', '.join(map(str, folders))}"
             )
-            raise StagedTableError(msg)
         return decided
 
     def _published_up_to(self) -> int:
@@ -395,11 +394,10 @@ def _in_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
 def _insertions(changes: Mapping[str, int]) -> int:
     """The number of inserted rows, by the kinds of changes."""
     if changes.keys() - {"insert"}:
-        msg = (
+        raise StagedTableError(
             "rows of the staged table were changed or deleted since the last decision, but it may only grow: "
             "restore it to the version before that (RESTORE TABLE ... TO VERSION AS OF)"
         )
-        raise StagedTableError(msg)
     return changes.get("insert", 0)
 
 

@@ -116,8 +116,7 @@ class Verdict:
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"not a verdict: {error}"
-            raise ValueError(msg) from error
+            raise ValueError(f"not a verdict: {error}") from error
 
 
 class BatchArchive:

@@ -187,8 +187,7 @@ class AvroSerde(Generic[T]):
         try:
             self._parsed = fastavro.parse_schema(json.loads(content))
         except Exception as error:
-            msg = f"not an Avro schema: {error}"
-            raise ConfigurationError(msg) from error
+            raise ConfigurationError(f"not an Avro schema: {error}") from error
         convert_defaults(self._parsed)
         self._copies = type_ is None and has_shared_defaults(self._parsed)
         self._content = content
@@ -251,10 +250,9 @@ class AvroSerde(Generic[T]):
             SerializationError: another schema wrote it, or the bytes don't decode.
         """
         if not data.startswith(self._own_head):
-            msg = (
+            raise SerializationError(
                 f"{len(data)} bytes were not written by this Avro schema: the app's next version needs a new generation"
             )
-            raise SerializationError(msg)
         return self._typed(read(data[len(self._own_head) :], self._parsed, None))
 
     def _typed(self, record: Any) -> T:
@@ -285,8 +283,7 @@ def parsed(schema: Schema, registry: SchemaRegistry) -> Any:
         SerializationError: it is not an Avro schema.
     """
     if schema.schema_type != "AVRO":
-        msg = f"the value's schema is of type {schema.schema_type}, not AVRO"
-        raise SerializationError(msg)
+        raise SerializationError(f"the value's schema is of type {schema.schema_type}, not AVRO")
     named: dict[str, Any] = {}
     try:
         for _, other in registry.references(schema):

@@ -55,8 +55,7 @@ class JsonSchemaSerde(Generic[T]):
             kind = jsonschema.validators.validator_for(content, default=jsonschema.validators.Draft202012Validator)
             kind.check_schema(content)
         except (ValueError, jsonschema.exceptions.SchemaError) as error:
-            msg = f"not a JSON Schema: {error}"
-            raise ConfigurationError(msg) from error
+            raise ConfigurationError(f"not a JSON Schema: {error}") from error
         # An empty registry: nothing is fetched from the addresses that a schema names.
         self._fields = json_schema_fields(content)
         self._first_error = kind(content, registry=Registry()).iter_errors
@@ -114,11 +113,9 @@ class JsonSchemaSerde(Generic[T]):
         try:
             error = next(self._first_error(msgspec.json.decode(data)), None)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            msg = f"{len(data)} bytes are not a JSON document: {problem}"
-            raise SerializationError(msg) from None
+            raise SerializationError(f"{len(data)} bytes are not a JSON document: {problem}") from None
         except Exception as problem:  # such as a reference to a schema elsewhere
-            msg = f"a JSON Schema can't be used on a value ({type(problem).__name__})"
-            raise SerializationError(msg) from problem
+            raise SerializationError(f"a JSON Schema can't be used on a value ({type(problem).__name__})") from problem
         if error is not None:
             msg = f"a value isn't valid by its JSON Schema, at {error.json_path}: rule `{error.validator}`"
             raise SerializationError(msg)

@@ -163,8 +163,7 @@ class ProtobufSerde(Generic[T]):
         try:
             message = value if self.type is None else self._message_of(value)
             if not isinstance(message, self._message):
-                msg = f"expected a {self._message.__name__}, not a {type(value).__name__}"
-                raise SerializationError(msg)
+                raise SerializationError(f"expected a {self._message.__name__}, not a {type(value).__name__}")
             # Equal values have equal bytes, whatever the order of a map.
             return message.SerializeToString(deterministic=True)
         except SerializationError:
@@ -182,8 +181,7 @@ class ProtobufSerde(Generic[T]):
         try:
             message = self._message.FromString(data)
         except DecodeError as error:
-            msg = f"{len(data)} bytes are not a message {self._descriptor.full_name}"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"{len(data)} bytes are not a message {self._descriptor.full_name}") from error
         return cast("T", message) if self.type is None else self._typed(message, self.type)
 
     def _message_of(self, value: T) -> Message:
@@ -246,8 +244,7 @@ def file_of(schema: Schema, registry: SchemaRegistry) -> FileDescriptor | None:
         SerializationError: it is not a Protobuf schema.
     """
     if schema.schema_type != "PROTOBUF":
-        msg = f"the value's schema is of type {schema.schema_type}, not PROTOBUF"
-        raise SerializationError(msg)
+        raise SerializationError(f"the value's schema is of type {schema.schema_type}, not PROTOBUF")
     proto = _descriptor_in(schema.schema_str or "")
     if proto is None:
         return None

@@ -59,8 +59,7 @@ def read_registry_properties(path: Path) -> RegistryProperties:
     properties = registry_properties(path)
     registers = properties.pop(_REGISTERS, "false")
     if registers not in {"true", "false"}:
-        msg = f"{path}: schema.registry.{_REGISTERS} must be true or false"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{path}: schema.registry.{_REGISTERS} must be true or false")
     _check(path, properties)
     client = {name: int(value) if value.isdecimal() else value for name, value in properties.items()}
     return RegistryProperties({**_DEFAULTS, **client}, registers == "true")
@@ -68,8 +67,7 @@ def read_registry_properties(path: Path) -> RegistryProperties:
 
 def _check(path: Path, properties: dict[str, str]) -> None:
     if "url" not in properties:
-        msg = f"{path} has no schema.registry.url, which values by schemas need"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{path} has no schema.registry.url, which values by schemas need")
     signs_in = any(name.startswith(_SIGNS_IN) for name in properties)
     for address in properties["url"].split(","):
         url = urlsplit(address.strip())
@@ -238,11 +236,10 @@ class SchemaRegistry:
 
     def _connect(self) -> tuple[SchemaRegistryClient, RegistryProperties]:
         if self._file is None:
-            msg = (
+            raise ConfigurationError(
                 "values by schemas of a registry need a file with `schema.registry.url` in "
                 "`kafka_properties`, and it is not set"
             )
-            raise ConfigurationError(msg)
         properties, library = read_registry_properties(self._file), _library()
         try:
             return library.SchemaRegistryClient(properties.client), properties

@@ -36,8 +36,7 @@ class JsonSerde(StructSerde[Any]):
         try:
             return self.write(value)
         except Exception as error:
-            msg = f"not a JSON value: {error}"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"not a JSON value: {error}") from error
 
 
 _NOT_A_NUMBER = float("nan")

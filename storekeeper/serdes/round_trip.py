@@ -218,8 +218,7 @@ class ReadBack(Generic[T]):
         back = read_by(self._serde, data)
         difference = None if self._rounds else Likeness().difference(value, back)
         if difference is not None:
-            msg = f"a {type(value).__name__} doesn't read back equal: {difference}"
-            raise SerializationError(msg)
+            raise SerializationError(f"a {type(value).__name__} doesn't read back equal: {difference}")
         return back, data
 
 

@@ -48,8 +48,7 @@ class BytesSerde:
             SerializationError: it is something else, such as a bytearray, which could change after the write.
         """
         if type(value) is not bytes:
-            msg = f"expected bytes, not {type(value).__name__}"
-            raise SerializationError(msg)
+            raise SerializationError(f"expected bytes, not {type(value).__name__}")
         return value
 
     def deserialize(self, data: bytes) -> bytes:
@@ -93,8 +92,7 @@ class Utf8Serde:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            msg = f"{len(data)} bytes are not UTF-8 text"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"{len(data)} bytes are not UTF-8 text") from error
 
     def is_plain(self, value: str) -> bool:
         """Whether it is text of ASCII characters. See `RoundTrip`."""
@@ -137,8 +135,7 @@ class Int64Serde:
         try:
             return (value + self._OFFSET).to_bytes(8, "big")
         except (OverflowError, TypeError, AttributeError) as error:
-            msg = f"{value!r} is not a signed 64-bit integer"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"{value!r} is not a signed 64-bit integer") from error
 
     def deserialize(self, data: bytes) -> int:
         """The number.
@@ -147,6 +144,5 @@ class Int64Serde:
             SerializationError: there are more or fewer bytes than eight.
         """
         if len(data) != 8:
-            msg = f"expected 8 bytes, not {len(data)}"
-            raise SerializationError(msg)
+            raise SerializationError(f"expected 8 bytes, not {len(data)}")
         return int.from_bytes(data, "big") - self._OFFSET

@@ -105,8 +105,7 @@ class StructSerde(Generic[T]):
         try:
             return self.read(data)
         except Exception as error:  # a type may have code of its own
-            msg = f"{len(data)} bytes are not a {_name(self.type)}: {_why(error)}"
-            raise SerializationError(msg) from error
+            raise SerializationError(f"{len(data)} bytes are not a {_name(self.type)}: {_why(error)}") from error
 
 
 class KeySerde(StructSerde[T]):
@@ -243,8 +242,7 @@ def _written_otherwise(part: Any) -> Any:
     for base, plain in _PLAIN_FORMS:
         if isinstance(part, base):
             return plain(part)
-    msg = f"JSON has no form for a {type(part).__name__}: convert it"
-    raise TypeError(msg)
+    raise TypeError(f"JSON has no form for a {type(part).__name__}: convert it")
 
 
 def _fields_of_model(part: Any) -> Any:

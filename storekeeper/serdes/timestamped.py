@@ -48,8 +48,7 @@ class TimestampedSerde(Generic[T]):
         """
         pair: object = value
         if not isinstance(pair, ValueAndTimestamp):
-            msg = f"expected a ValueAndTimestamp, not {type(pair).__name__}"
-            raise SerializationError(msg)
+            raise SerializationError(f"expected a ValueAndTimestamp, not {type(pair).__name__}")
         plain, timestamp_ms = value.value, value.timestamp_ms
         if not isinstance(timestamp_ms, int) or not UNKNOWN_TIMESTAMP_MS <= timestamp_ms < 1 << 63:
             msg = f"timestamp {timestamp_ms!r} is not a time in epoch milliseconds; pass 0 or more, or -1 for unknown"
@@ -63,8 +62,7 @@ class TimestampedSerde(Generic[T]):
             SerializationError: the bytes are too short for a timestamp, or the value's serde refuses the rest.
         """
         if len(data) < _STAMP.size:
-            msg = f"{len(data)} bytes can't hold a timestamp: the value was written without one"
-            raise SerializationError(msg)
+            raise SerializationError(f"{len(data)} bytes can't hold a timestamp: the value was written without one")
         return ValueAndTimestamp(self._deserialize(data[8:]), _STAMP.unpack_from(data)[0])
 
 

@@ -34,11 +34,10 @@ class SchemaVersions(Generic[T]):
         missing = [version for version in range(self.oldest, self.current) if version not in self.upgrades]
         gaps = [version for version in range(self.oldest, self.current) if version not in self.serdes]
         if missing or gaps or not 0 <= self.oldest <= self.current <= 0xFFFF:
-            msg = (
+            raise ConfigurationError(
                 f"schema versions {sorted(self.serdes)}: every version from the oldest to the current one, in 0 to "
                 f"65535, needs a serde (missing: {gaps}) and all but the last an upgrade (missing: {missing})"
             )
-            raise ConfigurationError(msg)
 
     @property
     def oldest(self) -> int:
@@ -93,9 +92,8 @@ class VersionedSerde(Generic[T]):
         """
         version = int.from_bytes(data[:2], "big")
         if len(data) < 2 or version not in self._versions.serdes:
-            msg = (
+            raise SerializationError(
                 f"a value of schema version {version} can't be read: this code reads {self._versions.oldest} to "
                 f"{self._versions.current}; migrate older rows first, or update the code for newer ones"
             )
-            raise SerializationError(msg)
         return version

@@ -129,5 +129,4 @@ class Backend:
         return self._iterators
 
     def _refuse(self) -> NoReturn:
-        msg = f"store {self._name} is closed; open it again first"
-        raise StoreClosedError(msg)
+        raise StoreClosedError(f"store {self._name} is closed; open it again first")

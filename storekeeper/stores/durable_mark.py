@@ -70,8 +70,7 @@ def read_mark(directory: Path) -> DurableMark | None:
         mark = DurableMark(*_BODY.unpack_from(data)[2:])
         if data == mark.encoded():
             return mark
-    msg = f"the durable mark in {directory} is damaged; set the store aside and restore it"
-    raise StoreCorruptedError(msg)
+    raise StoreCorruptedError(f"the durable mark in {directory} is damaged; set the store aside and restore it")
 
 
 def write_mark(directory: Path, mark: DurableMark) -> None:
@@ -98,23 +97,19 @@ def check_whole(directory: Path, mark: DurableMark) -> None:
         number = _current_manifest(directory)
         manifest = (directory / f"{_MANIFEST_PREFIX}{number:06d}").read_bytes()
     except (OSError, ValueError) as error:
-        msg = f"the store at {directory} lost its manifest; set it aside and restore it"
-        raise StoreCorruptedError(msg) from error
+        raise StoreCorruptedError(f"the store at {directory} lost its manifest; set it aside and restore it") from error
     # Every open starts a new manifest: one later than the mark's means that the last open wrote no mark.
     if number > mark.manifest_number:
         return
     covered = manifest[: mark.manifest_bytes]
     if number < mark.manifest_number or len(covered) < mark.manifest_bytes:
-        msg = f"the manifest of the store at {directory} was cut; set it aside and restore it"
-        raise StoreCorruptedError(msg)
+        raise StoreCorruptedError(f"the manifest of the store at {directory} was cut; set it aside and restore it")
     if zlib.crc32(covered) != mark.manifest_checksum:
-        msg = f"the manifest of the store at {directory} was changed; set it aside and restore it"
-        raise StoreCorruptedError(msg)
+        raise StoreCorruptedError(f"the manifest of the store at {directory} was changed; set it aside and restore it")
 
 
 def _current_manifest(directory: Path) -> int:
     name = (directory / "CURRENT").read_text(encoding="ascii").strip()
     if not name.startswith(_MANIFEST_PREFIX):
-        msg = f"{name!r} names no manifest"
-        raise ValueError(msg)
+        raise ValueError(f"{name!r} names no manifest")
     return int(name.removeprefix(_MANIFEST_PREFIX))

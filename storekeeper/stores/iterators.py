@@ -99,8 +99,7 @@ class OpenIterators:
 
 
 def _raise_closed() -> NoReturn:
-    msg = "this iterator was closed, or its store was; open a new one"
-    raise IteratorClosedError(msg)
+    raise IteratorClosedError("this iterator was closed, or its store was; open a new one")
 
 
 class RowIterator(ClosingIterator[Row]):

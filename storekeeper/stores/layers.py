@@ -84,11 +84,10 @@ class StateStore(Generic[K, V]):
 
     def _require_order(self, key: K | None = None) -> None:
         if self._keys_are_json and not keeps_order(self._keys, key):
-            msg = (
+            raise InvalidArgumentError(
                 f"store {self.name} can't be read in the order of its keys: they are written as JSON, where 10 comes "
                 "before 9. Make them with keys=Int64Serde(), or as text or bytes; get and all work"
             )
-            raise InvalidArgumentError(msg)
 
     @property
     def layers(self) -> StoreLayers:

@@ -121,8 +121,7 @@ class LruStore(MemoryStore):
 
     def __init__(self, name: str, max_rows: int) -> None:
         if max_rows < 1:
-            msg = f"store {name}: a bounded store needs room for at least one row, not {max_rows}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"store {name}: a bounded store needs room for at least one row, not {max_rows}")
         super().__init__(name)
         self._max_rows = max_rows
         self._used: OrderedDict[bytes, None] = OrderedDict()

@@ -179,16 +179,14 @@ class RedisStore(Backend):
         rows, indexed = self._ask("hlen", self._rows_key), self._ask("zcard", self._index_key)
         stored_format = self._ask("hget", self._meta_key, _FORMAT_FIELD)
         if stored_format not in {None, _FORMAT}:
-            msg = (
+            raise ConfigurationError(
                 f"store {self._name} on Redis has format {stored_format!r}, later than this version; update storekeeper"
             )
-            raise ConfigurationError(msg)
         if rows != indexed or (rows and stored_format is None):
-            msg = (
+            raise StoreCorruptedError(
                 f"store {self._name} on Redis has {rows} rows but {indexed} in its index: something else deleted "
                 "keys; it has to be restored"
             )
-            raise StoreCorruptedError(msg)
         if stored_format is None:
             self._ask("hset", self._meta_key, _FORMAT_FIELD, _FORMAT)
 
@@ -276,8 +274,7 @@ def _asked(client: redis.Redis, command: str, *arguments: Any) -> Any:
 def _translated(error: redis.RedisError) -> StateError:
     text = str(error)
     if isinstance(error, redis.OutOfMemoryError) or "MISCONF" in text:
-        msg = f"the Redis server takes no writes; free memory or disk, then again: {text}"
-        return DiskFullError(msg)
+        return DiskFullError(f"the Redis server takes no writes; free memory or disk, then again: {text}")
     return StorageError(f"the Redis server failed: {text}")
 
 

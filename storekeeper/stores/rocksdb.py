@@ -223,11 +223,10 @@ class RocksDBStore(Backend):
         if reached >= expected:
             return
         self._release()
-        msg = (
+        raise StoreCorruptedError(
             f"the store at {self._path} lost writes: sequence {reached} is behind {expected}, which was written; "
             "set it aside and restore it"
         )
-        raise StoreCorruptedError(msg)
 
     def _mark(self, sequence: int | None = None) -> None:
         reached = int(self._database.latest_sequence_number()) if sequence is None else sequence
@@ -325,8 +324,7 @@ class RocksDBStore(Backend):
 
 
 def _closed(_key: object) -> NoReturn:
-    msg = "the store is closed; open it again first"
-    raise StoreClosedError(msg)
+    raise StoreClosedError("the store is closed; open it again first")
 
 
 def _translated_or_same(error: BaseException, path: Path) -> BaseException:

@@ -108,8 +108,7 @@ def bound_process_memory(bound_bytes: int) -> RocksDBMemory:
 
 def _check_bound(bound_bytes: int) -> None:
     if bound_bytes < 8 * MIB:
-        msg = f"RocksDB needs at least 8 MiB for cache and write buffers, not {bound_bytes} bytes"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"RocksDB needs at least 8 MiB for cache and write buffers, not {bound_bytes} bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,10 @@ class SealedRocksDBStore(RocksDBStore):
         return value
 
     def _refuse_row(self) -> NoReturn:
-        msg = (
+        raise StoreCorruptedError(
             f"a row in {self._path} is not as it was written: another program has changed the store; set it aside and "
             "restore it"
         )
-        raise StoreCorruptedError(msg)
 
 
 def _sealed(entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -52,10 +52,8 @@ def encode_row(value: bytes, *, schema_version: int, timestamp_ms: int) -> bytes
         head = _HEAD.pack(FORMAT, schema_version, timestamp_ms)
     except struct.error as error:
         if not 0 <= schema_version <= 0xFFFF:
-            msg = f"schema version {schema_version} is not in 0 to 65535"
-            raise SerializationError(msg) from error
-        msg = f"timestamp {timestamp_ms} is no 64-bit number of epoch milliseconds"
-        raise InvalidTimestampError(msg) from error
+            raise SerializationError(f"schema version {schema_version} is not in 0 to 65535") from error
+        raise InvalidTimestampError(f"timestamp {timestamp_ms} is no 64-bit number of epoch milliseconds") from error
     return b"%b%b%b" % (head, zlib.crc32(value, zlib.crc32(head)).to_bytes(4, "big"), value)
 
 
@@ -72,8 +70,7 @@ def decode_row(row: bytes) -> ReplicaRow:
     row_format, schema_version, timestamp_ms, checksum = _ROW.unpack_from(row)
     value = row[HEADER_BYTES:]
     if zlib.crc32(value, zlib.crc32(row[:11])) != checksum:
-        msg = "a row's checksum doesn't match; set the store aside and restore it"
-        raise StoreCorruptedError(msg)
+        raise StoreCorruptedError("a row's checksum doesn't match; set the store aside and restore it")
     if row_format != FORMAT:
         msg = f"a row has format {row_format}, later than the {FORMAT} that this version reads; update storekeeper"
         raise SerializationError(msg)

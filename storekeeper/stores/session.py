@@ -40,8 +40,7 @@ class SessionStore(TimedStore[K, V]):
         """
         check_key_and_time(key, start_ms, end_ms)
         if end_ms < start_ms:
-            msg = f"a session can't end at {end_ms}, before its start at {start_ms}"
-            raise InvalidWindowError(msg)
+            raise InvalidWindowError(f"a session can't end at {end_ms}, before its start at {start_ms}")
         # Encoded first: a value that its serde refuses must not move stream time.
         data = None if value is None else self._encode(value)
         row_key = session_row_key(self._encode_key(key), start_ms, end_ms)
@@ -155,5 +154,4 @@ def check_session_retention(retention_ms: int) -> None:
         ConfigurationError: it is not positive.
     """
     if retention_ms < 1:
-        msg = f"sessions need a retention of at least 1 ms, not {retention_ms}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"sessions need a retention of at least 1 ms, not {retention_ms}")

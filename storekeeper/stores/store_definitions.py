@@ -85,8 +85,7 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         definition = _parsed(part)
         if definition.name in definitions:
-            msg = f"{definition.name!r} is there twice"
-            raise ValueError(msg)
+            raise ValueError(f"{definition.name!r} is there twice")
         if same := [name for name, other in definitions.items() if other.topic == definition.topic]:
             msg = f"{same[0]!r} and {definition.name!r} have the same topic {definition.topic}: a node serves it once"
             raise ValueError(msg)
@@ -100,12 +99,10 @@ def _parsed(part: str) -> StoreDefinition:
     ranked = more[:1] == [ServedKind.RANKED.value]
     most = 3 if ranked else 2
     if not topic or len(more) > most or more[2:] not in ([], [_BY_SCHEMA]):
-        msg = f"{part!r} is not of the form name=topic[:kind[:score_field][:schemas]]"
-        raise ValueError(msg)
+        raise ValueError(f"{part!r} is not of the form name=topic[:kind[:score_field][:schemas]]")
     kinds = [kind.value for kind in ServedKind]
     if more and more[0] not in kinds:
-        msg = f"{part!r} names no kind of store: choose one of {', '.join(kinds)}"
-        raise ValueError(msg)
+        raise ValueError(f"{part!r} names no kind of store: choose one of {', '.join(kinds)}")
     kind = ServedKind(more[0]) if more else ServedKind.KEY_VALUE
     # The only name behind `ranked` is that of its field, which may be `schemas` too.
     by_schema = len(more) == most and more[-1] == _BY_SCHEMA

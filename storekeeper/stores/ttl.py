@@ -153,5 +153,4 @@ def check_ttl(ttl_ms: int) -> None:
         ConfigurationError: it is not positive.
     """
     if ttl_ms < 1:
-        msg = f"a TTL can't be {ttl_ms} ms; use at least 1"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"a TTL can't be {ttl_ms} ms; use at least 1")

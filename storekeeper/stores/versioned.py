@@ -236,5 +236,4 @@ def check_history_retention(history_retention_ms: int) -> None:
         ConfigurationError: it is negative.
     """
     if history_retention_ms < 0:
-        msg = f"the history retention can't be {history_retention_ms} ms"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"the history retention can't be {history_retention_ms} ms")

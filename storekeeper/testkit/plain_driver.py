@@ -31,8 +31,7 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
         ConfigurationError: the app is not a topology.
     """
     if spec.describe is None:
-        msg = f"{spec.name} is not a topology: make its spec with topology_app"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{spec.name} is not a topology: make its spec with topology_app")
     own = spec.settings(settings)
     if settings.kafka_properties is not None:
         return described(spec.name, spec.describe, own)

@@ -109,8 +109,7 @@ class SparkDriver(TopologyTestDriver):
         deadline = time.monotonic() + _TIMEOUT_S
         while there := self._topics_there():
             if time.monotonic() > deadline:
-                msg = f"these topics could not be deleted: {', '.join(there)}: look at the broker's log"
-                raise StateError(msg)
+                raise StateError(f"these topics could not be deleted: {', '.join(there)}: look at the broker's log")
             for future in self._admin.delete_topics(there, operation_timeout=_TIMEOUT_S).values():
                 _done(future)
             time.sleep(_POLL_S)
@@ -193,11 +192,10 @@ class SparkDriver(TopologyTestDriver):
 
     def _refuse_others_topics(self) -> None:
         if others := self._topics_there():
-            msg = (
+            raise ConfigurationError(
                 f"topics of {self._context.spec.name} are there already ({', '.join(others)}), and a test would delete "
                 "them: use a broker for tests (`kafka_bootstrap`), or delete them yourself"
             )
-            raise ConfigurationError(msg)
 
     def _topics_there(self) -> list[str]:
         topics = self._admin.list_topics(timeout=_TIMEOUT_S).topics
@@ -210,8 +208,7 @@ class SparkDriver(TopologyTestDriver):
             topics = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
             waiting = [topic for topic, future in self._admin.create_topics(topics).items() if not _done(future)]
             if waiting and time.monotonic() > deadline:
-                msg = f"these topics could not be made: {', '.join(waiting)}: look at the broker's log"
-                raise StateError(msg)
+                raise StateError(f"these topics could not be made: {', '.join(waiting)}: look at the broker's log")
             time.sleep(_POLL_S)
 
 

@@ -157,13 +157,11 @@ class StreamsBuilder:
         if store.name is None or store.value_serde is None:
             raise ConfigurationError("a store for processors needs a name and the type of its values")
         if store.name in self._stores:
-            msg = f"two stores are called {store.name!r}: give one another name"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"two stores are called {store.name!r}: give one another name")
         times = {StoreKind.VERSIONED: store.history, StoreKind.TTL: store.ttl}
         retention_ms = milliseconds(times.get(store.kind, store.retention), "retention")
         if store.kind in {StoreKind.WINDOW, StoreKind.SESSION} and retention_ms < 1:
-            msg = f"store {store.name!r} keeps windows: give it a retention"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"store {store.name!r} keeps windows: give it a retention")
         if store.kind is StoreKind.TTL and retention_ms < 1:
             msg = f"store {store.name!r} has rows with a TTL: give it a ttl of at least a millisecond"
             raise ConfigurationError(msg)
@@ -197,9 +195,8 @@ class StreamsBuilder:
         source = known[0]
         same = (*known[1:], source.check, source.timestamps) == (keys, values, check, timestamps)
         if not same or isinstance(source, GlobalSource):
-            msg = (
+            raise ConfigurationError(
                 f"topic {topic!r} is read already, with other types, another check or other timestamps: "
                 "read it once and use the stream twice"
             )
-            raise ConfigurationError(msg)
         return source

@@ -173,8 +173,7 @@ class TopologyTestDriver:
         if partition is None:
             partition = 0 if key is None else partition_for(key, count)
         if not 0 <= partition < count:
-            msg = f"topic {topic} has partitions 0 to {count - 1}, not {partition}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"topic {topic} has partitions 0 to {count - 1}, not {partition}")
         offset = len(self._logs.get((topic, partition), ()))
         time_ms = self.now_ms if timestamp_ms is None else timestamp_ms
         self._append(Record(topic, partition, offset, time_ms, key, value, headers))
@@ -217,8 +216,7 @@ class TopologyTestDriver:
             InvalidArgumentError: the app does not write that topic.
         """
         if topic not in self._sinks:
-            msg = f"the app does not write {topic!r}, only {sorted(self._sinks)}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"the app does not write {topic!r}, only {sorted(self._sinks)}")
         return self._read.pop(topic, [])
 
     def rows(self, store: str, partition: int | None = None) -> list[tuple[Any, Any]]:
@@ -239,8 +237,7 @@ class TopologyTestDriver:
         """
         slots = self._slots_with(name)
         if not 0 <= partition < len(slots):
-            msg = f"store {name} has partitions 0 to {len(slots) - 1}, not {partition}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"store {name} has partitions 0 to {len(slots) - 1}, not {partition}")
         return self._task(slots[partition]).store(name)
 
     def changelog(self, store: str, partition: int = 0) -> list[Entry]:
@@ -249,8 +246,7 @@ class TopologyTestDriver:
 
     def _source(self, topic: str) -> Source:
         if topic not in self._sources:
-            msg = f"the app does not read {topic!r}, only {sorted(self._sources)}"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"the app does not read {topic!r}, only {sorted(self._sources)}")
         return self._sources[topic]
 
     def _slots_with(self, store: str) -> list[_Slot]:
@@ -258,8 +254,7 @@ class TopologyTestDriver:
         slots = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
         if not slots:
             names = sorted({spec.name for slot in self._slots for spec in slot.sub_topology.stores})
-            msg = f"there is no store {store!r}, only {names}"
-            raise UnknownStoreError(msg)
+            raise UnknownStoreError(f"there is no store {store!r}, only {names}")
         return slots
 
     def _append(self, record: Record) -> None:

@@ -42,13 +42,11 @@ def check_function(
         function, names = function.function, [first, *names]
         takes = f"{marker}({name}({', '.join(names)}))"
     if not callable(function):
-        msg = f"{operator} takes {takes}, a function, and got {_shown_value(function)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{operator} takes {takes}, a function, and got {_shown_value(function)}")
     _check_kind(operator, takes, function, many=many)
     signature = _signature(function)
     if signature is not None and not _binds(signature, len(names)):
-        msg = f"{operator} takes {takes}, and {shown(function)} takes {_without_types(signature)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{operator} takes {takes}, and {shown(function)} takes {_without_types(signature)}")
 
 
 def check_kind(operator: str, value: object, allowed: Any, words: str) -> None:
@@ -64,8 +62,7 @@ def check_kind(operator: str, value: object, allowed: Any, words: str) -> None:
         ConfigurationError: it is of another type.
     """
     if not isinstance(value, allowed):
-        msg = f"{operator} takes {words}, not {value!r:.60}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{operator} takes {words}, not {value!r:.60}")
 
 
 def check_processor(operator: str, factory: object) -> None:
@@ -99,8 +96,7 @@ def check_methods(operator: str, processor: object, *, bound: bool = True) -> No
         name, _, arguments = takes.partition("(")
         method = getattr(processor, name, None)
         if not callable(method):
-            msg = f"{operator}: {kind.__name__} is no processor: it has no method {takes}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{operator}: {kind.__name__} is no processor: it has no method {takes}")
         is_bound = bound or not inspect.isfunction(inspect.getattr_static(kind, name, None))
         check_function(f"{operator}: {kind.__name__}", takes if is_bound else f"{name}(self, {arguments}", method)
 
@@ -133,16 +129,14 @@ def _check_kind(operator: str, takes: str, function: Callable[..., Any], *, many
     plain = _plain(function)
     called = plain if inspect.isroutine(plain) or isinstance(plain, type) else type(plain).__call__
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
-        msg = (
+        raise ConfigurationError(
             f"{operator} takes {takes}, and {shown(function)} is asynchronous: nobody awaits what it returns. "
             "Use def instead of async def"
         )
-        raise ConfigurationError(msg)
     if inspect.isgeneratorfunction(called) and not many:
-        msg = (
+        raise ConfigurationError(
             f"{operator} takes {takes}, and {shown(function)} is a generator: return the result instead of yielding it"
         )
-        raise ConfigurationError(msg)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -326,8 +326,7 @@ class _GuardedSerde(Generic[T]):
         try:
             return self._serde.deserialize(data)
         except SerializationError as error:
-            msg = f"operator {self._operator} can't read what it has stored: {error}"
-            raise StorageError(msg) from error
+            raise StorageError(f"operator {self._operator} can't read what it has stored: {error}") from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._serde, name)

@@ -357,8 +357,7 @@ class KStream(Generic[K, V]):
         operator = self._operator(kind, named)
         check_processor(operator, factory)
         if isinstance(stores, str | Store):
-            msg = f"{operator}: stores= takes a list: stores=[{name_of(stores)!r}]"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{operator}: stores= takes a list: stores=[{name_of(stores)!r}]")
         self._calls()
 
 
@@ -409,13 +408,11 @@ def _check_options(where: str, other: object, windows: object, options: Mapping[
     if not isinstance(other, KStream) and windows is not None:
         foreign.append("windows")
     if foreign:
-        msg = (
+        raise ConfigurationError(
             f"{where}: a {type(other).__name__} is not joined with {foreign[0]}=, only with {own}=, values= and named="
         )
-        raise ConfigurationError(msg)
     if isinstance(other, KStream) and windows is None:
-        msg = f"{where}: two streams are joined within a window: pass windows=JoinWindows.of(...)"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{where}: two streams are joined within a window: pass windows=JoinWindows.of(...)")
     if windows is not None:
         check_kind(where, windows, JoinWindows, "windows=JoinWindows.of(...)")
     if isinstance(other, GlobalTable) and options.get("on") is None:
@@ -436,8 +433,7 @@ def check_grace(table: KTable[Any, Any], grace_ms: int | None) -> None:
         msg = f"{table.node.name} is not versioned: a join with a grace needs a table with Store(history=...)"
         raise ConfigurationError(msg)
     if grace_ms > versioned.retention_ms:
-        msg = (
+        raise ConfigurationError(
             f"a grace of {grace_ms} ms reaches further than the history of {table.node.name}, "
             f"{versioned.retention_ms} ms: keep a longer history"
         )
-        raise ConfigurationError(msg)

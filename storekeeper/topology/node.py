@@ -165,8 +165,7 @@ def check_one_builder(graph: Graph, parents: Sequence[GraphNode]) -> None:
     """
     others = [parent.name for parent in parents if parent.graph is not graph]
     if others:
-        msg = f"{others[0]} is of another StreamsBuilder: describe all that meets with one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{others[0]} is of another StreamsBuilder: describe all that meets with one")
 
 
 def joined_name(parent: str, tail: str) -> str:

@@ -122,8 +122,7 @@ class Topology:
         names = [spec.name for node in self.graph.nodes for spec in node.stores]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            msg = f"two operators have a store called {sorted(twice)}: give each a name of its own"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"two operators have a store called {sorted(twice)}: give each a name of its own")
 
 
 def _cut(nodes: Iterable[GraphNode]) -> tuple[SubTopology, ...]:

@@ -30,11 +30,10 @@ def check_keys(operator: str, left: Serde[Any] | None, right: Serde[Any] | None)
         ConfigurationError: they are of different types, or are written differently.
     """
     if not _same_keys(left, right):
-        msg = (
+        raise ConfigurationError(
             f"{operator}: the keys on its two sides differ: {name_of(left)} and {name_of(right)}. "
             "Pass the same keys= where they are made"
         )
-        raise ConfigurationError(msg)
 
 
 def check_type(what: str, actual: Serde[Any] | None, expected: Serde[Any] | None) -> None:
@@ -60,8 +59,7 @@ def wider(operator: str, left: Serde[Any] | None, right: Serde[Any] | None) -> S
     if _fits(one, two):
         return right
     both = f"{name_of(left)} and {name_of(right)}"
-    msg = f"{operator}: the values are {both}: map them to one type first, which may be a union"
-    raise ConfigurationError(msg)
+    raise ConfigurationError(f"{operator}: the values are {both}: map them to one type first, which may be a union")
 
 
 def name_of(serde: Serde[Any] | None) -> str:
@@ -208,9 +206,8 @@ def keys_of(operator: str, given: Any, spec: Any) -> Serde[Any]:
             return serde_of(str if given is None else given)
         keys: Serde[Any] = serde_of(spec)
     except ConfigurationError as error:
-        msg = (
+        raise ConfigurationError(
             f"{operator}: keys can't be of type {given if spec is None else spec!r}: pass keys= with a serde ({error})"
-        )
-        raise ConfigurationError(msg) from error
+        ) from error
     check_type(f"{operator}: the keys are", of_type(given), keys)
     return keys

@@ -63,14 +63,12 @@ def continued(wanted: Slots, before: Slots) -> dict[str, list[str]]:
             new[fresh] = sorted(members)
         elif name in slots:
             what = f"{_shown(members)} are apart from {_shown(slots[name])} now, and were in the same tasks, {name}"
-            msg = f"{what}. {_WAY_ON}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{what}. {_WAY_ON}")
         else:
             slots[name] = sorted(members)
     for gone in sorted(before.keys() - slots.keys()):
         what = f"nothing has {_shown(before[gone])} any more: what the tasks {gone} have committed would be forgotten"
-        msg = f"{what}. {_WAY_ON}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{what}. {_WAY_ON}")
     for fresh, members in new.items():
         numbered = (f"{fresh}-{number}" for number in count(2))
         slots[next(name for name in chain([fresh], numbered) if name not in slots)] = members
@@ -81,8 +79,7 @@ def _predecessor(members: Sequence[str], before: Slots) -> str | None:
     names = sorted(name for name, kept in before.items() if not set(members).isdisjoint(kept))
     if len(names) > 1:
         what = f"{_shown(members)} meet in the same tasks now, and were in those of {' and of '.join(names)}"
-        msg = f"{what}, which have committed apart. {_WAY_ON}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{what}, which have committed apart. {_WAY_ON}")
     return names[0] if names else None
 
 

@@ -92,8 +92,7 @@ class Store(Generic[V]):
         _one_of(Profile, self.profile, f"store {self.name}: profile")
         for name in ("retention", "history", "ttl"):
             if milliseconds(getattr(self, name), f"store {self.name}: {name}") < 0:
-                msg = f"store {self.name}: {name} can't be negative"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(f"store {self.name}: {name} can't be negative")
         if self.keys is not None:
             object.__setattr__(self, "key_serde", serde_of(self.keys))
         if self.values is not None:
@@ -111,11 +110,9 @@ class Store(Generic[V]):
         if self.max_rows is None:
             return
         if self.backend != StoreBackend.MEMORY:
-            msg = f"store {self.name}: max_rows= bounds rows in memory: add backend='memory'"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"store {self.name}: max_rows= bounds rows in memory: add backend='memory'")
         if self.max_rows < 1:
-            msg = f"store {self.name}: max_rows can't be {self.max_rows}: use at least 1"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"store {self.name}: max_rows can't be {self.max_rows}: use at least 1")
 
 
 def options_of(store: object) -> Store[Any] | None:
@@ -127,8 +124,7 @@ def options_of(store: object) -> Store[Any] | None:
     if store is None or isinstance(store, Store):
         return store
     if not isinstance(store, str):
-        msg = f"store= takes a name or a Store(...), not {store!r:.60}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"store= takes a name or a Store(...), not {store!r:.60}")
     return Store(store)
 
 
@@ -149,8 +145,7 @@ def _one_of(choices: type[E], choice: str, what: str) -> E:
     try:
         return choices(choice)
     except ValueError as error:
-        msg = f"{what} can't be {choice!r:.60}: use one of {', '.join(choices)}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{what} can't be {choice!r:.60}: use one of {', '.join(choices)}") from error
 
 
 def milliseconds(time: object, what: str) -> int:
@@ -166,6 +161,5 @@ def milliseconds(time: object, what: str) -> int:
     if time is None:
         return 0
     if not isinstance(time, timedelta):
-        msg = f"{what} can't be {time!r:.60}: pass a timedelta, such as timedelta(seconds=30)"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{what} can't be {time!r:.60}: pass a timedelta, such as timedelta(seconds=30)")
     return time // timedelta(milliseconds=1)

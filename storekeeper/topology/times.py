@@ -123,8 +123,7 @@ class StreamTime:
             InvalidTimestampError: the timestamp is negative. Stream time stays.
         """
         if timestamp_ms < 0:
-            msg = f"a record can't be stamped {timestamp_ms} ms: use epoch milliseconds from 0"
-            raise InvalidTimestampError(msg)
+            raise InvalidTimestampError(f"a record can't be stamped {timestamp_ms} ms: use epoch milliseconds from 0")
         self.now_ms = max(self.now_ms, timestamp_ms)
         return self.now_ms
 

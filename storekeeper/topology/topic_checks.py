@@ -49,8 +49,7 @@ def _internal_uses(internal: Iterable[tuple[str, str]]) -> dict[str, str]:
     uses: dict[str, str] = {}
     for topic, use in internal:
         if topic in uses:
-            msg = f"topic {topic!r} is {uses[topic]}, and {use}: give each a topic of its own"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"topic {topic!r} is {uses[topic]}, and {use}: give each a topic of its own")
         uses[topic] = use
     return uses
 
@@ -71,11 +70,10 @@ def _check_cycles(topology: Topology) -> None:
                 if app in readers:
                     waiting.append(app)
         if topic in reached:
-            msg = (
+            raise ConfigurationError(
                 f"{written[topic][0].name} writes topic {topic!r}, and what {readers[topic].name} reads there leads to "
                 "it again: the app would go round for ever. Write another topic"
             )
-            raise ConfigurationError(msg)
 
 
 def _leads_to(source: GraphNode) -> set[str]:

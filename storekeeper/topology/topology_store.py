@@ -92,12 +92,11 @@ def check_options(spec: TopologyStore) -> None:
 def _check_number(store: str, field_name: str, serde: SchemaSerde[Any]) -> None:
     """Refuses a ranking in which no row would have a score."""
     if field_name not in serde.numbers():
-        msg = (
+        raise ConfigurationError(
             f"store {store}: ranked_by={field_name!r} is not a field that is a number in JSON by its schema: choose "
             f"{' or '.join(sorted(serde.numbers())) or 'another schema'}. Times, and 64-bit integers of Protobuf, are "
             "text there"
         )
-        raise ConfigurationError(msg)
 
 
 def check_store(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> None:

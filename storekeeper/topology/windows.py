@@ -52,8 +52,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.start_ms < 0:
-            msg = f"a window can't start at {self.start_ms} ms: use epoch milliseconds from 0"
-            raise InvalidWindowError(msg)
+            raise InvalidWindowError(f"a window can't start at {self.start_ms} ms: use epoch milliseconds from 0")
         if self.end_ms < self.start_ms:
             msg = f"a window can't end at {self.end_ms} ms, before its start at {self.start_ms} ms: swap the bounds"
             raise InvalidWindowError(msg)
@@ -375,5 +374,4 @@ class WindowedSerde(Generic[K]):
 
 def _require(holds: bool, name: str, value: int, allowed: str) -> None:
     if not holds:
-        msg = f"{name} can't be {value}: use {allowed}"
-        raise InvalidWindowError(msg)
+        raise InvalidWindowError(f"{name} can't be {value}: use {allowed}")

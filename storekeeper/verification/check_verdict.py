@@ -77,8 +77,7 @@ def last_verdict(folder: Path) -> CheckVerdict | None:
     try:
         return msgspec.json.decode(files[-1].read_bytes(), type=CheckVerdict)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        msg = f"{files[-1]} is not a verdict of a check"
-        raise ValueError(msg) from error
+        raise ValueError(f"{files[-1]} is not a verdict of a check") from error
 
 
 def verdict_folder(run_dir: Path, check: str, subject: str) -> Path:

@@ -142,8 +142,7 @@ class NodeCopies:
         """
         what = f"set partition {partition} of {store} aside"
         if self._ordered(name, f"{REPAIR_PATH}{store}/{partition}", signer, what) == _MISDIRECTED:
-            msg = f"node {name} doesn't {what}: it doesn't hold that"
-            raise StoreUnavailableError(msg)
+            raise StoreUnavailableError(f"node {name} doesn't {what}: it doesn't hold that")
 
     def _ordered(self, name: str, path: str, signer: HopSigner, what: str) -> int:
         """The status of a node's answer to a signed request: success, or that it doesn't hold the partition."""
@@ -156,8 +155,7 @@ class NodeCopies:
         if answer.is_success or answer.status_code == _MISDIRECTED:
             return answer.status_code
         reply = Reply(answer.status_code, answer.headers, answer.content)
-        msg = f"node {name} doesn't {what}: {reply.detail}"
-        raise StoreUnavailableError(msg)
+        raise StoreUnavailableError(f"node {name} doesn't {what}: {reply.detail}")
 
     def _asked(self, name: str, address: str, path: str) -> Any:
         try:
@@ -167,8 +165,7 @@ class NodeCopies:
                 return None
             status = error.response.status_code
             remedy = "name a token file that it knows" if status in _UNKNOWN_CALLER else "wait until it is ready"
-            msg = f"node {name} doesn't show its rows (status {status}): {remedy}"
-            raise StoreUnavailableError(msg) from error
+            raise StoreUnavailableError(f"node {name} doesn't show its rows (status {status}): {remedy}") from error
         except httpx2.HTTPError as error:
             msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
             raise StoreUnavailableError(msg) from error

@@ -247,9 +247,8 @@ class ChooseProgramsOperator(BaseBranchOperator):
         if self.selected == ALL_APPS:
             return [program for program in known if program in self.downstream_task_ids]
         if self.selected not in known:
-            msg = (
+            raise AirflowFailException(
                 f"{self.selected} is not part of this platform: name it in storekeeper.toml, in apps or shared_apps, "
                 "and run `storekeeper up`"
             )
-            raise AirflowFailException(msg)
         return [self.selected]

@@ -59,17 +59,14 @@ def names_beside(dag_file: str) -> Names:
         names = json.loads(path.read_text("utf-8"))
         version = names["version"]
     except FileNotFoundError:
-        msg = f"{path} is missing: {remedy}"
-        raise NamesFileError(msg) from None
+        raise NamesFileError(f"{path} is missing: {remedy}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        msg = f"{path} can't be read ({type(error).__name__}): {remedy}"
-        raise NamesFileError(msg) from error
+        raise NamesFileError(f"{path} can't be read ({type(error).__name__}): {remedy}") from error
     if version != VERSION or not _is_whole(names):
-        msg = (
+        raise NamesFileError(
             f"{path} was written by version {version} of Storekeeper, and the provider that is installed here has "
             f"version {VERSION}: install the platform's version of the provider, then {remedy}"
         )
-        raise NamesFileError(msg)
     values: dict[str, Any] = {one.name: _value(names[one.name]) for one in fields(Names)}
     return Names(**values)
 

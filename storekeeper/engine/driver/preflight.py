@@ -126,13 +126,12 @@ def _check_never_ran(mine: CheckpointOwner, checkpoint: BatchCheckpoint, ends: P
         return
     for topic, partition, end in ends:
         if end > 0:
-            msg = (
+            raise UnusableCheckpointError(
                 f"{mine.app} generation {mine.generation} has no checkpoint and no claim, but partition {partition} of "
                 f"its topic {topic} has records: it would count its input twice. Put {checkpoint.path} and "
                 f"{owner_file(checkpoint.path).name} back from a copy, or start a new generation, which reads the "
                 "input again (docs/how-to/back-up-and-recover.md)"
             )
-            raise UnusableCheckpointError(msg)
 
 
 def check_newest(mine: CheckpointOwner, checkpoint: BatchCheckpoint, markers: Mapping[tuple[str, int], Marker]) -> None:
@@ -158,12 +157,11 @@ def check_newest(mine: CheckpointOwner, checkpoint: BatchCheckpoint, markers: Ma
             why = f"a task has committed batch {marker.batch_id} with {other}"
         else:
             continue
-        msg = (
+        raise UnusableCheckpointError(
             f"checkpoint {checkpoint.path} is an older copy of the one of {mine.app} generation {mine.generation}: "
             f"{why} ({topic}[{partition}]). No batch has run. Move it away and put the newest one back, or start a new "
             "generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
         )
-        raise UnusableCheckpointError(msg)
 
 
 def check_changelogs(topics: Topics, markers: Mapping[tuple[str, int], Marker], there: Collection[str]) -> None:
@@ -215,16 +213,14 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
     sources = read_topics(spec, settings)
     for topic, partition, offset in position:
         if topic not in sources:
-            msg = (
+            raise UnusableCheckpointError(
                 f"the checkpoint of {spec.name} generation {settings.generation} is of topic {topic}, not of "
                 f"{', '.join(sources)}: correct the topic's setting, or {START_ANEW}"
             )
-            raise UnusableCheckpointError(msg)
         start, end = bounds.start.offset(topic, partition), bounds.end.offset(topic, partition)
         if start is None or end is None or not start <= offset <= end:
             held = "nothing" if start is None else f"offsets {start} to {end}"
-            msg = (
+            raise UnusableCheckpointError(
                 f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
                 f"records are lost or the topic was recreated: {START_ANEW}"
             )
-            raise UnusableCheckpointError(msg)

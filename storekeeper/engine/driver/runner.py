@@ -79,12 +79,11 @@ class DeadLetterBreaker:
         seen.append(_Seen(now_s, rows, dead_letters))
         total, dead = rows - seen[0].rows, dead_letters - seen[0].dead_letters
         if total >= self.min_records and dead > self.max_share * total:
-            msg = (
+            raise DeadLetterLimitError(
                 f"{dead} of the last {total} records can't be processed, more than {self.max_share:.0%}: look at the "
                 "dead letters' headers for the reason, correct what writes to the topic, then start the app again; "
                 "to accept these dead letters, raise `max_dead_letter_share`"
             )
-            raise DeadLetterLimitError(msg)
 
 
 if TYPE_CHECKING:

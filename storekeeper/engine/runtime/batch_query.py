@@ -130,8 +130,7 @@ class BatchQuery:
         if self.failure is not None:
             raise self.failure
         if not settled:
-            msg = f"batches of {self.name} still have records"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"batches of {self.name} still have records")
 
     def _run(self) -> None:
         try:

@@ -124,11 +124,10 @@ class BatchCheckpoint:
         write_in_one_step(self.path / name, data, durable=True)
 
     def _damaged(self, file: Location) -> UnusableCheckpointError:
-        msg = (
+        return UnusableCheckpointError(
             f"{file} is not what was written there, so this checkpoint can't be continued: "
             f"put the folder back from a copy, or {START_ANEW}"
         )
-        return UnusableCheckpointError(msg)
 
 
 def _newest(folder: Location) -> int | None:

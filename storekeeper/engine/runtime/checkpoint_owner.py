@@ -80,8 +80,7 @@ class CheckpointOwner:
         except FileNotFoundError:
             return None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"{file} can't be read: put it back from a copy, or {START_ANEW}"
-            raise UnusableCheckpointError(msg) from error
+            raise UnusableCheckpointError(f"{file} can't be read: put it back from a copy, or {START_ANEW}") from error
 
     def write(self, checkpoint_dir: Location) -> None:
         """Replaces the claim in one step."""
@@ -99,11 +98,10 @@ class CheckpointOwner:
         """
         for topic, topic_id in self.topic_ids.items():
             if topic in own and ids.get(topic) != topic_id:
-                msg = (
+                raise UnusableCheckpointError(
                     f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it "
                     f"the app's state: {START_ANEW}"
                 )
-                raise UnusableCheckpointError(msg)
 
     def check_sources(self, ids: Mapping[str, str]) -> None:
         """Checks that topics are those that the app began with. Topics that it began without may have any id.
@@ -116,11 +114,10 @@ class CheckpointOwner:
         """
         for topic, topic_id in self.topic_ids.items():
             if ids.get(topic, topic_id) != topic_id:
-                msg = (
+                raise UnusableCheckpointError(
                     f"topic {topic} was deleted and recreated since generation {self.generation} of {self.app} began, "
                     f"so its offsets mean other records: {START_ANEW}"
                 )
-                raise UnusableCheckpointError(msg)
 
 
 def owner_file(checkpoint_dir: Location) -> Location:
@@ -155,8 +152,7 @@ def confirmed_owner(checkpoint: BatchCheckpoint, mine: CheckpointOwner, own: Col
 
 
 def _foreign(checkpoint: BatchCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
-    msg = (
+    return UnusableCheckpointError(
         f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
         f"move it away and put the right one back, or {START_ANEW}"
     )
-    return UnusableCheckpointError(msg)

@@ -103,11 +103,10 @@ class Lease:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if self._clock.monotonic_s() >= deadline:
-                    msg = (
+                    raise AppRunningError(
                         f"{self.name} is running already, as process {_content(file).get('pid')}: "
                         "stop it first, or leave it running"
-                    )
-                    raise AppRunningError(msg) from None
+                    ) from None
                 if not has_warned:
                     _log.warning("waiting", behind=f"process {_content(file).get('pid')}", lease=self.name)
                     has_warned = True

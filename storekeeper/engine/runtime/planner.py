@@ -79,9 +79,8 @@ class Planner:
         for (topic, partition), offset in begin.items():
             found = end.setdefault((topic, partition), offset)
             if found < offset:
-                msg = (
+                raise LostInputError(
                     f"topic {topic} ends at {found} in partition {partition}, and was read to {offset}: Kafka has lost "
                     f"records. Put its newer data back, or {START_ANEW}"
                 )
-                raise LostInputError(msg)
         return end

@@ -132,8 +132,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     """
     jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
     if not jars:
-        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`")
     scratch = settings.scratch_dir(name)
     # A killed driver leaves its temporary files behind; the lease ensures that no other driver uses them.
     shutil.rmtree(scratch, ignore_errors=True)
@@ -269,8 +268,7 @@ def local_options(jars: list[Path]) -> dict[str, str]:
         ConfigurationError: a jar is not there.
     """
     if not any(jar.name.startswith("hadoop-bare-naked-local-fs-") for jar in jars):
-        msg = f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`")
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",

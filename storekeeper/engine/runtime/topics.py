@@ -350,12 +350,11 @@ def check_partitions(app: str, made_with: Mapping[str, int], counts: Mapping[str
     for topic, before in made_with.items():
         now = counts.get(topic, before)
         if now != before:
-            msg = (
+            raise PartitionsChangedError(
                 f"topic {topic} has {now} partitions, but the state of {app} was made with {before}: keys would lose "
                 "their state, so the app stopped before it processed any record. Kafka can't remove partitions: "
                 "start the app under a new name, on new topics (docs/how-to/scale.md, 'More partitions')"
             )
-            raise PartitionsChangedError(msg)
 
 
 def facts_of(topics: Mapping[str, str], settings: AppSettings) -> dict[str, TopicFacts]:

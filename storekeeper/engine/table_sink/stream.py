@@ -59,11 +59,10 @@ def check_table_is_there(table: Location, checkpoint: BatchCheckpoint) -> None:
         ConfigurationError: there is no table, and the checkpoint has a committed batch.
     """
     if checkpoint.last_committed_batch() is not None and not is_table(table):
-        msg = (
+        raise ConfigurationError(
             f"the export has begun, and there is no table at {table}: copy the table there or correct tables_uri. To "
             f"write it again from the topic, remove {checkpoint.path}"
         )
-        raise ConfigurationError(msg)
 
 
 class TableWriter:

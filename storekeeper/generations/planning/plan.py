@@ -202,8 +202,7 @@ def plan_of_app(
     if unknown:
         pending = [name for store in declared for name in _pending(store, running[store.store])]
         rest = f"those of {declared[0].app} that are not made are {_chain(pending)}"
-        msg = f"there is no migration {unknown[0][:140]!r}: {rest}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"there is no migration {unknown[0][:140]!r}: {rest}")
     planned = [_as_wanted(store, running[store.store], migrations) for store in declared]
     plan = plan_changes(planned, Description(0, {store.store: running[store.store] for store in declared}))
     if copy and all(change.verdict is Verdict.UNCHANGED for change in plan.changes):
@@ -285,7 +284,6 @@ def parse_partitions(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         store, _, number = text.partition("=")
         if not store or store in counts or not (number.isascii() and number.isdigit() and 0 < int(number) <= 10_000):
-            msg = f"{text[:100]!r} is not of the form store=partitions"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"{text[:100]!r} is not of the form store=partitions")
         counts[store] = int(number)
     return counts

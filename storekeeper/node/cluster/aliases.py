@@ -78,8 +78,7 @@ class Alias:
             msg = f"the alias of {self.store} has generation {self.generation} at {self.at_ms} ms: neither is below 1"
             raise AliasError(msg)
         if self.topic == self.previous_topic:
-            msg = f"the alias of {self.store} names {self.topic} as the topic before itself"
-            raise AliasError(msg)
+            raise AliasError(f"the alias of {self.store} names {self.topic} as the topic before itself")
         if self.prepare and self.previous_topic is None:
             msg = f"the alias of {self.store} prepares {self.topic}, but names no topic that serves meanwhile"
             raise AliasError(msg)
@@ -117,13 +116,11 @@ class Alias:
             AliasError: if it is not an alias.
         """
         if len(value) > _LONGEST_BYTES:
-            msg = f"an alias is longer than {_LONGEST_BYTES} bytes"
-            raise AliasError(msg)
+            raise AliasError(f"an alias is longer than {_LONGEST_BYTES} bytes")
         try:
             return msgspec.json.decode(value, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"a record among the aliases can't be read: {type(error).__name__}"
-            raise AliasError(msg) from error
+            raise AliasError(f"a record among the aliases can't be read: {type(error).__name__}") from error
 
 
 def signature_of(secret: bytes, value: bytes) -> bytes:
@@ -255,8 +252,7 @@ class AliasReader:
         if not messages and not self.caught_up:
             self._silent_s += timeout_s
             if self._silent_s > _TIMEOUT_S:
-                msg = f"no broker describes the topic {self._topic}"
-                raise BrokerUnavailableError(msg)
+                raise BrokerUnavailableError(f"no broker describes the topic {self._topic}")
         for message in messages:
             self._take(message)
 

@@ -225,8 +225,7 @@ class Catalog:
         definition = self.definitions.get(name)
         if definition is None or not at:
             known = ", ".join(self.names[:_NAMED_STORES]) or "none"
-            msg = f"there is no store {variant[:140]!r} here: choose one of {known}"
-            raise UnknownStoreError(msg)
+            raise UnknownStoreError(f"there is no store {variant[:140]!r} here: choose one of {known}")
         topic = self.wanted.get(variant)
         if topic is None:
             msg = f"node {self.node} holds no rows of {name} from the topic that is asked for: ask for {name}"
@@ -237,6 +236,5 @@ class Catalog:
         topic = self.topic(store)
         assignment = self._assignment
         if assignment is None or store not in assignment.partitions:
-            msg = f"this node waits for the broker to describe {topic}: ask again later"
-            raise StoreRestoringError(msg)
+            raise StoreRestoringError(f"this node waits for the broker to describe {topic}: ask again later")
         return assignment

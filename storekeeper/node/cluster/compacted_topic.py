@@ -47,8 +47,7 @@ def create_compacted_topic(
         msg = f"the topic {topic} can't be looked up or made: {error.args[0].str()}"
         raise denial(kafka, error.args[0], topic, "Create") or BrokerUnavailableError(msg) from error
     except TimeoutError as error:
-        msg = f"no broker makes the topic {topic} within {timeout_s:.0f} s"
-        raise BrokerUnavailableError(msg) from error
+        raise BrokerUnavailableError(f"no broker makes the topic {topic} within {timeout_s:.0f} s") from error
 
 
 class WholeTopicReader:
@@ -79,8 +78,7 @@ class WholeTopicReader:
             self._consumer.assign([partition])
         except (KafkaException, TimeoutError) as error:
             self._consumer.close()
-            msg = f"no broker reports the end of topic {topic}: {_reason(error)}"
-            raise BrokerUnavailableError(msg) from error
+            raise BrokerUnavailableError(f"no broker reports the end of topic {topic}: {_reason(error)}") from error
 
     @property
     def caught_up(self) -> bool:

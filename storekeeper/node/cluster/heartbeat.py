@@ -160,8 +160,7 @@ class Heartbeat:
                 topics={str(topic): str(topic_id) for topic, topic_id in fields["topics"].items()},
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError, InvalidNameError) as error:
-            msg = f"a record among the heartbeats can't be read: {type(error).__name__}"
-            raise HeartbeatError(msg) from error
+            raise HeartbeatError(f"a record among the heartbeats can't be read: {type(error).__name__}") from error
         return beat
 
 

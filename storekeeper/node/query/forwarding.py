@@ -182,8 +182,7 @@ class Peers:
         except (httpx2.HTTPError, TimeoutError) as error:
             health.failed()
             log.warning("peer_did_not_answer", peer=node, error=type(error).__name__)
-            msg = f"node {node} does not answer: {type(error).__name__}"
-            raise PeerUnavailableError(msg) from error
+            raise PeerUnavailableError(f"node {node} does not answer: {type(error).__name__}") from error
         health.answered(self._clock.monotonic_s() - began_s)
         if answer.status in {421, 429} or answer.status >= 500 or _REFUSED in answer.body[:_PROBLEM_BYTES]:
             why = AT_CAPACITY if answer.status == 429 else "can't answer now"
@@ -236,8 +235,7 @@ async def _bounded(response: httpx2.Response, max_bytes: int) -> bytes:
     async for part in response.aiter_bytes():
         body += part
         if len(body) > max_bytes:
-            msg = f"its answer is over {max_bytes} bytes"
-            raise httpx2.RemoteProtocolError(msg)
+            raise httpx2.RemoteProtocolError(f"its answer is over {max_bytes} bytes")
     return bytes(body)
 
 

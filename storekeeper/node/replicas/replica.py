@@ -188,8 +188,7 @@ class Replica(ReplicaRows):
         """
         store, checkpoint, plan = self._store, self._checkpoint, self._plan
         if store is None or checkpoint is None or plan is None:
-            msg = f"replica {self.replica_id} is not open"
-            raise StoreClosedError(msg)
+            raise StoreClosedError(f"replica {self.replica_id} is not open")
         offset = max(checkpoint.offset, batch.next_offset)
         if offset > checkpoint.offset and self._behind_ms(checkpoint) >= self._delete_retention_ms:
             raise self._tombstones_expired()
@@ -263,8 +262,7 @@ class Replica(ReplicaRows):
         if plan.action is not RestoreAction.RESUME:
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
         if self._storage.has_lost(self.replica_id):
-            msg = f"the files of {self.replica_id} were removed"
-            raise StoreCorruptedError(msg)
+            raise StoreCorruptedError(f"the files of {self.replica_id} were removed")
         self._end_offset = changelog.end_offset
         if plan.remaining == 0:
             self._whole_at_s = self._clock.monotonic_s()
@@ -324,8 +322,7 @@ class Replica(ReplicaRows):
     def resume(self) -> int:
         """Follows again after `suspend` or `fail`; returns the offset to read from."""
         if self._checkpoint is None:
-            msg = f"replica {self.replica_id} is not open"
-            raise StoreClosedError(msg)
+            raise StoreClosedError(f"replica {self.replica_id} is not open")
         self.state = ReplicaState.RUNNING if self.serving else ReplicaState.RESTORING
         self._error = None
         return self._checkpoint.offset
@@ -442,12 +439,11 @@ class Replica(ReplicaRows):
         return self._clock.now_ms() - self._behind_ms(checkpoint)
 
     def _tombstones_expired(self) -> TombstonesExpiredError:
-        msg = (
+        return TombstonesExpiredError(
             f"{self.replica_id} has been behind for longer than {self._delete_retention_ms} ms, for which "
             f"{self.topic} keeps deletions: it is rebuilt once no other node rebuilds its replica; if a rebuild takes "
             "longer than that, raise the topic's delete.retention.ms"
         )
-        return TombstonesExpiredError(msg)
 
     def _progress(self, plan: RestorePlan) -> RestoreProgress:
         return RestoreProgress(

@@ -103,8 +103,7 @@ def check_access(caller: Caller, raw_path: bytes) -> None:
         why = (
             "its role is not reader" if Role.READER not in caller.roles else f"store {store[:140]!r} is not in its list"
         )
-        msg = f"the token {caller.name!r} may not read this: {why}"
-        raise ForbiddenError(msg)
+        raise ForbiddenError(f"the token {caller.name!r} may not read this: {why}")
 
 
 class HostRule:
@@ -234,8 +233,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
     records = tuple(_record(line, path, number) for number, line in enumerate(text.splitlines(), 1) if line.strip())
     names = [record.caller.name for record in records]
     if len(set(names)) != len(names):
-        msg = f"{path} has a name twice: each token has a name of its own"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{path} has a name twice: each token has a name of its own")
     return records
 
 
@@ -265,8 +263,7 @@ class TokenBook:
         self._seen = self._version()
         self._use(read_tokens(path) if needed or self._seen is not None else ())
         if needed and not self._records:
-            msg = f"there is no token in {path}: make one with `storekeeper token add NAME`"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"there is no token in {path}: make one with `storekeeper token add NAME`")
         self._check_at_s = clock.monotonic_s() + _CHECK_EVERY_S
 
     @property

@@ -57,17 +57,15 @@ def checked_exposure(settings: NodeSettings) -> Tls | None:
     tls = _tls(settings)
     if not is_loopback(settings.listen_host):
         if tls is None:
-            msg = (
+            raise ConfigurationError(
                 f"listening on {settings.listen_host}, beyond loopback, needs TLS: set `tls_certificate` and "
                 "`tls_key`, or listen on 127.0.0.1"
             )
-            raise ConfigurationError(msg)
         if settings.tokens_file is None and tls.client_ca is None:
-            msg = (
+            raise ConfigurationError(
                 f"listening on {settings.listen_host}, beyond loopback, needs authentication: set "
                 "`tokens_file` or `tls_client_ca`"
             )
-            raise ConfigurationError(msg)
     for name, address in settings.peer_addresses.items():
         parts = urlsplit(address)
         if parts.scheme != "https" and not is_loopback(parts.hostname or ""):

@@ -149,8 +149,7 @@ class HopVerifier:
             window = self._sessions[node, session] = ReplayWindow()
             self._forget_old()
         if not window.admit(number, self._clock.now_ms()):
-            msg = f"the request of node {node} was sent before"
-            raise HopRefusedError(msg)
+            raise HopRefusedError(f"the request of node {node} was sent before")
 
     def _forget_old(self) -> None:
         """Removes sessions of nodes that are gone. Sessions within the window are kept, however many there are."""

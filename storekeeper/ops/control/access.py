@@ -93,15 +93,13 @@ def _check_once(names: Sequence[bytes]) -> None:
     """Refuses a request that says twice who it is from, where to, or how long: each reader may take another one."""
     for name in (b"authorization", b"host", b"content-length"):
         if names.count(name) > 1:
-            msg = f"the header {name.decode()} is given twice: send it once"
-            raise InvalidArgumentError(msg)
+            raise InvalidArgumentError(f"the header {name.decode()} is given twice: send it once")
 
 
 def _check_length(headers: dict[bytes, bytes]) -> None:
     length = headers.get(b"content-length", b"0")
     if b"transfer-encoding" in headers or not length.isdigit() or int(length) > _MOST_BYTES:
-        msg = f"a body has a Content-Length of at most {_MOST_BYTES} bytes here"
-        raise BodyTooLargeError(msg)
+        raise BodyTooLargeError(f"a body has a Content-Length of at most {_MOST_BYTES} bytes here")
 
 
 async def _send_problem(send: Any, problem: Problem) -> None:

@@ -44,8 +44,7 @@ def check_allowed(arguments: Sequence[str]) -> None:
         msg = f"{' '.join(arguments[:1])[:100]!r} can't run as a job. Jobs are: {', '.join(sorted(ALLOWED))}"
         raise InvalidArgumentError(msg)
     if subcommands and (len(arguments) < 2 or arguments[1] not in subcommands):
-        msg = f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"`{arguments[0]}` is followed by one of: {', '.join(sorted(subcommands))}")
     if arguments[0] == "erase" and not _runs_a_plan(arguments[1:]):
         raise InvalidArgumentError("a job erases what was planned before, and names no key: `erase STORE --run ID`")
     if arguments[0] in _NAME_APPS and any(":" in word and before != "--from" for before, word in pairwise(arguments)):

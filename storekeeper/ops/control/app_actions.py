@@ -62,8 +62,7 @@ def change_app(
     supervisor = supervisor_of(settings)
     known = [program for program in supervisor.names() if kind_of(program) is Kind.APP]
     if name not in known:
-        msg = f"{name} is no app of this platform: name one of {', '.join(known) or 'none'}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{name} is no app of this platform: name one of {', '.join(known) or 'none'}")
     control = app_control(name, settings, supervisor, pause)
     changes = AppChanges(name, control, settings.scale_file(name), check)
     actions: Mapping[str, Callable[[], bool]] = {

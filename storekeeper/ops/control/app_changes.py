@@ -95,8 +95,7 @@ def scale_after(before: AppScale, wanted: Mapping[str, int | None]) -> AppScale:
     changes = {name: value or None for name, value in wanted.items() if value is not None}
     if not changes:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in AppScale.model_fields)
-        msg = f"`scale` needs at least one of {names}: nothing was changed"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"`scale` needs at least one of {names}: nothing was changed")
     try:
         return AppScale.model_validate(before.model_dump() | changes)
     except ValidationError as error:

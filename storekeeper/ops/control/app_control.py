@@ -97,11 +97,10 @@ class AppControl:
             for partition, offset in partitions.items():
                 reached = beat.offsets.get(topic, {}).get(partition)
                 if reached is None or reached < offset:
-                    msg = (
+                    raise AppFailedError(
                         f"{self._name} was drained at offset {offset} of {topic} partition {partition}, but goes on "
                         f"at {reached}: see which checkpoint and generation it uses"
                     )
-                    raise AppFailedError(msg)
         return beat.last_progress_ms is not None
 
     def has_ended(self) -> bool:
@@ -184,8 +183,7 @@ class AppControl:
         while not reached():
             if self._clock.monotonic_s() >= deadline_s:
                 situation = self._situation(self._supervisor.process(self._name))
-                msg = f"{self._name} {what}. {situation}"
-                raise AppTimeoutError(msg)
+                raise AppTimeoutError(f"{self._name} {what}. {situation}")
             self._pause(_PAUSE_S)
 
     def _failure(self, process: ProcessInfo) -> str:

@@ -49,11 +49,10 @@ class NodeRoll:
             return self._restart(node, program, process.state)
         if process.state in ENDED_STATES and process.exit_status in {0, *NO_RESTART}:
             log = self.supervisor.log_end(program)
-            msg = (
+            raise AppFailedError(
                 f"{program} ended with exit code {process.exit_status} after its restart; the nodes behind it were not "
                 f"touched and answer. The end of its log:\n{log}"
             )
-            raise AppFailedError(msg)
         return None if self.views.is_warm(node) else f"{program} isn't warm yet"
 
     def _restart(self, node: str, program: str, state: str) -> str:

@@ -116,6 +116,5 @@ class PlatformViews:
     def _app(self, app: str) -> AppFacts:
         known = self._apps().apps
         if app not in known:
-            msg = f"there is no app {app[:140]!r}: choose one of {', '.join(known)}"
-            raise UnknownAppError(msg)
+            raise UnknownAppError(f"there is no app {app[:140]!r}: choose one of {', '.join(known)}")
         return known[app]

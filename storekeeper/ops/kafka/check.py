@@ -93,8 +93,7 @@ def check_kafka(settings: PlatformSettings, apps: Collection[AppSpec]) -> Iterat
     """
     kafka = settings.kafka
     if not check_login(kafka, _TIMEOUT_S):
-        msg = f"Kafka at {kafka} doesn't answer: start it, or correct `kafka_bootstrap`."
-        raise StartError(msg)
+        raise StartError(f"Kafka at {kafka} doesn't answer: start it, or correct `kafka_bootstrap`.")
     yield f"Kafka at {kafka} lets {principal(kafka)} in"
     yield check_release(kafka, _TIMEOUT_S)
     admin, topics = new_admin(kafka), requested_topics(settings, apps, topics_there(settings))
@@ -127,8 +126,7 @@ def check_clock(settings: PlatformSettings) -> str:
     producer.produce(topic, None, b"clock", partition=0, on_delivery=lambda _, message: placed.append(message))
     producer.flush(_TIMEOUT_S)
     if not placed or placed[0].error() is not None:
-        msg = f"Kafka at {kafka} accepts no record for {topic}: see the log of the brokers."
-        raise StartError(msg)
+        raise StartError(f"Kafka at {kafka} accepts no record for {topic}: see the log of the brokers.")
     kind, appended_ms = placed[0].timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
         return f"the clocks were not compared: {topic} doesn't keep the brokers' times"
@@ -226,8 +224,7 @@ def check_group(kafka: Kafka, admin: AdminClient, name: str) -> None:
     deadline_s = time.monotonic() + _TIMEOUT_S
     while (allowed := _allowed_with(kafka, admin, name)) is None:
         if time.monotonic() >= deadline_s:
-            msg = f"Kafka at {kafka} has no coordinator for group {name}: see the log of the brokers."
-            raise StartError(msg)
+            raise StartError(f"Kafka at {kafka} has no coordinator for group {name}: see the log of the brokers.")
         time.sleep(_PAUSE_S)
     if "READ" not in allowed:
         raise denied(kafka, "group", name, "Read")

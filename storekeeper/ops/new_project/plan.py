@@ -98,15 +98,13 @@ def app_files(name: str) -> list[NewFile]:
     """
     module = module_of(name)
     if name in {*APPS, SHARED_DRIVER}:
-        msg = f"{name!r} can't name an app: an app of the platform already has this name"
-        raise InvalidNameError(msg)
+        raise InvalidNameError(f"{name!r} can't name an app: an app of the platform already has this name")
     if not _NAME.fullmatch(module) or len(module) > 40 or keyword.iskeyword(module):
-        msg = (
+        raise InvalidNameError(
             f"{name[:60]!r} can't name an app: use at most 40 lower-case letters, digits and single underscores, "
             "beginning with a letter. A prefix of letters, digits, dots and hyphens may come before it, and ends with "
             "a dot"
         )
-        raise InvalidNameError(msg)
     checked_name(name)
     return _files(name, _APP_FILES)
 
@@ -131,8 +129,7 @@ def with_app(settings: str, entry: str) -> str:
     try:
         values = tomllib.loads(settings)
     except tomllib.TOMLDecodeError as error:
-        msg = f"{CONFIGURATION} can't be read as TOML: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{CONFIGURATION} can't be read as TOML: {error}") from error
     values["apps"] = [*values.get("apps", []), entry]
     begun = re.search(r"^apps\s*=\s*\[", settings, re.MULTILINE)
     if begun is None:
@@ -143,8 +140,7 @@ def with_app(settings: str, entry: str) -> str:
         comma = "" if not named or named.endswith(",") else ","
         extended = f"{settings[: begun.end()]}{named}{comma}\n  {json.dumps(entry)},\n{settings[end:]}"
     if _parsed(extended) != values:
-        msg = f"add {json.dumps(entry)} to apps in {CONFIGURATION} by hand: its place was not found"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"add {json.dumps(entry)} to apps in {CONFIGURATION} by hand: its place was not found")
     return extended
 
 

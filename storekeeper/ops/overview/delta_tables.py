@@ -40,8 +40,7 @@ def table_in_full(path: Location, run_dir: Path, now_ms: int, most_versions: int
     """
     known = list_tables(path.parent)
     if path.name not in known:
-        msg = f"there is no table {path.name[:140]!r}: there are {', '.join(known) or 'none yet'}"
-        raise InvalidArgumentError(msg)
+        raise InvalidArgumentError(f"there is no table {path.name[:140]!r}: there are {', '.join(known) or 'none yet'}")
     table = open_table(path)
     columns = [
         {"column": item.name, "type": sql_types(table)[item.name], "comment": item.metadata.get("comment")}

@@ -213,8 +213,7 @@ class Process(GraphNode):
             UnknownStoreError: it was not.
         """
         if store not in self.store_names:
-            msg = f"{self.name} does not use store {store!r}: name it in stores="
-            raise UnknownStoreError(msg)
+            raise UnknownStoreError(f"{self.name} does not use store {store!r}: name it in stores=")
 
     def realise(self, wiring: Wiring) -> None:
         """Builds the processor, so that its timers run before the first record."""

@@ -33,8 +33,7 @@ class RepartitionSink(Sink):
         name = checked_name(named) if named is not None else derived_name(kind, (parent,))
         GraphNode.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
         if partitions is not None and (type(partitions) is not int or partitions < 1):
-            msg = f"{name}: partitions={partitions!r:.40} is no number of partitions: use 1 or more"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{name}: partitions={partitions!r:.40} is no number of partitions: use 1 or more")
         self.partitions = partitions
         self.forced_topic = topic is not None
         self.automatic = False

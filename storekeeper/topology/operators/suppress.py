@@ -227,8 +227,7 @@ class BufferConfig:
     def __post_init__(self) -> None:
         for name, limit in (("max_records", self.max_records), ("max_bytes", self.max_bytes)):
             if limit is not None and limit < 0:
-                msg = f"{name} can't be {limit}: use 0 or more, or None for no limit"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(f"{name} can't be {limit}: use 0 or more, or None for no limit")
 
     @property
     def may_emit_early(self) -> bool:
@@ -271,8 +270,7 @@ def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppresse
     check_kind("until_limit", buffer, BufferConfig, "a BufferConfig(...)")
     limit_ms = milliseconds(limit, "the limit of a suppression")
     if limit_ms < 0:
-        msg = f"changes can't be held back for {limit_ms} ms: use 0 or more"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"changes can't be held back for {limit_ms} ms: use 0 or more")
     return Suppressed(lambda _key, timestamp_ms: timestamp_ms + limit_ms, buffer=buffer)
 
 
@@ -414,9 +412,8 @@ class SuppressedTable(Table[K, V]):
     def _require_early_emission(self) -> None:
         limits = self._suppressed.buffer
         if limits.when_full is BufferFullStrategy.SHUT_DOWN:
-            msg = (
+            raise BufferFullError(
                 f"the suppression buffer holds {len(self._buffer)} records in {self._buffer.size_bytes} bytes, "
                 f"limited to {limits.max_records} records and {limits.max_bytes} bytes: raise the limit, or let it "
                 "emit early"
             )
-            raise BufferFullError(msg)

@@ -179,6 +179,5 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setblocking(False)
     except OSError as error:
         listening.close()
-        msg = f"can't listen on {host}:{port} ({error.strerror}): stop what uses it, or set `peers`"
-        raise OSError(msg) from error
+        raise OSError(f"can't listen on {host}:{port} ({error.strerror}): stop what uses it, or set `peers`") from error
     return listening

@@ -240,8 +240,7 @@ class Guard:
         """Checks sizes and the host; returns the headers that matter here."""
         limits = self._limits
         if len(scope["raw_path"]) + len(scope["query_string"]) > limits.max_url_bytes:
-            msg = f"the path and query string are over the limit of {limits.max_url_bytes} bytes"
-            raise UrlTooLongError(msg)
+            raise UrlTooLongError(f"the path and query string are over the limit of {limits.max_url_bytes} bytes")
         headers = scope["headers"]
         watched: dict[bytes, bytes] = {}
         size = hosts = 0
@@ -253,8 +252,7 @@ class Guard:
                     raise ForbiddenError("the Host header names another host: `allowed_hosts` can name it")
             elif name in _WATCHED:
                 if name in watched:
-                    msg = f"the header {name.decode('latin-1')} is given twice: send it once"
-                    raise InvalidArgumentError(msg)
+                    raise InvalidArgumentError(f"the header {name.decode('latin-1')} is given twice: send it once")
                 watched[name] = value
         if size > limits.max_header_bytes or len(headers) > limits.max_headers:
             msg = f"the headers are over the limit of {limits.max_headers} and {limits.max_header_bytes} bytes"
@@ -437,8 +435,7 @@ async def read_body(receive: Receive, announced: bytes | None, *, max_bytes: int
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError as error:
-        msg = f"the request's body was not complete within {timeout_s:g} seconds"
-        raise BodyTooSlowError(msg) from error
+        raise BodyTooSlowError(f"the request's body was not complete within {timeout_s:g} seconds") from error
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
@@ -455,8 +452,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_large(max_bytes: int) -> BodyTooLargeError:
-    msg = f"the request's body is over the limit of {max_bytes} bytes"
-    return BodyTooLargeError(msg)
+    return BodyTooLargeError(f"the request's body is over the limit of {max_bytes} bytes")
 
 
 def _may(verdict: _Verdict, target: bytes) -> bool:
