@@ -39,11 +39,8 @@ def private_folder(path: Path) -> None:
 
 
 def read_secret(path: Path, what: str) -> bytes:
-    """The content of a private file of at most 1 MiB. Never blocks, whatever kind of file it is.
-
-    Args:
-        path: the file.
-        what: the secret, as an error names it, such as `the tokens`.
+    """The content of a private file of at most 1 MiB. Never blocks, whatever kind of file it is. An error names it as
+    `what`, such as `the tokens`.
 
     Raises:
         FileNotFoundError: there is no file.

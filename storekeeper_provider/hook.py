@@ -30,9 +30,6 @@ class StorekeeperHook(BaseHook):
 
     Methods raise `NoAnswerError` if it doesn't answer or is busy, `AirflowFailException` if it refuses the request, and
     `AirflowException` if the connection can't be used.
-
-    Args:
-        storekeeper_conn_id: the connection.
     """
 
     conn_name_attr = "storekeeper_conn_id"

@@ -27,10 +27,6 @@ class JobTrigger(BaseTrigger):
 
     A triggerer that takes over from a killed one asks again, with the same result. If somebody ends the task, the job
     is cancelled.
-
-    Args:
-        name: the job's id.
-        storekeeper_conn_id: the connection.
     """
 
     def __init__(self, *, name: str, storekeeper_conn_id: str) -> None:
@@ -58,11 +54,6 @@ class CaughtUpTrigger(BaseTrigger):
     """Fires once the candidate generation of an app is at most `max_behind` input records behind the live one.
 
     The event is {"behind": records}, or {"error": why it never will be, or why nobody can say}.
-
-    Args:
-        app: the app.
-        max_behind: records of the app's input.
-        storekeeper_conn_id: the connection.
     """
 
     def __init__(self, *, app: str, max_behind: int, storekeeper_conn_id: str) -> None:

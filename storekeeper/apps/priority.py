@@ -21,10 +21,8 @@ def begin_stream() -> None:
 
 
 def begin_job(*, streams_wait: bool = False) -> None:
-    """Makes this process a job: it gives way to streams, and logs its events unless a person watches it.
-
-    Args:
-        streams_wait: whether a stream waits for the job, so that it gets a stream's niceness.
+    """Makes this process a job: it gives way to streams, and logs its events unless a person watches it. Where a stream
+    waits for it (`streams_wait`), it gets a stream's niceness.
     """
     lower_priority(STREAM_NICENESS if streams_wait else JOB_NICENESS)
     configure_logging(logging.WARNING if sys.stderr.isatty() else logging.INFO)

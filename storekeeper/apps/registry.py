@@ -32,10 +32,7 @@ class NamedApps:
 
 
 def named_apps(*, reserved: str) -> NamedApps:
-    """The apps that the configuration names.
-
-    Args:
-        reserved: a name that no app can have.
+    """The apps that the configuration names. `reserved` is a name that no app can have.
 
     Raises:
         ConfigurationError: one can't be imported, or is not an app; or two have the same name, store or table.
@@ -85,12 +82,8 @@ def imported_app(name: str) -> AppSpec:
 
 
 def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: str) -> None:
-    """Checks that the names of an app, and of its stores and tables, are unique.
-
-    Args:
-        app: the app.
-        others: all other apps, by name.
-        reserved: a name that no app can have.
+    """Checks that the names of an app, and of its stores and tables, are unique. `others` are all other apps, by name;
+    no app can have the name `reserved`.
 
     Raises:
         ConfigurationError: another app has the same name, or another store or table.

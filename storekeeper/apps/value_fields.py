@@ -55,9 +55,6 @@ def value_fields(rows: Any) -> tuple[ValueField, ...]:
 
     A column of the default type is null where a row has a whole number beyond 64 bits, or a time without a zone.
 
-    Args:
-        rows: the type of the store's values.
-
     Raises:
         ConfigurationError: rows are not JSON objects, or a field's metadata names a SQL type that no column has.
     """

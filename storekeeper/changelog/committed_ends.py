@@ -39,12 +39,8 @@ def committed_ends(
     """An end of each partition, exclusive, with every record in front of it that is committed when this is called.
 
     Waits for the transactions that are open then, which also covers a commit that the broker has confirmed before each
-    partition has its mark.
-
-    Args:
-        kafka: the cluster.
-        partitions: the partitions.
-        waits: called again and again while a transaction is awaited for more than a second, with its partition.
+    partition has its mark. `waits` is called with a partition again and again while its transaction is awaited for more
+    than a second.
 
     Raises:
         OpenTransactionError: a transaction stays open.

@@ -402,13 +402,7 @@ def _in_share(key: bytes, share: float) -> bool:
 
 
 class Pace:
-    """At most `per_s` units a second on average, in pieces. Not thread-safe.
-
-    Args:
-        per_s: units a second, above 0.
-        clock: for the time between pieces.
-        wait: waits for a number of seconds.
-    """
+    """At most `per_s` units a second, above 0, on average, in pieces. Not thread-safe."""
 
     def __init__(self, per_s: float, clock: Clock, wait: Callable[[float], object]) -> None:
         self._per_s = per_s

@@ -122,12 +122,7 @@ def _record(row: dict[str, object]) -> LogRecord:
 
 
 class CleanupFolder:
-    """The clean-ups of one store, as files.
-
-    Args:
-        path: the folder.
-        store: the store's name, for messages.
-    """
+    """The clean-ups of one store, as files."""
 
     def __init__(self, path: Location, store: str) -> None:
         self._path = path

@@ -262,10 +262,8 @@ def _explained(error: Exception) -> tuple[str, int] | None:
 
 
 def missing_package(module: str) -> str | None:
-    """The sentence about a module that can't be imported; None if no extra brings it.
-
-    Args:
-        module: The module's full name, as in `ModuleNotFoundError.name`.
+    """The sentence about a module that can't be imported; None if no extra brings it. `module` is its full name, as in
+    `ModuleNotFoundError.name`.
     """
     top = module.partition(".")[0]
     distribution = _DISTRIBUTIONS.get(top, top).replace("_", "-")

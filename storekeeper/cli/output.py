@@ -127,12 +127,8 @@ def _lines(names: Sequence[str], rows: Iterable[Fields]) -> Table:
 
 
 def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = None) -> None:
-    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects.
-
-    Args:
-        answer: what programs get.
-        output: for whom.
-        brief: what people get, if all of `answer` is too much to read.
+    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects. Programs
+    get `answer`; people get `brief`, if all of it is too much to read.
     """
     if output is AnswerOutput.JSON:
         write_json(answer)

@@ -59,12 +59,7 @@ def by_kind(letters: Iterable[Letters]) -> tuple[Letters, ...]:
 
 
 def dead_letter(letter: DeadLetter, *, app: str) -> Output:
-    """The output record of a dead letter.
-
-    Args:
-        letter: the record and what is wrong with it.
-        app: the app that reports it.
-    """
+    """The output record of a dead letter."""
     record = letter.record
     headers = reason_headers(app, record.topic, letter.error_class, letter.reason)
     if letter.operator:

@@ -53,10 +53,8 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
 
 @contextmanager
 def errors_of_tasks(*kinds: type[StateError]) -> Iterator[None]:
-    """In the driver: raises the `StateError` that a task failed with, instead of Spark's exception.
-
-    Args:
-        kinds: those beside the library's, the engine's and the apps' own.
+    """In the driver: raises the `StateError` that a task failed with, instead of Spark's exception. `kinds` are those
+    beside the library's, the engine's and the apps' own.
 
     Raises:
         StateError: a task failed with it.

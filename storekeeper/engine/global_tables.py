@@ -43,13 +43,6 @@ class GlobalTableCopy:
 
     The copy has a checkpoint for each partition of the topic, and `plan_restore` decides whether they fit the topic. A
     copy that doesn't fit, or is damaged, is removed: the whole topic is read again.
-
-    Args:
-        sub: the sub-topology that reads the topic.
-        topic: the topic.
-        folder: where the copies are.
-        kafka: the Kafka.
-        clock: the source of the time.
     """
 
     def __init__(self, sub: SubTopology, topic: TopicFacts, folder: Path, kafka: Kafka, clock: Clock) -> None:

@@ -53,11 +53,8 @@ class Origins:
         return self._found.get(place, place)
 
     def numbers(self, outputs: Sequence[Moved], *, of_one_partition: bool) -> npt.NDArray[np.int64]:
-        """The origins of outputs as rows have them.
-
-        Args:
-            outputs: of this task.
-            of_one_partition: whether all come from records of the same partition, which no repartition is before.
+        """The origins of outputs as rows have them. `of_one_partition`: all come from records of the same partition,
+        which no repartition is before.
         """
         if of_one_partition:
             offsets = np.array([output[6] for output in outputs], np.int64)

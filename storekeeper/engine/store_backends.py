@@ -163,13 +163,6 @@ class RedisBackend:
 def task_backend(spec: TopologyStore, folder: Path, settings: AppSettings, app: str, partition: int) -> TaskBackend:
     """What holds the rows of a store of a task.
 
-    Args:
-        spec: the store.
-        folder: its folder on this machine.
-        settings: those of the app's running generation.
-        app: the app.
-        partition: the task's.
-
     Raises:
         ConfigurationError: it is on Redis, and no file names a server.
     """

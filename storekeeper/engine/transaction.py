@@ -105,13 +105,7 @@ def producer_options(settings: AppSettings) -> dict[str, str | int]:
 
 
 class Transaction:
-    """Writes the records of one task in one batch. Not thread-safe.
-
-    Args:
-        plan: the settings.
-        slot: the task.
-        batch_id: the batch.
-        source: the offset ranges of the task's input.
+    """Writes the records of one task in one batch. Not thread-safe. `source` has the offset ranges of the task's input.
 
     Attributes:
         committed: the marker of the last batch that the task committed; None before its first.

@@ -107,12 +107,7 @@ class BatchWork:
         return {topic: ranges for topic, ranges in self.source.items() if topic in topics}
 
     def headers(self, store: str, topics: frozenset[str]) -> list[Header]:
-        """The headers of a store's changes.
-
-        Args:
-            store: the store.
-            topics: the source topics that its changes derive from.
-        """
+        """The headers of a store's changes."""
         return ChangelogHeaders(
             generation=self.app.settings.generation,
             batch_id=self.batch_id,

@@ -44,13 +44,8 @@ def lost_aliases(
 ) -> Sequence[Alias]:
     """The aliases that journals say were published, and that Kafka doesn't have any more.
 
-    A node that starts without them would answer from the first generation.
-
-    Args:
-        apps: the apps.
-        settings: where their journals are. Journals don't count where a setting fixes the generation.
-        known: reads the aliases that Kafka has. It isn't called while no journal needs one.
-        now_ms: the time.
+    A node that starts without them would answer from the first generation. `known` reads the aliases that Kafka has. It
+    isn't called while no journal needs one. Journals don't count where a setting fixes the generation.
 
     Raises:
         StateError: a journal is damaged, or can't be reached; Kafka doesn't answer.

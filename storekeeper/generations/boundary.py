@@ -16,12 +16,7 @@ from storekeeper.locations import delete_tree
 def begin_behind(checkpoint: BatchCheckpoint, start: Position, query_id: str) -> None:
     """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
 
-    Batch 0 stands for the seed of the query's state.
-
-    Args:
-        checkpoint: of the query, which has never been started.
-        start: where the query's input begins.
-        query_id: the query's id.
+    Batch 0 stands for the seed of the query's state. The query has never been started; its input begins at `start`.
     """
     delete_tree(checkpoint.path)
     checkpoint.begin(query_id)

@@ -259,10 +259,8 @@ class Recovering:
         return Recovery(spec.name, number, manifests, start, why, tuple(losses), progress)
 
     def take(self, *, accept_loss: bool) -> Journal:
-        """Makes the new generation, and makes it live. Repeat it after a crash: it goes on where it was.
-
-        Args:
-            accept_loss: whether to go on although something is lost.
+        """Makes the new generation, and makes it live. Repeat it after a crash: it goes on where it was. Goes on
+        although something is lost only if `accept_loss`.
 
         Raises:
             GenerationRefusedError: as `plan`; or something is lost, and nobody has accepted that.

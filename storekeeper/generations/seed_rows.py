@@ -197,11 +197,6 @@ def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:
 def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
     """The progress of a new sub-topology's tasks.
 
-    Args:
-        before: that of the live tasks.
-        partitions: how many tasks it has.
-        moved: whether keys move to other tasks. A task may then get keys of any live one, and takes the latest times.
-
     Raises:
         GenerationRefusedError: keys move to other tasks, and the progress can't be merged.
     """

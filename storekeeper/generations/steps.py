@@ -25,13 +25,6 @@ def planned(
 ) -> Journal:
     """The journal with a planned generation, which adds `migrations` to the live one's. They must fit the app.
 
-    Args:
-        journal: the journal.
-        spec: the app.
-        migrations: names of those that the new generation has beyond the live one.
-        partitions: of its changelogs; None leaves them to its topology.
-        since: from where it reads the input, if it is not seeded; see `Generation`.
-
     Raises:
         GenerationRefusedError: there is a candidate or a standby, or the migrations don't continue the live ones.
     """

@@ -248,10 +248,6 @@ _LOGIN_S = 5.0
 def run_node(name: str, overrides: Mapping[str, object]) -> None:
     """Runs a node until TERM or INT.
 
-    Args:
-        name: the node's, its own in the cluster.
-        overrides: settings instead of those of the environment.
-
     Raises:
         ConfigurationError: the settings can't work; Kafka refuses the login; or another node of this name was started
             later.

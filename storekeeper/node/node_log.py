@@ -35,10 +35,8 @@ def only_places(_logger: Any, _method: str, line: EventDict) -> EventDict:
 
 
 def configure_log(exceptions: Processor = only_places) -> None:
-    """Sets up the log of this process, on standard error. Libraries log warnings and errors only.
-
-    Args:
-        exceptions: what becomes of an exception in a line. A process that holds no rows may log its text.
+    """Sets up the log of this process, on standard error. Libraries log warnings and errors only. `exceptions` says
+    what becomes of an exception in a line. A process that holds no rows may log its text.
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

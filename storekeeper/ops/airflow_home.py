@@ -195,11 +195,6 @@ async def remove_old_runs(layout: RunLayout, environment: Mapping[str, str], now
 
     Safe to repeat and to cancel. The newest scheduled run of each DAG is kept: the next one follows from it.
 
-    Args:
-        layout: of the run directory. Its Airflow has a database.
-        environment: of the platform's processes.
-        now_ms: the time.
-
     Returns:
         Why some are still there, in Airflow's words; None if all were removed.
 

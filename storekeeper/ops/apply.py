@@ -47,13 +47,9 @@ def plan_of(instance: Instance, client: SupervisorRpc) -> tuple[Step, ...]:
 def apply(
     instance: Instance, client: SupervisorRpc, report: Report, *, accept_loss: bool = False
 ) -> tuple[Trouble, ...]:
-    """Does the steps from what runs to what the configuration says. The caller holds the run directory's lock.
-
-    Args:
-        instance: the platform, by the configuration of now.
-        client: its supervisor.
-        report: called with each step.
-        accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
+    """Does the steps from what runs to what the configuration says. The caller holds the run directory's lock. `report`
+    is called with each step. With `accept_loss`, topics are made anew that apps began with and that Kafka doesn't have
+    any more.
 
     Returns:
         What doesn't work.

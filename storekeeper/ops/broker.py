@@ -46,14 +46,7 @@ _COMMON: Mapping[str, str | int] = {
 
 
 def server_properties(data: Path, port: int, controller_port: int, more: Mapping[str, str | int]) -> str:
-    """The text of `server.properties` for a broker on loopback that is its own controller.
-
-    Args:
-        data: the folder of its logs.
-        port: for clients.
-        controller_port: for the controller.
-        more: properties to add or to replace, by Kafka's names.
-    """
+    """The text of `server.properties` for a broker on loopback that is its own controller."""
     own = {
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
@@ -64,12 +57,7 @@ def server_properties(data: Path, port: int, controller_port: int, more: Mapping
 
 
 def broker_command(java: Sequence[str], properties: Path) -> list[str]:
-    """The argv of a broker. Its log goes to standard error.
-
-    Args:
-        java: the command and its options, from `broker_java`.
-        properties: its `server.properties`.
-    """
+    """The argv of a broker. Its log goes to standard error. `java` is the command and its options, from `broker_java`."""
     return [
         *java,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

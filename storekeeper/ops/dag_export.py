@@ -20,10 +20,8 @@ from storekeeper_provider.dag_parts.names import FILE, Names
 
 
 def export_dags(folder: Path) -> list[Path]:
-    """Writes the DAG files and the file of names. Safe to repeat: what an earlier export has written is replaced.
-
-    Args:
-        folder: made if need be. Other files in it stay as they are.
+    """Writes the DAG files and the file of names. Safe to repeat: what an earlier export has written is replaced. Makes
+    the folder if need be. Other files in it stay as they are.
 
     Returns:
         The files.

@@ -34,13 +34,8 @@ def end_hanging(
 ) -> None:
     """Ends broker, nodes and control if they run, had the time to start, and still answer nothing.
 
-    Apps are not among them: they end themselves.
-
-    Args:
-        client: the supervisor.
-        processes: as they were just seen.
-        settings: the platform's.
-        report: called with what is ended.
+    Apps are not among them: they end themselves. `processes` are as they were just seen; `report` is called with what
+    is ended.
     """
     silent = [
         process.name

@@ -27,13 +27,7 @@ _NODE = "node-"
 
 
 def planned(instance: Instance, client: SupervisorRpc, running: Description) -> tuple[Step, ...]:
-    """The steps from a platform that runs to what the configuration says.
-
-    Args:
-        instance: the platform, by the configuration of now.
-        client: its supervisor.
-        running: the stores that there are.
-    """
+    """The steps from a platform that runs to what the configuration says."""
     wanted = effective(instance.settings)
     changes = {name: one.setting.change for name, one in wanted.items() if name != "run_dir"}
     actual = actual_platform(instance.layout, client.processes(), wanted)
@@ -41,13 +35,7 @@ def planned(instance: Instance, client: SupervisorRpc, running: Description) -> 
 
 
 def actual_platform(layout: RunLayout, infos: Iterable[ProcessInfo], known: Mapping[str, Effective]) -> Platform:
-    """The platform as it is.
-
-    Args:
-        layout: its run directory.
-        infos: what the supervisor says of its processes.
-        known: all settings, for the defaults.
-    """
+    """The platform as it is."""
     settings = read_file(layout.started_with) if layout.started_with.is_file() else {}
     apps: dict[str, tuple[str, ...]] = {}
     for name, store in known_stores(layout.root).items():

@@ -26,12 +26,8 @@ from storekeeper.stores.store_definitions import parse_definitions
 
 
 def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, object]:
-    """Retires an app. Safe to repeat. Its Delta tables stay.
-
-    Args:
-        app: its name.
-        platform: the settings of the platform.
-        delete: whether its changelogs, checkpoints, journal and local stores are deleted.
+    """Retires an app. Safe to repeat. Its Delta tables stay. With `delete`, its changelogs, checkpoints, journal and
+    local stores are deleted.
 
     Returns:
         What was retired and deleted.

@@ -102,13 +102,8 @@ class Code:
 
 
 def steps(actual: Platform, desired: Platform, changes: Mapping[str, str], code: Code = Code()) -> tuple[Step, ...]:
-    """The steps, in their order. None if everything runs as it should.
-
-    Args:
-        actual: what there is.
-        desired: what there should be.
-        changes: what a change of each setting needs.
-        code: of the apps.
+    """The steps, in their order. None if everything runs as it should. `changes` says what a change of each setting
+    needs.
     """
     apps = [*_of_apps(actual, desired, changes, code)]
     return (

@@ -50,14 +50,8 @@ def start_supervisor(
 ) -> SupervisorRpc:
     """Starts the supervisor of `programs` in a session of its own and waits until it answers.
 
-    It doesn't start the programs yet.
-
-    Args:
-        layout: the run directory.
-        settings: the platform's.
-        environment: of the supervisor and its programs.
-        programs: what it supervises.
-        foreground: whether it stays a child of this process, and says what it does; else it is a daemon.
+    It doesn't start the programs yet. In the foreground it stays a child of this process, and says what it does; else
+    it is a daemon.
 
     Raises:
         StartError: it did not come up.

@@ -89,11 +89,7 @@ class SupervisorRpc:
 
     @classmethod
     def from_secret(cls, path: Path, *, timeout_s: float = CALL_TIMEOUT_S) -> Self:
-        """The client for the credentials in a file.
-
-        Args:
-            path: the file.
-            timeout_s: bounds each call.
+        """The client for the credentials in a file. `timeout_s` bounds each call.
 
         Raises:
             SupervisorUnreachableError: there is no such file, or it holds something else.

@@ -58,12 +58,8 @@ def topics_of(
 ) -> tuple[TopicSpec, ...]:
     """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them.
 
-    Changelogs are those of every generation that the configuration names.
-
-    Args:
-        settings: the platform's.
-        apps: the apps.
-        there: the numbers of partitions of topics that exist and keep theirs.
+    Changelogs are those of every generation that the configuration names. `there` has the numbers of partitions of
+    topics that exist and keep theirs.
 
     Raises:
         NotCopartitionedError: topics that are joined exist with different numbers of partitions.

@@ -21,12 +21,8 @@ from storekeeper.quality.measures import (
 
 def measured(batch: DataFrame, staged: DataFrame | None, table: CheckedTable, usable: frozenset[str]) -> DataFrame:
     """The batch with a column for each check that the suite can't do on one column of a row. Rows don't change.
-
-    Args:
-        batch: the rows.
-        staged: the staged table with them and with those before them; None if there are none before.
-        table: what the rows must be.
-        usable: the columns that are there with their declared type. What needs others is left out.
+    `staged` is the staged table with them and with those before them; None if there are none before. What needs other
+    columns than the `usable` ones, those that are there with their declared type, is left out.
 
     Raises:
         ValidationError: a condition isn't SQL over these columns.

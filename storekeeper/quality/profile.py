@@ -35,11 +35,8 @@ def buckets_of(table: CheckedTable, usable: frozenset[str]) -> dict[str, str]:
 
 
 def counted(batch: DataFrame, buckets: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """The batch's rows by dimension and bucket. Reads it once.
-
-    Args:
-        batch: the rows.
-        buckets: the dimensions, at least one, each with the SQL of a row's bucket.
+    """The batch's rows by dimension and bucket. Reads it once. There is at least one dimension; `buckets` has the SQL
+    of a row's bucket.
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 

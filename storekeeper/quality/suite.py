@@ -54,13 +54,7 @@ def for_pandas(pattern: str) -> str:
 
 
 def suite_of(table: CheckedTable, frame: CheckedFrame, growing: Sequence[str] = ()) -> ExpectationSuite:
-    """The suite of a table for a frame.
-
-    Args:
-        table: its declaration.
-        frame: what the frame has.
-        growing: the fields that only grow, of a store.
-    """
+    """The suite of a table for a frame. `growing` are the fields that only grow, of a store."""
     expectations = [*_about_columns(table, frame), *_about_rows(table, frame, growing)]
     return ExpectationSuite(name=table.name, expectations=expectations)
 

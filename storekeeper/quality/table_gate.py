@@ -78,14 +78,7 @@ class TableGate:
     def __init__(
         self, table: CheckedTable, settings: QualitySettings, clock: Clock, spark: Callable[[], SparkSession]
     ) -> None:
-        """Opens no table yet.
-
-        Args:
-            table: what its rows must be.
-            settings: where the tables are.
-            clock: what time it is.
-            spark: starts the session that batches are read with, or returns it.
-        """
+        """Opens no table yet. `spark` starts the session that batches are read with, or returns it."""
         self._table = table
         self._settings = settings
         self._clock = clock

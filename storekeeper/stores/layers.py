@@ -27,10 +27,6 @@ def keeps_order(serde: Serde[Any], key: Any = None) -> bool:
     """Whether ranges up to a key have the keys that they should have.
 
     JSON is text: 10 comes before 9. Dates and UUIDs are always equally long there.
-
-    Args:
-        serde: of the keys.
-        key: an end of the range; None if it is open.
     """
     if isinstance(serde, JsonSerde) or (isinstance(serde, KeySerde) and serde.type is Any):
         return key is None or isinstance(key, str)

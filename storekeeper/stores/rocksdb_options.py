@@ -54,9 +54,6 @@ class RocksDBMemory:
     Write buffers take at most half of the bound and are charged to the cache. The cache never refuses a block that a
     reader needs, so a scan may exceed the bound for a moment. Thread-safe.
 
-    Args:
-        bound_bytes: the bound, at least 8 MiB.
-
     Raises:
         ConfigurationError: the bound is lower.
     """

@@ -109,12 +109,8 @@ def _sealed(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 class SealedView(SealedRocksDBStore):
-    """The rows that a sealed store holds now, for reading alone. Another process may have the store open.
-
-    Args:
-        path: the store's directory; nothing in it is changed.
-        name: the store's name.
-        scratch: an empty directory for RocksDB's own notes.
+    """The rows that a sealed store holds now, for reading alone. Another process may have the store open. Nothing in
+    the directory is changed: `scratch`, an empty one, is for RocksDB's own notes.
 
     Raises:
         StorageError: it can't be read; also if the other process replaces files at that moment.

@@ -55,9 +55,6 @@ class TransactionStore(WrappedStore):
     """The wrapper that holds writes back until `commit`. Reads through it see them; reads below don't.
 
     Of several writes to one key only the last is committed, a deletion always as a tombstone. Not thread-safe.
-
-    Args:
-        inner: the store below.
     """
 
     def __init__(self, inner: BytesStore) -> None:

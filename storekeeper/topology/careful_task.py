@@ -92,11 +92,6 @@ def run_carefully(
 ) -> tuple[T, list[DeadLetter]]:
     """Runs a batch in a careful task until the records that are left out hold up no others.
 
-    Args:
-        run: runs the records in a new task; gives what came of it, and the dead letters.
-        records: those of the batch, in their order.
-        without: the records without those of some places, in their order; None if that is the same order.
-
     Returns:
         What came of the last run, and all dead letters.
     """

@@ -112,11 +112,8 @@ def element_type(function: object) -> Any:
 
 
 def returned_pair(function: object, *, many: bool = False) -> tuple[Any, Any]:
-    """The types of key and value that a function is annotated to return; None for each that is not known.
-
-    Args:
-        function: it returns a pair.
-        many: whether it returns an iterable of pairs.
+    """The types of key and value that a function is annotated to return; None for each that is not known. It returns a
+    pair, or an iterable of pairs if `many`.
     """
     returned = element_type(function) if many else returned_type(function)
     parts = typing.get_args(returned) if typing.get_origin(returned) is tuple else ()

@@ -37,10 +37,8 @@ _NO_TIME_MS = -1
 
 
 def runs_of(records: Iterable[RecordFields]) -> dict[tuple[str, int], Run]:
-    """Records of one task and batch by topic and number of their run.
-
-    Args:
-        records: in any order. A record behind a repartition has the number of the task before as its partition.
+    """Records of one task and batch by topic and number of their run. A record behind a repartition has the number of
+    the task before as its partition.
     """
     runs: dict[tuple[str, int], list[RecordFields]] = {}
     for record in records:

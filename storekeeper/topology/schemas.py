@@ -19,12 +19,8 @@ from storekeeper.topology.plan import Topology
 
 
 def bind_schemas(topology: Topology, registry: SchemaRegistry, changelogs: Mapping[str, str]) -> None:
-    """Binds every serde by a schema. May be called again, with another registry.
-
-    Args:
-        topology: the topology, changed in place.
-        registry: where the schemas are. Nothing is asked yet.
-        changelogs: the topics of the stores that have one.
+    """Binds every serde by a schema. May be called again, with another registry. Nothing is asked yet. `changelogs` are
+    the topics of the stores that have one.
 
     Raises:
         ConfigurationError: keys are to be written by a schema.

@@ -162,11 +162,7 @@ class Serdes(NamedTuple):
         return _known(self.keys, f"{where}: the type of the keys is not known here: pass keys= where they are made")
 
     def required_values(self, where: str, way_on: str = "annotate what makes them, or pass values=") -> Serde[Any]:
-        """The serde of values.
-
-        Args:
-            where: the operator.
-            way_on: what the user can do if it is not known.
+        """The serde of values. `way_on` is what the user can do if it is not known.
 
         Raises:
             ConfigurationError: it is not known.

@@ -40,11 +40,8 @@ def partitions_by_slot(layout: Layout, slots: Slots = NO_SLOTS) -> dict[str, int
 def assigned(topology: Topology, before: Slots) -> dict[str, list[str]]:
     """The slots of a topology that goes on with the tasks of another one.
 
-    A sub-topology without a predecessor is named after the alphabetically first topic that it reads.
-
-    Args:
-        topology: the topology.
-        before: the slots of the topology that ran last; empty at the first start.
+    A sub-topology without a predecessor is named after the alphabetically first topic that it reads. `before` are the
+    slots of the topology that ran last; empty at the first start.
 
     Raises:
         ConfigurationError: a sub-topology would have several predecessors, or share one, or a slot has no successor.

@@ -151,10 +151,6 @@ def _one_of(choices: type[E], choice: str, what: str) -> E:
 def milliseconds(time: object, what: str) -> int:
     """A time in whole milliseconds; 0 for None.
 
-    Args:
-        time: the time.
-        what: what it is, for the message.
-
     Raises:
         ConfigurationError: it is a number: of seconds, or of milliseconds?
     """

@@ -81,10 +81,8 @@ class Table(ABC, Generic[K, V]):
         return False
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values, if this table or one above it has a store to read them from.
-
-        Args:
-            force: whether old values are indispensable.
+        """Makes changes carry old values, if this table or one above it has a store to read them from. `force`: old
+        values are indispensable.
 
         Returns:
             Whether changes carry old values from now on: always, where the table itself has a store.

@@ -122,11 +122,7 @@ class Task:
         return Batch(outputs, changes, letters, orjson.dumps(wiring.progress()))
 
     def apply(self, metadata: Callable[[str], Mapping[bytes, bytes | None]] = lambda _: NO_METADATA) -> None:
-        """Writes the committed batch's changes to the stores.
-
-        Args:
-            metadata: by a store's name, what is written with its rows in the same step.
-        """
+        """Writes the committed batch's changes to the stores."""
         self._wiring.context.forget_traces()
         for name, store in self._wiring.stores.items():
             store.apply(metadata(name))

@@ -17,10 +17,6 @@ from storekeeper.topology.plan import Topology
 def check_topics(topology: Topology, internal: Iterable[tuple[str, str]]) -> None:
     """Refuses a topology whose topics meet.
 
-    Args:
-        topology: the topology.
-        internal: the app's internal topics, each with what it is, repartition topics left out.
-
     Raises:
         ConfigurationError: an internal topic has two uses, or the app reads or writes it like any other; or it writes
             a topic whose records lead there again.

@@ -193,12 +193,8 @@ def _as_they_are(_: int, records: Iterable[LogRecord]) -> Iterable[LogRecord]:
 
 
 def verify_copies(changelog: Changelog, copies_of: CopiesOf, observed: Observed = _as_they_are) -> Verification:
-    """Compares every copy of every partition. Keeps a few words for each row of one partition in memory.
-
-    Args:
-        changelog: what they are compared with.
-        copies_of: the copies.
-        observed: sees the records of each partition once, as they are folded.
+    """Compares every copy of every partition. Keeps a few words for each row of one partition in memory. `observed`
+    sees the records of each partition once, as they are folded.
     """
     result = Verification()
     for partition in changelog.partitions:

@@ -33,13 +33,8 @@ RENEW_PATH = "/internal/renew/"
 class NodeCopies:
     """The nodes of a cluster, by their addresses. A context manager. Not thread-safe.
 
-    Attributes:
-        notices: what nodes say about replicas that they healed, one sentence each.
-
-    Args:
-        addresses: of some nodes; the others are learnt from them.
-        credentials: sent to them.
-        transport: replaces the network.
+    Attributes: notices: what nodes say about replicas that they healed, one sentence each. Nodes that have no address
+    here are learnt from the others. `transport` replaces the network.
     """
 
     def __init__(

@@ -27,12 +27,7 @@ class _Found:
 
 
 class ChangelogNotices:
-    """Looks at the records of a changelog as they pass.
-
-    Args:
-        partitions: how many the changelog has.
-        kind: how the store's rows are keyed.
-    """
+    """Looks at the records of a changelog as they pass."""
 
     def __init__(self, partitions: int, kind: ServedKind) -> None:
         self._partitions = partitions

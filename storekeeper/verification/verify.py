@@ -31,13 +31,8 @@ from storekeeper.verification.snapshot_copies import SnapshotCopies
 
 
 def verify_store(store: str, settings: SnapshotSettings, *, repair: str | None = None) -> CheckVerdict:
-    """The verdict on a store's copies.
-
-    Args:
-        store: its name.
-        settings: where its copies are.
-        repair: the node, or the store's app, whose wrong copies are set aside to be restored. The verdict says so,
-            and is that of before.
+    """The verdict on a store's copies. `repair` is the node, or the store's app, whose wrong copies are set aside to be
+    restored. The verdict says so, and is that of before.
 
     Raises:
         ConfigurationError: the app that `repair` names runs, or `repair` names neither.

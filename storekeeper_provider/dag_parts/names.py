@@ -47,9 +47,6 @@ class Names:
 def names_beside(dag_file: str) -> Names:
     """The names in the JSON file beside a DAG file.
 
-    Args:
-        dag_file: `__file__` of the DAG file.
-
     Raises:
         NamesFileError: there is no such file, it can't be read, or another version has written it.
     """

@@ -124,11 +124,8 @@ _CONTENT = """<div class="scroll">{svg}</div>
 
 
 def topology_page(app: str, topology: Mapping[str, str]) -> str:
-    """The page of a topology.
-
-    Args:
-        app: the app's name.
-        topology: the control API's answer: `svg`, which escapes names itself, `text` and `mermaid`.
+    """The page of a topology. `topology` is the control API's answer: `svg`, which escapes names itself, `text` and
+    `mermaid`.
     """
     words = {name: escape(topology[name]) for name in ("text", "mermaid")}
     return _page(app, _CONTENT.format(svg=topology["svg"], **words))

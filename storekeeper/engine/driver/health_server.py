@@ -27,12 +27,7 @@ _SILENT_S = 10
 
 @contextmanager
 def health_served(port: int | None, heartbeats: Sequence[Path], clock: Clock) -> Iterator[int | None]:
-    """Serves the health of this process while the block runs.
-
-    Args:
-        port: of 127.0.0.1; 0 takes a free one, None serves nothing.
-        heartbeats: the files of its apps.
-        clock: for their ages.
+    """Serves the health of this process while the block runs. Port 0 takes a free one, None serves nothing.
 
     Yields:
         The port.

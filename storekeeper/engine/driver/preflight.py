@@ -49,12 +49,6 @@ class Preflight:
 def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
     """Checks broker, topics and checkpoint, and claims the checkpoint for the app.
 
-    Args:
-        spec: The app.
-        settings: Its settings.
-        topics: The broker.
-        clock: The clock that measures time-outs.
-
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ConfigurationError: topics are missing, Kafka refuses this app, or the server of its stores on Redis is not
@@ -138,12 +132,7 @@ def check_newest(mine: CheckpointOwner, checkpoint: BatchCheckpoint, markers: Ma
     """Checks that a checkpoint has planned what the app's tasks have committed.
 
     A task refuses a batch of an older copy as well. But one that has not committed since would run it, and then refuse
-    the right checkpoint.
-
-    Args:
-        mine: the claim of this start.
-        checkpoint: the checkpoint.
-        markers: what tasks have committed last, by topic and partition.
+    the right checkpoint. `markers` are what tasks have committed last, by topic and partition.
 
     Raises:
         UnusableCheckpointError: it is an older copy, or an older copy has run since.
@@ -167,12 +156,8 @@ def check_newest(mine: CheckpointOwner, checkpoint: BatchCheckpoint, markers: Ma
 def check_changelogs(topics: Topics, markers: Mapping[tuple[str, int], Marker], there: Collection[str]) -> None:
     """Checks that changelogs still have what the app's tasks have committed.
 
-    A task checks its own before a batch. But an app without input would seem to work until then.
-
-    Args:
-        topics: the broker.
-        markers: what tasks have committed last, by topic and partition.
-        there: the app's topics that there are.
+    A task checks its own before a batch. But an app without input would seem to work until then. `markers` are what
+    tasks have committed last, by topic and partition; `there` are the app's topics that there are.
 
     Raises:
         LostChangelogError: one ends earlier.

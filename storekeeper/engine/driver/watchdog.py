@@ -73,13 +73,7 @@ class Progress:
 
 @contextmanager
 def ended_if_stalled(heartbeats: Mapping[str, Path], settings: AppSettings, clock: Clock) -> Iterator[None]:
-    """Ends this process with exit code 75 if one of its apps stalls while the block runs.
-
-    Args:
-        heartbeats: the files of its apps, by their names.
-        settings: of the process, with the limit.
-        clock: for the time.
-    """
+    """Ends this process with exit code 75 if one of its apps stalls while the block runs."""
     stalls = _stalls_before(heartbeats.values())
     limit_s = settings.progress_timeout_s * 2 ** min(stalls, _MOST_DOUBLINGS) + settings.trigger_interval_ms / 1000
     progress = Progress(limit_s, clock.monotonic_s(), os.getpid())

@@ -15,13 +15,7 @@ def is_silent(beat: Heartbeat, now_ms: int) -> bool:
 
 
 def heartbeat_problem(beat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
-    """Why an app is not healthy, according to its heartbeat; None if it is.
-
-    Args:
-        beat: its last heartbeat, which may come from an earlier process.
-        pid: its process.
-        now_ms: the time.
-    """
+    """Why an app is not healthy, according to its heartbeat; None if it is. `beat` may come from an earlier process."""
     if beat is None:
         return "no heartbeat yet"
     if beat.pid != pid:

@@ -89,10 +89,6 @@ class CheckpointOwner:
     def check_own_topics(self, ids: Mapping[str, str], own: Collection[str]) -> None:
         """Checks that the app's own topics are those that it began with.
 
-        Args:
-            ids: the ids of the existing topics.
-            own: the topics that hold the app's state.
-
         Raises:
             UnusableCheckpointError: one was deleted since.
         """
@@ -105,9 +101,6 @@ class CheckpointOwner:
 
     def check_sources(self, ids: Mapping[str, str]) -> None:
         """Checks that topics are those that the app began with. Topics that it began without may have any id.
-
-        Args:
-            ids: the ids of existing topics.
 
         Raises:
             UnusableCheckpointError: one was deleted and recreated since.
@@ -126,12 +119,8 @@ def owner_file(checkpoint_dir: Location) -> Location:
 
 
 def confirmed_owner(checkpoint: BatchCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:
-    """The claim to continue with: `mine`, completed from the claim of an earlier start.
-
-    Args:
-        checkpoint: the folder.
-        mine: the claim of this start, with the ids of the existing topics.
-        own: the topics that hold the app's state.
+    """The claim to continue with: `mine`, completed from the claim of an earlier start. `mine` is the claim of this
+    start, `own` are the topics that hold the app's state.
 
     Raises:
         UnusableCheckpointError: the folder has another owner, or its topics were deleted since.

@@ -58,9 +58,6 @@ class Lease:
     def acquire(self, timeout_s: float | None = None) -> None:
         """Takes the lease. Waits at most `timeout_s` for its holder, then for the leftover JVM of a dead holder to end.
 
-        Args:
-            timeout_s: by default `TIMEOUT_S`.
-
         Raises:
             AppRunningError: another process holds it, or the leftover JVM can't be ended.
         """
@@ -161,12 +158,7 @@ def jobs_held(
     names: Sequence[str], settings: AppSettings, clock: Clock, *, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[list[Lease]]:
     """Holds leases of jobs. Waits for their holders as long as it takes: the caller decides how long a job may take.
-
-    Args:
-        names: the leases'.
-        settings: those of the jobs.
-        clock: measures time-outs.
-        wait: waits between two looks.
+    `wait` waits between two looks.
 
     Raises:
         AppRunningError: the leftover JVM of a dead holder can't be ended.

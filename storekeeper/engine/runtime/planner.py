@@ -22,13 +22,8 @@ class Planner:
     def __init__(
         self, topics: Topics, groups: Sequence[TopicGroup], *, most: int, unlimited: Sequence[str] = ()
     ) -> None:
-        """Asks nothing yet.
-
-        Args:
-            topics: the broker.
-            groups: the inputs.
-            most: the most records of them in a batch.
-            unlimited: topics that each batch reads to their ends.
+        """Asks nothing yet. A batch has at most `most` records, beside those of `unlimited` topics, which each batch
+        reads to their ends.
         """
         self._broker, self._ends = topics, BatchEnds(groups, most, topics.first_offsets_at)
         self._topics = [*(topic for group in groups for topic in group.topics), *unlimited]

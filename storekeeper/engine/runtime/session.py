@@ -42,10 +42,7 @@ _NO_ANSWER = re.compile(
 
 def store_properties(place: Location, environment: Mapping[str, str]) -> dict[str, str]:
     """Spark's properties for a store. Credentials are not among them: Hadoop's client reads those by itself.
-
-    Args:
-        place: the folder of the files.
-        environment: the variables that `deltalake` reads, such as `AWS_ENDPOINT_URL`.
+    `environment` has the variables that `deltalake` reads, such as `AWS_ENDPOINT_URL`.
     """
     if isinstance(place, Path) or place.uri.partition(":")[0] not in _S3:
         return {}
@@ -164,12 +161,8 @@ def session_of_batches(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
-    """A session of a job that holds some leases: no other job with one of them runs meanwhile.
-
-    Args:
-        names: the leases'. The first is the session's name, too. It waits for their holders.
-        settings: those of the session.
-        clock: measures time-outs.
+    """A session of a job that holds some leases: no other job with one of them runs meanwhile. It waits for the leases'
+    holders; the first name is the session's, too.
 
     Raises:
         AppRunningError: the leftover JVM of a dead holder can't be ended.

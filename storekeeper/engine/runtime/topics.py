@@ -286,13 +286,6 @@ def await_topics(
 ) -> None:
     """Waits until the broker answers and has all of `names`; retries for `timeout_s`, as it may just be starting.
 
-    Args:
-        topics: The broker.
-        names: The topics that must exist.
-        timeout_s: How long to retry, by default `PATIENCE_S`.
-        clock: The clock that measures the time-out.
-        wait: Pauses for a number of seconds.
-
     Raises:
         BrokerUnavailableError: it never answered.
         ConfigurationError: it answers, but topics are missing.

@@ -35,11 +35,8 @@ _log = structlog.get_logger(__name__)
 
 
 def describe(settings: AppSettings, clock: Clock) -> Description:
-    """The running stores of a run directory: those with a snapshot, and those whose apps have started.
-
-    Args:
-        settings: run directory and broker. If the broker doesn't answer, the partitions of the snapshots stay.
-        clock: for the time of the description.
+    """The running stores of a run directory: those with a snapshot, and those whose apps have started. If the broker
+    doesn't answer, the partitions of the snapshots stay.
     """
     running: dict[str, RunningStore] = {}
     for path, manifest in _snapshots(settings):

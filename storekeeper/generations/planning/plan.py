@@ -186,13 +186,8 @@ def plan_of_app(
     *,
     copy: bool = False,
 ) -> Plan:
-    """The plan of the named migrations for an app's stores; with `copy`, also if nothing changes.
-
-    Args:
-        declared: all of the app's stores.
-        running: the same stores as they run, by name.
-        migrations: names, in order; they may be of several of the stores.
-        copy: whether to plan a generation even if nothing changes.
+    """The plan of the named migrations for an app's stores; with `copy`, also if nothing changes. `running` are the
+    same stores as they run. `migrations` may be of several of them.
 
     Raises:
         ConfigurationError: a migration is unknown or made already, or one in between is left out.
@@ -239,11 +234,7 @@ def _chain(names: Sequence[str]) -> str:
 
 
 def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:
-    """The plan from a description to the current code.
-
-    Args:
-        description: what runs.
-        partitions: the new number of partitions by store, where it changes.
+    """The plan from a description to the current code. `partitions` are new numbers, by store.
 
     Raises:
         SchemaRegistryUnavailableError: an app has schemas, and their registry doesn't answer.

@@ -31,12 +31,8 @@ _INSTEAD = (
 
 
 def with_schemas(plan: Plan, running: Description, apps: Collection[str]) -> Plan:
-    """A plan with the changes of the subjects that apps write to. Asks the registry only if an app has schemas.
-
-    Args:
-        plan: the plan.
-        running: what runs; an app that doesn't is taken as one that starts from the beginning.
-        apps: the apps to look at.
+    """A plan with the changes of the subjects that apps write to. Asks the registry only if an app has schemas. An app
+    that doesn't run is taken as one that starts from the beginning.
 
     Raises:
         ConfigurationError: an app has schemas, and no registry is set.
@@ -99,10 +95,6 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
 
 def changes_of(spec: AppSpec, running: Description) -> tuple[Change, ...]:
     """The changes that this code would make to an app's stores and topics.
-
-    Args:
-        spec: the app.
-        running: what runs.
 
     Raises:
         SchemaRegistryUnavailableError: the app has schemas, and their registry doesn't answer.

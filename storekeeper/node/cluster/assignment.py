@@ -57,11 +57,8 @@ def _weight(node: str, store: str, partition: int) -> int:
 
 
 def evenly_led(choices: Sequence[Sequence[str]], nodes: int) -> list[str]:
-    """One of the choices of each partition, so that no node is chosen more often than it has to be.
-
-    Args:
-        choices: the nodes that hold each partition, the preferred one first.
-        nodes: how many nodes there are.
+    """One of the choices of each partition, so that no node is chosen more often than it has to be. `choices` are the
+    nodes that hold each partition, the preferred one first.
     """
     led: dict[str, set[int]] = {node: set() for held in choices for node in held}
 

@@ -33,9 +33,6 @@ class AliasSwitch:
     is called `store@topic`. A starting node follows the aliases at once. A running node keeps answering from its
     current variant until the new one is ready everywhere: all live nodes that should hold one of its partitions hold
     everything that was in the topic when the alias was read.
-
-    Args:
-        configured: topic by store, as the node was configured.
     """
 
     def __init__(self, configured: Mapping[str, str]) -> None:

@@ -345,10 +345,8 @@ class Replica(ReplicaRows):
         self.state = ReplicaState.CREATED
 
     def doubt(self, *, for_good: bool = False) -> None:
-        """Lets the follower set the store aside and restore it, although it isn't damaged. Safe from any thread.
-
-        Args:
-            for_good: nothing is kept, not even rows that were set aside before.
+        """Lets the follower set the store aside and restore it, although it isn't damaged. Safe from any thread. With
+        `for_good` nothing is kept, not even rows that were set aside before.
 
         Raises:
             StoreUnavailableError: the rows may be the last copy.

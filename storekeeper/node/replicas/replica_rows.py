@@ -147,10 +147,8 @@ class ReplicaRows:
         return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
 
     def freshness(self, at_s: float) -> ReplicaFreshness:
-        """The freshness that a row has at least if it is read after this call.
-
-        Args:
-            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
+        """The freshness that a row has at least if it is read after this call. Staleness counts from `at_s` on the
+        monotonic clock: when the request arrived.
         """
         offset = self.offset or 0
         end = self.tracker.end(at_s)

@@ -167,11 +167,8 @@ class RetainedReplicas:
         self._since_s: dict[Path, float] = {}
 
     def sweep(self, held: Collection[ReplicaId], is_kept: Callable[[str], bool] = lambda _: False) -> None:
-        """Looks through the directories once.
-
-        Args:
-            held: the replicas whose directories are in use.
-            is_kept: whether the rows of a store or variant stay: they may be the last copy.
+        """Looks through the directories once. `held` are in use. `is_kept` says whether the rows of a store or variant
+        stay: they may be the last copy.
         """
         now_s = self._clock.monotonic_s()
         in_use = {self._root / replica.store / str(replica.partition) for replica in held}

@@ -139,11 +139,8 @@ class HostRule:
 
 
 class Authenticator:
-    """Identifies callers. Open to all if there are neither tokens nor certificates. Belongs to one event loop.
-
-    Args:
-        tokens: the valid tokens; None if none is needed.
-        certificates: whether TLS has already refused everyone without a certificate.
+    """Identifies callers. Open to all if there are neither tokens nor certificates. Belongs to one event loop. `tokens`
+    None: none is needed. `certificates`: TLS has already refused everyone without one.
     """
 
     def __init__(self, tokens: TokenBook | None = None, *, certificates: bool = False) -> None:
@@ -245,12 +242,8 @@ def write_tokens(path: Path, records: Sequence[TokenRecord]) -> None:
 class TokenBook:
     """The tokens that are valid now. Notices within a second that its file has changed. Belongs to one thread.
 
-    If the file becomes unreadable, the previous tokens stay valid, and that is logged.
-
-    Args:
-        path: the file.
-        clock: says when to look at it again.
-        needed: whether there must be a token. Otherwise the file may come later.
+    If the file becomes unreadable, the previous tokens stay valid, and that is logged. `clock` says when to look at the
+    file again. If no token is `needed`, it may come later.
 
     Raises:
         ConfigurationError: when made, as `read_tokens`; also if there must be a token, and is none.

@@ -84,11 +84,8 @@ def change_app(
 
 def change_app_by_words(words: Sequence[str], cancelled: threading.Event, log: Path) -> dict[str, Any]:
     """The same for the words of a command line, `app ACTION NAME [OPTIONS]`, in a thread of the control process.
-
-    Args:
-        words: the words.
-        cancelled: ends it at its next look at the app.
-        log: takes what the check of the installed code writes, which is a process of its own.
+    `cancelled` ends it at its next look at the app. `log` takes what the check of the installed code writes, which is a
+    process of its own.
 
     Raises:
         InvalidArgumentError: the words are no such command.

@@ -15,14 +15,7 @@ from storekeeper.ops.control.app_control import AppControl, AppFailedError, AppT
 
 @dataclass(frozen=True, slots=True)
 class AppChanges:
-    """Changes an app, and restarts it.
-
-    Args:
-        app: the name of the app, or of the process of several.
-        control: starts and stops it.
-        scale_file: has its size.
-        check: raises if the installed code can't run it.
-    """
+    """Changes an app, and restarts it."""
 
     app: str
     control: AppControl
@@ -33,10 +26,7 @@ class AppChanges:
         """Sets the app's size for good, and restarts it if that changes anything. Returns whether it did.
 
         The size is written while the app doesn't run. So an app that runs has the size that is written down, and a
-        retry after a kill only has to start it.
-
-        Args:
-            wanted: fields of `AppScale`; None leaves one as it is, 0 unsets it.
+        retry after a kill only has to start it. None leaves a field as it is, 0 unsets it.
 
         Raises:
             InvalidArgumentError: a value can't be used, or none is given; nothing was changed.

@@ -230,10 +230,6 @@ def _heartbeat(app: str, settings: ClientSettings) -> Heartbeat | None:
 def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:
     """The heartbeat of a process: RUNNING if all apps are, the oldest update time, each partition's lowest offset.
 
-    Args:
-        name: the process's.
-        beats: of each app.
-
     Returns:
         None if an app has left none. If the beats have different pids, the pid and state of the one started first.
     """

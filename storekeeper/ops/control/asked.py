@@ -19,12 +19,8 @@ _TIMEOUT_S = 300.0
 
 
 def asked(*words: str, log: Path | None = None, pause: Callable[[float], object] = time.sleep) -> dict[str, Any]:
-    """What a command answers.
-
-    Args:
-        words: the command line behind `storekeeper`.
-        log: takes what it writes to standard error, behind what is there.
-        pause: waits between two looks at it. What it raises ends the command.
+    """What a command answers. `words` are those behind `storekeeper`. `log` gets standard error, behind what is there.
+    What `pause`, the wait between two looks, raises ends the command.
 
     Raises:
         NotNowError: the command says that it may succeed later.

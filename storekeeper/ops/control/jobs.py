@@ -98,10 +98,8 @@ class Job:
         return JobState.SUCCEEDED if self.exit_code == 0 else JobState.FAILED
 
     def log_from(self, position: int | None) -> tuple[str, int]:
-        """A part of its log, at most 64 KiB, and the position behind it.
-
-        Args:
-            position: where to begin, in bytes; None for the end of the log.
+        """A part of its log, at most 64 KiB, and the position behind it. From `position`, in bytes; None for the end of
+        the log.
         """
         return _part(self.folder / "log", position)
 

@@ -25,11 +25,7 @@ _SUFFIXES = frozenset({".html", ".css"})
 
 
 class PlatformViews:
-    """Read-only views of a platform, collected at each call. Thread-safe. None loads code of an app.
-
-    Args:
-        platform: the settings of the platform.
-    """
+    """Read-only views of a platform, collected at each call. Thread-safe. None loads code of an app."""
 
     def __init__(self, platform: PlatformSettings) -> None:
         self._platform = platform

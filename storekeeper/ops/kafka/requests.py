@@ -16,13 +16,7 @@ from storekeeper.ops.topics import TopicSpec, requested_topics
 
 
 def printed(settings: PlatformSettings, apps: Collection[AppSpec], form: str) -> Iterator[str]:
-    """All that apps and nodes need: topics, then the least ACLs.
-
-    Args:
-        settings: the platform's.
-        apps: the apps.
-        form: of the topics: `commands` or `strimzi`.
-    """
+    """All that apps and nodes need: topics, then the least ACLs. `form` is `commands` or `strimzi`."""
     topics = requested_topics(settings, apps)
     yield from strimzi_topics(topics, settings.kafka) if form == "strimzi" else topic_commands(topics, settings.kafka)
     rights = rights_of(apps, AppSettings())

@@ -38,12 +38,7 @@ class Right:
 
 
 def rights_of(apps: Iterable[AppSpec], settings: AppSettings) -> tuple[Right, ...]:
-    """The rights that apps, their jobs and the query nodes need, each resource once.
-
-    Args:
-        apps: the apps.
-        settings: those of the apps.
-    """
+    """The rights that apps, their jobs and the query nodes need, each resource once."""
     operations: dict[tuple[Resource, str, bool], dict[str, None]] = {}
     for right in (*_of_nodes(settings.cluster), *(right for app in apps for right in _of_app(app, settings))):
         place = (right.resource, right.name, right.prefixed)

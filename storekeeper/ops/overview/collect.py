@@ -86,12 +86,7 @@ def collect_status(settings: PlatformSettings) -> Overview:
 
 
 def platform_overview(settings: PlatformSettings, credentials: Credentials) -> Callable[[], Overview]:
-    """Collects at each call what Airflow's page shows, from the nodes of the process's settings.
-
-    Args:
-        settings: the platform's.
-        credentials: for the nodes.
-    """
+    """Collects at each call what Airflow's page shows, from the nodes of the process's settings."""
     own = load_node_settings()
 
     def client() -> StateClient:

@@ -309,14 +309,8 @@ def stores_of(
     placement: Placement,
     now_ms: int,
 ) -> list[Store]:
-    """The listed stores, sorted by name, with all nodes' replicas of the changelog that serves each store.
-
-    Args:
-        listed: the stores as `/state/stores` lists them.
-        lags: the nodes' replicas.
-        snapshots: the stores' newest ones, by name.
-        placement: where replicas should be.
-        now_ms: the time.
+    """The listed stores, sorted by name, with all nodes' replicas of the changelog that serves each store. `listed` is
+    what `/state/stores` lists, `lags` are the nodes' replicas, `placement` says where replicas should be.
     """
     replicas = [replica for lag in lags for replica in lag.replicas]
     stores = []

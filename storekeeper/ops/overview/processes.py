@@ -77,11 +77,8 @@ def is_needed(info: ProcessInfo, names: Collection[str]) -> bool:
 
 
 class Probes:
-    """Asks the processes of the platform itself whether they work. Asks Airflow once for its four components.
-
-    Args:
-        settings: the platform's.
-        patience_s: how long each of them may take; None for what a view waits.
+    """Asks the processes of the platform itself whether they work. Asks Airflow once for its four components. Each may
+    take `patience_s`; None is what a view waits.
     """
 
     def __init__(self, settings: PlatformSettings, *, patience_s: float | None = None) -> None:
@@ -113,12 +110,8 @@ class Probes:
 
 
 def node_problem(url: str, patience_s: float, credentials: Credentials | None = None) -> str | None:
-    """Why a query node can't serve; None if `/readyz` answers 200 within `patience_s`.
-
-    Args:
-        url: its address.
-        patience_s: how long it may take.
-        credentials: those of the platform's own jobs.
+    """Why a query node can't serve; None if `/readyz` answers 200 within `patience_s`. `credentials` are those of the
+    platform's own jobs.
     """
     headers = {} if credentials is None else credentials.headers()
     tls = credentials.ssl_context() if credentials is not None and url.startswith("https:") else NO_TLS
@@ -167,17 +160,9 @@ def processes_of(
     probes: Probes | None,
     stopped: Collection[str] = (),
 ) -> list[Process]:
-    """The processes in the order of starting.
-
-    Args:
-        infos: what the supervisor reports.
-        apps: the apps; each belongs to one of the processes.
-        ended: which processes have ended by themselves.
-        settings: the platform's.
-        known: its apps.
-        now_ms: the time.
-        probes: None to assume that each running process of the platform itself is healthy.
-        stopped: those that a person has stopped.
+    """The processes in the order of starting. `infos` is what the supervisor reports, `ended` which processes have
+    ended by themselves, `stopped` those that a person has stopped. Without `probes`, each running process of the
+    platform itself counts as healthy.
     """
     names, where = {*known.apps, *(info.name for info in infos)}, addresses(settings)
     order = {

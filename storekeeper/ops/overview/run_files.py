@@ -63,11 +63,8 @@ class Place:
 
 
 def places(durable: Location, apps: Iterable[str]) -> dict[str, Place]:
-    """By the processes' names; apps that have never changed are left out.
-
-    Args:
-        durable: where the journals are. If its store doesn't answer, or a journal is damaged, that is left out too.
-        apps: whose.
+    """By the processes' names; apps that have never changed are left out. If the journals' store doesn't answer, or a
+    journal is damaged, that is left out too.
     """
     by_app: dict[str, Place] = {}
     for app in apps:
@@ -95,11 +92,8 @@ def _change(journal: Journal) -> str:
 
 
 def snapshots(tables: Location, stores: Iterable[str]) -> dict[str, Snapshot]:
-    """The newest snapshot of each store, by the stores' names; those without one are left out.
-
-    Args:
-        tables: the folder of the Delta tables. If its store doesn't answer, there is none.
-        stores: the stores' names, which are those of their tables.
+    """The newest snapshot of each store, by the stores' names; those without one are left out. If the tables' store
+    doesn't answer, there is none.
     """
     newest = {}
     try:

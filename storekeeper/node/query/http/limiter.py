@@ -39,11 +39,6 @@ class ConnectionLimiter:
     A connection is idle unless a whole request is being answered. So connections that send nothing, half a request, or
     no more requests can't keep callers out: of 16 idle ones, in turn, the one that has been idle longest is closed. If
     none can be, the new connection is refused. Belongs to one event loop.
-
-    Args:
-        most: the most connections at the same time.
-        most_of_client: the most from one IP address.
-        traffic: counts connections, and those that were closed or refused.
     """
 
     def __init__(self, most: int, most_of_client: int, traffic: Traffic) -> None:
