@@ -69,13 +69,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One summand.
-
-    Attributes:
-        name: what it is.
-        bytes: its size.
-        formula: how it was computed, with the numbers.
-    """
+    """One summand. `formula` shows the numbers."""
 
     name: str
     bytes: int

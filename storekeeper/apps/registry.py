@@ -20,12 +20,7 @@ _INSTALLED = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class NamedApps:
-    """The apps that the configuration names.
-
-    Attributes:
-        apps: all of them, by name.
-        shared: the names of those that share a driver.
-    """
+    """The apps that the configuration names. `shared` names those that share a driver."""
 
     apps: Mapping[str, AppSpec]
     shared: tuple[str, ...]

@@ -17,15 +17,8 @@ _LOG_EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RestoreProgress:
-    """One moment of a restore.
-
-    Attributes:
-        store, partition: which.
-        start_offset: where it began.
-        offset: the next offset to apply.
-        end_offset: where it is to end.
-        records: records read so far in this restore, those without a key included.
-        elapsed_s: seconds since it began.
+    """One moment of a restore. `offset` is the next one to apply. `records` counts those read so far, those without a
+    key included.
     """
 
     store: str

@@ -63,13 +63,8 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """How to begin following.
-
-    Attributes:
-        action: whether the rows are kept.
-        reason: why.
-        offset: the first offset to read.
-        end_offset: the restore is complete once the reader reaches this offset.
+    """How to begin following. The first offset to read is `offset`; the restore is complete once the reader reaches
+    `end_offset`.
     """
 
     action: RestoreAction

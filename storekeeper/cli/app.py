@@ -150,10 +150,8 @@ def _acted(name: str, action: str, output: AnswerOutput, **sizes: int | None) ->
 
 
 def check_code(name: str) -> dict[str, str]:
-    """Checks that the installed code can take over, and says whether it is another one than at the last start.
-
-    Returns:
-        What becomes of each store.
+    """Checks that the installed code can take over, and says whether it is another one than at the last start. Returns
+    what becomes of each store.
 
     Raises:
         StateError: it can't take over, with the reason.

@@ -32,14 +32,9 @@ _OWN = "dlq."
 
 
 class Letters(msgspec.Struct, frozen=True):
-    """Dead letters that have their topic and the kind of error in common.
-
-    Attributes:
-        topic: the topic that the records came from, or that would have refused them; empty if they had waited in the
-            app.
-        error: the name of the error's class.
-        reason: that of one of them, without any of the record's content.
-        count: how many there are.
+    """Dead letters that have their topic and the kind of error in common. `topic` is where the records came from, or
+    what would have refused them; empty if they had waited in the app. `reason` is that of one of them, without any of
+    the record's content.
     """
 
     topic: str

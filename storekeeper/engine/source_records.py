@@ -18,15 +18,8 @@ from storekeeper.topology.records import RecordFields
 
 @dataclass
 class SourceRecords:
-    """The records of one partition in one batch, in parts. They are read anew each time.
-
-    Attributes:
-        kafka: the Kafka.
-        topic: the topic.
-        partition: the partition.
-        start: the first offset.
-        end: that behind the last one.
-        rows: how many records there are, once they have been read.
+    """The records of one partition in one batch, in parts. They are read anew each time. `rows` says how many there
+    are from `start` to before `end`, once they have been read.
     """
 
     kafka: Kafka

@@ -130,13 +130,7 @@ class MemoryBackend:
 
 @dataclass(frozen=True, slots=True)
 class RedisBackend:
-    """Rows on a Redis server, where other programs may read them.
-
-    Attributes:
-        name: the store's.
-        url: the server's.
-        place: names the rows on the server.
-    """
+    """Rows on a Redis server at `url`, where other programs may read them. `place` names the rows there."""
 
     name: str
     url: str

@@ -26,12 +26,8 @@ _REASON_HEADERS = 4
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """What a topic accepts.
-
-    Attributes:
-        max_record_bytes: the size of the largest record.
-        keys_required: whether every record needs a key, because the topic is compacted.
-        max_ahead_ms: how far the time of a record may be ahead of the broker's clock.
+    """What a topic accepts. A compacted topic requires keys (`keys_required`). `max_ahead_ms` is how far the time of a
+    record may be ahead of the broker's clock.
     """
 
     max_record_bytes: int

@@ -71,13 +71,8 @@ class WriterPlan:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A task's transactional id and the place of its marker.
-
-    Attributes:
-        name: its transactional id.
-        markers: the topic of its marker.
-        partition: its partition in that topic and in its stores' changelogs.
-        key: the key of its marker.
+    """A task's transactional id and the place of its marker. `name` is its transactional id; its marker has a topic and
+    a key, and `partition` is its own there and in its stores' changelogs.
     """
 
     name: str

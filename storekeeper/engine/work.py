@@ -77,15 +77,7 @@ class AppWork:
 
 @dataclass(frozen=True)
 class BatchWork:
-    """One batch of an app.
-
-    Attributes:
-        app: the app.
-        batch_id: the number of the batch.
-        source: the offset ranges of its input.
-        batch_ms: its time.
-        writes_outputs: whether its outputs are written; a generation that only catches up writes none.
-    """
+    """One batch of an app. `writes_outputs` is off in a generation that only catches up."""
 
     app: AppWork
     batch_id: int

@@ -42,13 +42,7 @@ _BATCH_ROWS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class SealedHistory:
-    """The sealed history of a store.
-
-    Attributes:
-        place: its folder.
-        version: its newest version.
-        manifests: those of its commits, newest first.
-    """
+    """The sealed history of a store. `manifests` are those of its commits, newest first."""
 
     place: Location
     version: int
@@ -198,12 +192,7 @@ def start_of(
 
 @dataclass(frozen=True)
 class Recovering:
-    """The recovery of one app.
-
-    Attributes:
-        controller: takes the steps of its generations.
-        topics: the broker's.
-    """
+    """The recovery of one app."""
 
     controller: GenerationController
     topics: Topics

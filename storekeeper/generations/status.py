@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppFacts:
-    """What the status of an app's generations needs to know of its code.
-
-    Attributes:
-        name: the app's.
-        stores: the names of its stores.
-        changelogs: the changelog of each store in the first generation.
-        sources: the topics that it reads.
-        why_no_generations: why it can't have generations; None if it can.
+    """What the status of an app's generations needs to know of its code. `changelogs` are those of the first
+    generation. `why_no_generations` is None if it can have some.
     """
 
     name: str

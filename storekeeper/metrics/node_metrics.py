@@ -21,14 +21,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric.
-
-    Attributes:
-        name: as it is exported.
-        kind: counter, gauge or histogram.
-        help: one sentence.
-        labels: in their order.
-        kafka_streams: the nearest metric of Kafka Streams, or an empty string.
+    """One metric. `kind` is counter, gauge or histogram. `kafka_streams` is the nearest metric of Kafka Streams, or
+    empty.
     """
 
     name: str

@@ -49,10 +49,7 @@ def apply(
 ) -> tuple[Trouble, ...]:
     """Does the steps from what runs to what the configuration says. The caller holds the run directory's lock. `report`
     is called with each step. With `accept_loss`, topics are made anew that apps began with and that Kafka doesn't have
-    any more.
-
-    Returns:
-        What doesn't work.
+    any more. Returns what doesn't work.
 
     Raises:
         ImpossibleChangeError: a setting can't change so. Nothing was done.

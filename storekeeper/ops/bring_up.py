@@ -75,9 +75,6 @@ def bring_up(
         accept_loss: whether topics are made anew that apps began with and that Kafka doesn't have any more.
         held: processes that are not started, each with what to say of it; nothing if it is empty.
 
-    Returns:
-        What doesn't work.
-
     Raises:
         PlatformError: nothing can work, as there is no broker or no room on the disk, or all of Kafka's data is lost.
     """

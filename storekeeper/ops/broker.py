@@ -57,7 +57,7 @@ def server_properties(data: Path, port: int, controller_port: int, more: Mapping
 
 
 def broker_command(java: Sequence[str], properties: Path) -> list[str]:
-    """The argv of a broker. Its log goes to standard error. `java` is the command and its options, from `broker_java`."""
+    """The argv of a broker, behind a command and options from `broker_java`. Its log goes to standard error."""
     return [
         *java,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -21,10 +21,7 @@ from storekeeper_provider.dag_parts.names import FILE, Names
 
 def export_dags(folder: Path) -> list[Path]:
     """Writes the DAG files and the file of names. Safe to repeat: what an earlier export has written is replaced. Makes
-    the folder if need be. Other files in it stay as they are.
-
-    Returns:
-        The files.
+    the folder if need be. Other files in it stay as they are. Returns the files.
 
     Raises:
         ConfigurationError: a file of another origin has the name of one of ours. Nothing was written.

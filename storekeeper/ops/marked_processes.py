@@ -14,10 +14,8 @@ _PAUSE_S = 0.002
 
 
 def mark_of(process: psutil.Process, name: str) -> str | None:
-    """The value of variable `name` that a process was started with.
-
-    Returns:
-        None if it has no such variable, has ended, or is another user's.
+    """The value of variable `name` that a process was started with. None if it has no such variable, has ended, or is
+    another user's.
     """
     try:
         if process.status() == psutil.STATUS_ZOMBIE:

@@ -27,10 +27,7 @@ from storekeeper.stores.store_definitions import parse_definitions
 
 def retire(app: str, platform: PlatformSettings, *, delete: bool) -> dict[str, object]:
     """Retires an app. Safe to repeat. Its Delta tables stay. With `delete`, its changelogs, checkpoints, journal and
-    local stores are deleted.
-
-    Returns:
-        What was retired and deleted.
+    local stores are deleted. Returns what was retired and deleted.
 
     Raises:
         ConfigurationError: the configuration names it, or it has never run here.

@@ -83,15 +83,8 @@ _PROJECT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
-
-    Attributes:
-        name: its key in the configuration file.
-        default: as text; empty if there is none.
-        default_value: the same as a file has it.
-        unit: of a number.
-        change: what a change needs: `live`, a restart of something, or why it is impossible.
-        description: its meaning.
+    """One setting. `name` is its key in the configuration file, `default_value` the default as a file has it, empty if
+    there is none. `change` is what a change needs: `live`, a restart of something, or why it is impossible.
     """
 
     name: str

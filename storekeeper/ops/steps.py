@@ -54,14 +54,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that the platform has, or is to have.
-
-    Attributes:
-        kind: what it is.
-        runs: whether it runs, or is to run.
-        command: what starts it; None if nobody knows.
-        settings: those that it was started with, or is to be; None if nobody knows.
-        address: a node's.
+    """A process that the platform has, or is to have. `command` and `settings` are those that it was started with, or
+    is to be; None if nobody knows.
     """
 
     kind: Kind
@@ -73,12 +67,8 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A platform as it is, or is to be.
-
-    Attributes:
-        processes: by name, in the order of starting.
-        settings: all of them.
-        stores: of each app's process, which nodes serve.
+    """A platform as it is, or is to be. `processes` are in the order of starting; `stores` are those of each app's
+    process that nodes serve.
     """
 
     processes: Mapping[str, Process]
@@ -88,12 +78,8 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What the installed code of the apps means for their processes.
-
-    Attributes:
-        changed: those whose code is another one than at their start.
-        blocked: those that it would break, each with the reason.
-        generations: stores that it can change by a new generation, each with how.
+    """What the installed code of the apps means for their processes. Those that it would break are `blocked`, each with
+    the reason; `generations` are stores that it can change by one, each with how.
     """
 
     changed: frozenset[str] = frozenset()

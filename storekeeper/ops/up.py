@@ -30,12 +30,8 @@ from storekeeper.run_dir import last_started, make_private
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How `up` ended.
-
-    Attributes:
-        supervisor: a client of the supervisor.
-        password: of Airflow's admin if it was generated just now, to be shown once.
-        troubles: what doesn't work. All else does.
+    """How `up` ended. `password` is that of Airflow's admin if it was generated just now, to be shown once. `troubles`
+    are what doesn't work: all else does.
     """
 
     supervisor: SupervisorRpc

@@ -32,11 +32,8 @@ _FIELDS = {"c", "s", "v"}
 
 @dataclass(frozen=True, slots=True)
 class PositionToken:
-    """The positions that an answer must include at least. For a partition that is not named, nothing is required.
-
-    Attributes:
-        changelog: next offsets by changelog topic and partition.
-        source: next offsets by topic and partition of the apps' input.
+    """The positions that an answer must include at least. For a partition that is not named, nothing is required. Next
+    offsets by topic and partition: of changelogs, and of the apps' input (`source`).
     """
 
     changelog: Position = field(default_factory=Position)

@@ -61,13 +61,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Afterwards:
-    """What a Checkpoint does with its results.
-
-    Attributes:
-        take: takes the verdict.
-        docs_dir: the folder whose Data Docs it replaces; None if they stay.
-        notify: is called with the verdict; None if nobody is.
-    """
+    """What a Checkpoint does with its results. Data Docs stay without `docs_dir`."""
 
     take: Take
     docs_dir: Path | None = None

@@ -30,12 +30,9 @@ from storekeeper.quality.measures import COPIES, DISGUISED, condition_column, fe
 
 @dataclass(frozen=True, slots=True)
 class CheckedFrame:
-    """What a suite is for: the columns that a frame has, and how its engine matches texts.
-
-    Attributes:
-        columns: the columns of the frame, with the added ones.
-        usable: those that are there with their declared type. Only these are looked into: the others fail already.
-        regex: a pattern for Java as the engine takes it.
+    """What a suite is for: the columns that a frame has, and how its engine matches texts. Added columns are among
+    them. Only `usable` ones, those that are there with their declared type, are looked into: the others fail already.
+    `regex` is a pattern for Java as the engine takes it.
     """
 
     columns: Collection[str]

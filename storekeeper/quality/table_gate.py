@@ -57,13 +57,8 @@ _MAX_AGE_S = 7200
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """The rows of a batch, as long as they are kept.
-
-    Attributes:
-        frame: the rows with the columns of `storekeeper.quality.measures` and `_CHANGE`.
-        usable: the columns that are there with their declared type.
-        count: how many rows there are.
-        profile: their profile.
+    """The rows of a batch, as long as they are kept. `frame` has the columns of `storekeeper.quality.measures` and
+    `_CHANGE` too; `usable` are the columns that are there with their declared type.
     """
 
     frame: DataFrame

@@ -38,12 +38,7 @@ _DEFAULTS = {"timeout": 5, "max.retries": 2, "retries.wait.ms": 100, "retries.ma
 
 @dataclass(frozen=True, slots=True)
 class RegistryProperties:
-    """How to ask the registry.
-
-    Attributes:
-        client: the settings of Confluent's client.
-        registers: whether apps register what they write with.
-    """
+    """How to ask the registry. `client` is for Confluent's client. `registers`: apps register what they write with."""
 
     client: dict[str, Any]
     registers: bool

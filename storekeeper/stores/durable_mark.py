@@ -34,13 +34,8 @@ _MANIFEST_PREFIX = "MANIFEST-"
 
 @dataclass(frozen=True, slots=True)
 class DurableMark:
-    """What a store must have at its next open.
-
-    Attributes:
-        sequence: the sequence number reached.
-        manifest_number: which manifest file was current.
-        manifest_bytes: how much of it is covered.
-        manifest_checksum: CRC-32 of that much.
+    """What a store must have at its next open. `manifest_bytes` of the current manifest file are covered; the checksum
+    is CRC-32 of that much.
     """
 
     sequence: int

@@ -110,11 +110,8 @@ def _check_bound(bound_bytes: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RocksDBOptions:
-    """How one store is opened.
-
-    Attributes:
-        profile: what the store is mostly used for.
-        memory: cache and write buffers to share; None takes the process's.
+    """How one store is opened. `profile` is what the store is mostly used for; without `memory` it shares the process's
+    cache and write buffers.
     """
 
     profile: Profile = Profile.BALANCED

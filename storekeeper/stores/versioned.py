@@ -163,9 +163,7 @@ class VersionedKeyValueStore(TimedStore[K, V]):
 
         It looks at the keys of 1000 versions that left the history, and of two more for each put since the last call.
         So the number that waits does not grow. `written` is how many versions were written, if not all by `put`.
-
-        Returns:
-            What to `settle` once the deletions are on disk.
+        Returns what to `settle` once the deletions are on disk.
         """
         limit, self._puts = _LEAST_DUE + 2 * max(self._puts, written), 0
         due = self._index.expired_keys(self._horizon_ms, limit)

@@ -90,10 +90,8 @@ class CarefulTask(Task):
 def run_carefully(
     run: Callable[[R], tuple[T, Sequence[DeadLetter]]], records: R, without: Callable[[R, frozenset[Place]], R | None]
 ) -> tuple[T, list[DeadLetter]]:
-    """Runs a batch in a careful task until the records that are left out hold up no others.
-
-    Returns:
-        What came of the last run, and all dead letters.
+    """Runs a batch in a careful task until the records that are left out hold up no others. Returns what came of the
+    last run, and all dead letters.
     """
     letters: list[DeadLetter] = []
     while True:

@@ -49,11 +49,8 @@ class Cell(msgspec.Struct, gc=False, eq=False):
 
 
 class CellsAbove(WrappedStore):
-    """The top of a store whose rows an operator may keep in cells: they are written before somebody reads.
-
-    Attributes:
-        settle: writes them to the store below.
-        forget: called when somebody else has written.
+    """The top of a store whose rows an operator may keep in cells: they are written before somebody reads. `settle`
+    writes them to the store below; `forget` is called when somebody else has written.
     """
 
     def __init__(self, inner: BytesStore) -> None:
@@ -184,11 +181,8 @@ class WindowCells(Cells[Cell]):
 
 
 class SessionCell(msgspec.Struct, gc=False, eq=False):
-    """One session of a key; attributes as those of `Cell`.
-
-    Attributes:
-        key: the bytes of the session's key.
-        stored: whether the store below has it, so that a deletion must be written.
+    """One session of a key; attributes as those of `Cell`. `stored`: the store below has it, so that a deletion must be
+    written.
     """
 
     key: bytes

@@ -147,9 +147,7 @@ class CarefulGuards(Guards):
 
     def attempt(self, work: Callable[[], None]) -> Failure | None:
         """Does something, or nothing of it: all changes are taken back if a record, or a released row, is to blame.
-
-        Returns:
-            What failed, or None.
+        Returns what failed, or None.
 
         Raises:
             Exception: an error that neither is to blame for, or of an operator that is to fail the batch.

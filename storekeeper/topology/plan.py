@@ -77,6 +77,11 @@ class Topology:
     def plan(self, partitions: Mapping[str, int], repartitioned: int | None = None) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.
 
+        Args:
+            partitions: of the topics that the app reads.
+            repartitioned: of each repartition whose number neither the user nor a join fixes. None: as many as the
+                topics above it have.
+
         Raises:
             ConfigurationError: a topic is missing.
             NotCopartitionedError: topics that are joined have different numbers of partitions.

@@ -82,10 +82,8 @@ class Table(ABC, Generic[K, V]):
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values, if this table or one above it has a store to read them from. `force`: old
-        values are indispensable.
-
-        Returns:
-            Whether changes carry old values from now on: always, where the table itself has a store.
+        values are indispensable. Returns whether changes carry old values from now on: always, where the table itself
+        has a store.
 
         Raises:
             ConfigurationError: `force`, and no table from here upwards has a store.

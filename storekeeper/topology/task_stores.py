@@ -96,10 +96,7 @@ class TableRows(Generic[V]):
         return value if value is None or self._is_plain(value) else self._as_read(value)[0]
 
     def write(self, cell: Cell, value: V | None, timestamp_ms: int) -> V | None:
-        """Sets or, with None, deletes a row.
-
-        Returns:
-            The value as it will be read.
+        """Sets or, with None, deletes a row. Returns the value as it will be read.
 
         Raises:
             SerializationError: the value would not read back equal. Nothing is written.
@@ -115,10 +112,7 @@ class TableRows(Generic[V]):
         return value
 
     def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[V] | None:
-        """Writes the row, whatever is there; None deletes it.
-
-        Returns:
-            The row as it will be read.
+        """Writes the row, whatever is there; None deletes it. Returns the row as it will be read.
 
         Raises:
             SerializationError: the value would not read back equal. Nothing is written.

@@ -24,13 +24,8 @@ from storekeeper.topology.cells import Cells
 
 
 class VersionCell(msgspec.Struct, gc=False, eq=False):
-    """One version of a key; attributes as those of `Cell`.
-
-    Attributes:
-        key: the bytes of the row's key.
-        value: None for a deletion.
-        at_ms: from when it is valid.
-        timestamp_ms: that of the record under way when it was put.
+    """One version of a key; attributes as those of `Cell`. `value` None is a deletion; it is valid from `at_ms`;
+    `timestamp_ms` is that of the record under way when it was put.
     """
 
     key: bytes
@@ -41,12 +36,8 @@ class VersionCell(msgspec.Struct, gc=False, eq=False):
 
 
 class _Versions(msgspec.Struct, eq=False):
-    """The latest versions of a key, oldest first; all of them if it is complete.
-
-    Attributes:
-        times: from when each is valid.
-        cells: the versions.
-        complete: whether there are no older ones.
+    """The latest versions of a key, oldest first; all of them if it is complete. Each is valid from its time on; if
+    `complete`, there are no older ones.
     """
 
     times: list[int]

@@ -18,15 +18,8 @@ _KEPT = 200
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """What a check found.
-
-    Attributes:
-        check: which check, such as `verify`.
-        subject: what was checked, such as a store.
-        passed: whether nothing is wrong.
-        reasons: what is wrong, one sentence each; no data values.
-        decided_at_ms: when, epoch milliseconds.
-        details: figures, as JSON's own types.
+    """What a check found. `reasons` say what is wrong, one sentence each, without data values. `details` are figures,
+    as JSON's own types.
     """
 
     check: str

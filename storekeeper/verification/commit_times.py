@@ -20,12 +20,7 @@ from storekeeper.snapshots.new_changes import Mark
 
 @dataclass(frozen=True, slots=True)
 class CommitTimes:
-    """The commits of a history.
-
-    Attributes:
-        manifests: theirs, the oldest first; without those that were taken back.
-        are_all: whether the log still has them all.
-    """
+    """The commits of a history, the oldest first, without those taken back. `are_all`: the log still has them all."""
 
     manifests: Sequence[HistoryManifest]
     are_all: bool

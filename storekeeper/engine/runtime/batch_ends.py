@@ -25,11 +25,8 @@ _FIRST_STEP_MS = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """Topics of an app that are cut together.
-
-    Attributes:
-        topics: in the order in which records of one time are taken.
-        meet: whether records of several partitions or topics meet; others need no common time.
+    """Topics of an app that are cut together. `topics` are in the order in which records of one time are taken. Where
+    records of several partitions or topics don't `meet`, they need no common time.
     """
 
     topics: tuple[str, ...]
@@ -38,12 +35,8 @@ class TopicGroup:
 
 @dataclass
 class BatchEnds:
-    """Plans the ends of batches, one after the other.
-
-    Attributes:
-        groups: the topics whose records are limited. All others are read to their ends.
-        most: the most records of a batch.
-        offsets_at: looks offsets up by time.
+    """Plans the ends of batches, one after the other. The records of `groups` are limited to `most` a batch; all other
+    topics are read to their ends. `offsets_at` looks offsets up by time.
     """
 
     groups: Sequence[TopicGroup]

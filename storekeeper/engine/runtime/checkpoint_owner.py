@@ -25,12 +25,8 @@ CLAIM_SUFFIX = ".claim.json"
 
 @dataclass(frozen=True, slots=True)
 class ServedStore:
-    """What the rows of a store are, as its app began with them.
-
-    Attributes:
-        kind: the kind of its keys.
-        score_field: the field that a ranked store is ranked by; None for every other kind.
-        fields: the SQL type of each field of its values, by name.
+    """What the rows of a store are, as its app began with them. Only a ranked store has a `score_field`. `fields` has
+    the SQL type of each field of its values.
     """
 
     kind: str

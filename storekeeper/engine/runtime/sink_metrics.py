@@ -50,11 +50,8 @@ decode_outcome = msgspec.msgpack.Decoder(Written).decode
 
 
 class SinkMetrics:
-    """Adds up what batches wrote. Only Spark's thread adds, any thread may read.
-
-    Attributes:
-        sum: the sum so far.
-        rows: by batch, how many records the last ones read.
+    """Adds up what batches wrote. Only Spark's thread adds, any thread may read. `rows` has, by batch, how many records
+    the last ones read.
     """
 
     def __init__(self) -> None:

@@ -25,14 +25,8 @@ BY_SCHEMA: Fields = {"_value": "by schemas of a registry"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A migration from the version before `to_version` to `to_version`.
-
-    Attributes:
-        name: what it is called.
-        summary: one sentence for the person who approves it.
-        to_version: the version that it makes.
-        fields: of the new values.
-        changes_key: whether it changes the keys.
+    """A migration from the version before `to_version` to `to_version`. `summary` is one sentence for the person who
+    approves it, `fields` are those of the new values.
     """
 
     name: str
@@ -125,12 +119,8 @@ class AppTopology:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The running stores and apps.
-
-    Attributes:
-        described_at_ms: when they were described, epoch milliseconds.
-        stores: by name.
-        topologies: by app; those that have not started yet are not there.
+    """The running stores and apps at `described_at_ms`, epoch milliseconds. Apps that have not started yet have no
+    topology here.
     """
 
     described_at_ms: int

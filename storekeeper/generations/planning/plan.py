@@ -38,14 +38,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A source topic of a backfill.
-
-    Attributes:
-        topic: its name.
-        records: how many offsets are read.
-        since_ms: how long it keeps records; None for ever.
-        compacted: whether it keeps only the newest record of each key.
-    """
+    """A source topic of a backfill. `records` counts offsets. It keeps records for `since_ms`; None for ever."""
 
     topic: str
     records: int

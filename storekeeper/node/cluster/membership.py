@@ -35,13 +35,7 @@ _TIES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How a node identifies itself.
-
-    Attributes:
-        name: its name.
-        address: its base address, for the other nodes.
-        rack: its rack, or an empty string.
-    """
+    """How a node identifies itself. `address` is for the other nodes; `rack` may be empty."""
 
     name: str
     address: str

@@ -39,12 +39,7 @@ from storekeeper.stores.store_definitions import ServedKind
 
 
 class NodeRuntime:
-    """The parts of a node besides its HTTP server. Start it once the server listens.
-
-    Attributes:
-        replicas: the stores of this node.
-        membership: its heartbeats.
-    """
+    """The parts of a node besides its HTTP server. Start it once the server listens."""
 
     def __init__(
         self,

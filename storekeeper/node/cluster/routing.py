@@ -27,12 +27,7 @@ class HolderStanding(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far behind a replica may be and still count as ready.
-
-    Attributes:
-        lag: the most records that may be missing.
-        staleness_ms: the highest staleness allowed; an unknown one is too high.
-    """
+    """How far behind a replica may be and still count as ready. An unknown staleness is too high."""
 
     lag: int = 10_000
     staleness_ms: int = 2000

@@ -43,12 +43,7 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ColdRestoreSettings:
-    """When to use workers, and how many.
-
-    Attributes:
-        threshold_records: a replica that lacks at least this many records is restored in a worker.
-        workers: the most processes at a time.
-    """
+    """When to use workers, and how many. A replica that lacks at least `threshold_records` is restored in a worker."""
 
     threshold_records: int = 200_000
     workers: int = 2

@@ -54,13 +54,7 @@ class HopRefusedError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A proven request from another node.
-
-    Attributes:
-        node: the node's name.
-        caller: as in the header.
-        body_digest: of the body that belongs to it, hexadecimal.
-    """
+    """A proven request from another node. `caller` is as in the header, `body_digest` hexadecimal."""
 
     node: str
     caller: str

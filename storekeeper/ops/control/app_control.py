@@ -228,10 +228,8 @@ def _heartbeat(app: str, settings: ClientSettings) -> Heartbeat | None:
 
 
 def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:
-    """The heartbeat of a process: RUNNING if all apps are, the oldest update time, each partition's lowest offset.
-
-    Returns:
-        None if an app has left none. If the beats have different pids, the pid and state of the one started first.
+    """The heartbeat of a process: RUNNING if all apps are, the oldest update time, each partition's lowest offset. None
+    if an app has left none. If the beats have different pids, the pid and state of the one started first.
     """
     there = [beat for beat in beats if beat is not None]
     if not there or len(there) < len(beats):

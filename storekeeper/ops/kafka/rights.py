@@ -22,13 +22,8 @@ _MAKE = ("Create", "Alter")
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What may be done with a resource.
-
-    Attributes:
-        resource: its kind.
-        name: its name, or the beginning of the names of several.
-        operations: as ACLs name them. `Read` and `Write` imply `Describe`.
-        prefixed: whether `name` is a beginning.
+    """What may be done with a resource. `operations` are as ACLs name them; `Read` and `Write` imply `Describe`. With
+    `prefixed`, `name` is the beginning of several names.
     """
 
     resource: Resource

@@ -189,15 +189,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A query node.
-
-    Attributes:
-        node: its name; `?` if it is unknown.
-        address: where it answers.
-        replicas: that it holds; None if it doesn't answer.
-        serving: those that answer queries.
-        state: `answers`, `hangs` if the request timed out, or `does not answer`.
-        error: why it doesn't answer, None if it does.
+    """A query node. `node` is `?` if its name is unknown. `state` is `answers`, `hangs` if the request timed out, or
+    `does not answer`; then `replicas` is None and `error` says why.
     """
 
     node: str
@@ -284,12 +277,8 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The expected placement of replicas.
-
-    Attributes:
-        names: of the nodes that are known, by address.
-        standbys: of each partition, beside the active replica.
-        standbys_of: the same for some stores, by name.
+    """The expected placement of replicas. `names` are by address. `standbys` are beside the active replica;
+    `standbys_of` has other numbers for some stores.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)

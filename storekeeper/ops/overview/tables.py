@@ -34,13 +34,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
-
-    Attributes:
-        title: its heading.
-        number: whether it holds numbers.
-        prose: whether it holds sentences.
-    """
+    """A column. It may hold numbers, or sentences (`prose`)."""
 
     title: str
     number: bool = False
@@ -49,12 +43,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. The first column names the row.
-
-    Attributes:
-        name: what the rows are, in the plural.
-        columns: the columns.
-        rows: a cell for each column.
+    """A table. The first column names the row. `name` says what the rows are, in the plural. A row has a cell for each
+    column.
     """
 
     name: str

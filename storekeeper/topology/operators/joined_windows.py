@@ -27,10 +27,8 @@ def check_windows(operator: str, left: Windows | None, right: Windows | None) ->
 
 
 def keep_for_each_other(join: GraphNode) -> bool:
-    """Lets the windowed tables above a join keep their rows as long as any of them can change.
-
-    Returns:
-        Whether there are any on both sides.
+    """Lets the windowed tables above a join keep their rows as long as any of them can change. Returns whether there
+    are any on both sides.
     """
     left, right = (list(_windowed(parent)) for parent in join.parents)
     if left and right:

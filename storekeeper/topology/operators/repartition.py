@@ -17,12 +17,8 @@ from storekeeper.topology.wiring import Wiring
 
 
 class RepartitionSink(Sink):
-    """Writes to a repartition topic.
-
-    Attributes:
-        partitions: the number of partitions that the user sets, or None to follow its neighbours.
-        forced_topic: whether the user wants a topic where a shuffle would do.
-        closes_circle: whether its records come back to the sub-topology that they are from.
+    """Writes to a repartition topic. `partitions` None: as its neighbours. `forced_topic`: the user wants a topic where
+    a shuffle would do. `closes_circle`: its records come back to the sub-topology that they are from.
     """
 
     def __init__(

@@ -32,14 +32,8 @@ HotAnswer = Callable[[bytes], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of a connection.
-
-    Attributes:
-        max_connections: the most at the same time.
-        max_client_connections: the most of these from one IP address.
-        max_head_bytes: the most bytes of a request line and its headers: what the guard allows, and some room.
-        request_s: from a request's first byte to its last, and for an answer to be taken.
-        idle_s: between requests.
+    """Limits of a connection. A head may have what the guard allows, and some room. `request_s` is from a request's
+    first byte to its last, and for an answer to be taken; `idle_s` is between requests.
     """
 
     max_connections: int = 1024

@@ -15,11 +15,8 @@ CONNECTION_REFUSALS = (
 
 
 class Traffic:
-    """Belongs to one event loop; any thread reads.
-
-    Attributes:
-        connections: open now.
-        refused: requests and connections that were refused, by reason: a problem's type, or a reason from above.
+    """Belongs to one event loop; any thread reads. `connections` are open now. `refused` counts requests and
+    connections by reason: a problem's type, or a reason from above.
     """
 
     def __init__(self) -> None:
