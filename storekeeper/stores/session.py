@@ -27,7 +27,8 @@ class SessionStore(TimedStore[K, V]):
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
-        check_session_retention(retention_ms)
+        if retention_ms < 1:
+            raise ConfigurationError(f"sessions need a retention of at least 1 ms, not {retention_ms}")
         super().__init__(layers, key_serde, value_serde, retention_ms=retention_ms)
 
     def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> None:
@@ -145,13 +146,3 @@ class SessionStore(TimedStore[K, V]):
     def _windowed(self, row_key: bytes) -> Windowed[K]:
         key, start_ms, end_ms = decode_session_row_key(row_key)
         return Windowed(self._decode_key(key), start_ms, end_ms)
-
-
-def check_session_retention(retention_ms: int) -> None:
-    """Refuses a retention that can't work.
-
-    Raises:
-        ConfigurationError: it is not positive.
-    """
-    if retention_ms < 1:
-        raise ConfigurationError(f"sessions need a retention of at least 1 ms, not {retention_ms}")

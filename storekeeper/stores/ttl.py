@@ -39,7 +39,8 @@ class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
     _now_ms: Callable[[], int] = staticmethod(lambda: NOTHING_SEEN_MS)
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int) -> None:
-        check_ttl(ttl_ms)
+        if ttl_ms < 1:
+            raise ConfigurationError(f"a TTL can't be {ttl_ms} ms; use at least 1")
         super().__init__(layers, key_serde, value_serde, retention_ms=NEVER_MS)
         if layers.expiry_index is None:
             raise ConfigurationError("a store with a TTL needs an expiry index below")
@@ -144,13 +145,3 @@ def keep_ttl(index: ExpiryIndexStore, ttl_ms: int) -> None:
 def with_ttl(value: bytes, put_at: int, ttl_ms: int) -> bytes:
     """A value as it is stored, from a changelog record."""
     return stamped(value, min(put_at + ttl_ms, MAX_TIMESTAMP_MS), put_at)
-
-
-def check_ttl(ttl_ms: int) -> None:
-    """Refuses a store's time to live that can't work.
-
-    Raises:
-        ConfigurationError: it is not positive.
-    """
-    if ttl_ms < 1:
-        raise ConfigurationError(f"a TTL can't be {ttl_ms} ms; use at least 1")

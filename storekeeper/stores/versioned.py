@@ -64,7 +64,8 @@ class VersionedKeyValueStore(TimedStore[K, V]):
     def __init__(
         self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
     ) -> None:
-        check_history_retention(history_retention_ms)
+        if history_retention_ms < 0:
+            raise ConfigurationError(f"the history retention can't be {history_retention_ms} ms")
         super().__init__(layers, key_serde, value_serde, retention_ms=history_retention_ms)
         if layers.expiry_index is None:
             raise ConfigurationError("a versioned store needs an expiry index below")
@@ -225,13 +226,3 @@ def version_of(value: bytes) -> bytes:
 def version_index(inner: BytesStore) -> ExpiryIndexStore:
     """The wrapper below a versioned store that finds each version by the time that it is valid from."""
     return ExpiryIndexStore(inner, lambda row_key, _: version_timestamp_ms(row_key))
-
-
-def check_history_retention(history_retention_ms: int) -> None:
-    """Refuses a history retention that can't work; 0 keeps the latest versions only.
-
-    Raises:
-        ConfigurationError: it is negative.
-    """
-    if history_retention_ms < 0:
-        raise ConfigurationError(f"the history retention can't be {history_retention_ms} ms")

@@ -43,7 +43,9 @@ class WindowStore(TimedStore[K, V]):
         retention_ms: int,
         retain_duplicates: bool,
     ) -> None:
-        check_retention(window_size_ms, retention_ms)
+        if window_size_ms < 1 or retention_ms < window_size_ms:
+            msg = f"windows of {window_size_ms} ms need a retention of at least their size, not {retention_ms} ms"
+            raise ConfigurationError(msg)
         super().__init__(layers, key_serde, value_serde, retention_ms=retention_ms)
         self._window_size_ms = window_size_ms
         self._retain_duplicates = retain_duplicates
@@ -154,14 +156,3 @@ class WindowStore(TimedStore[K, V]):
     def _windowed(self, row_key: bytes) -> Windowed[K]:
         key, start_ms, _ = decode_window_row_key(row_key)
         return Windowed(self._decode_key(key), start_ms, min(start_ms + self._window_size_ms, MAX_TIMESTAMP_MS))
-
-
-def check_retention(window_size_ms: int, retention_ms: int) -> None:
-    """Refuses sizes that can't work.
-
-    Raises:
-        ConfigurationError: a size is not positive, or windows expire before they end.
-    """
-    if window_size_ms < 1 or retention_ms < window_size_ms:
-        msg = f"windows of {window_size_ms} ms need a retention of at least their size, not {retention_ms} ms"
-        raise ConfigurationError(msg)
