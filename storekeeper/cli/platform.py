@@ -366,7 +366,7 @@ def export_dags(
     """
     from storekeeper.ops.dag_export import export_dags as export  # noqa: PLC0415
 
-    for path in export(folder):
+    for path in export(folder, PlatformSettings.load().history_minutes):
         typer.echo(path)
 
 

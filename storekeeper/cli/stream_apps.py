@@ -82,7 +82,14 @@ _SHOWN_OF_SNAPSHOT = ("store", "generation", "delta_version", "committed", "row_
 
 
 @snapshot_commands.command()
-def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+def create(
+    stores: Stores,
+    *,
+    when_due: Annotated[
+        bool, typer.Option("--when-due", help="Write tables only if they are an hour behind; histories always go on.")
+    ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
     """Bring tables up to their app's last committed batch.
 
     Several stores must be of one app. Their tables end at the same batch.
@@ -98,7 +105,7 @@ def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
         raise ConfigurationError(msg)
     from storekeeper.snapshots.job import take_snapshots  # noqa: PLC0415 (loads Delta)
 
-    summaries = take_snapshots(specs, settings, SystemClock())
+    summaries = take_snapshots(specs, settings, SystemClock(), when_due=when_due)
     shown = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
     write_answer(
         shown[stores[0]] if len(shown) == 1 else {"store": ",".join(stores), "stores": shown},

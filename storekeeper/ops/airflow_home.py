@@ -128,7 +128,7 @@ def prepare_airflow(layout: RunLayout, settings: PlatformSettings) -> str | None
     write_airflow_config(layout, settings)
     from storekeeper.ops.dag_export import export_dags  # noqa: PLC0415 (it loads all apps)
 
-    export_dags(layout.dags)
+    export_dags(layout.dags, settings.history_minutes)
     password, is_new = make_airflow_password(layout)
     return password if is_new else None
 

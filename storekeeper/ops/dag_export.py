@@ -19,9 +19,9 @@ from storekeeper_provider import VERSION, dags
 from storekeeper_provider.dag_parts.names import FILE, Names
 
 
-def export_dags(folder: Path) -> list[Path]:
-    """Writes the DAG files and the file of names. Safe to repeat: what an earlier export has written is replaced. Makes
-    the folder if need be. Other files in it stay as they are. Returns the files.
+def export_dags(folder: Path, history_minutes: int) -> list[Path]:
+    """Writes the DAG files, and the file of names and of how often histories go on. Safe to repeat: what an earlier
+    export has written is replaced. Makes the folder if need be. Other files in it stay as they are. Returns the files.
 
     Raises:
         ConfigurationError: a file of another origin has the name of one of ours. Nothing was written.
@@ -35,14 +35,14 @@ def export_dags(folder: Path) -> list[Path]:
     for name in earlier - contents.keys():
         (folder / name).unlink(missing_ok=True)
     # The names first: they say which of the files are ours, should this be interrupted.
-    names = {"version": VERSION, "files": [*contents], **asdict(platform_names())}
+    names = {"version": VERSION, "files": [*contents], **asdict(platform_names(history_minutes))}
     contents = {FILE: f"{json.dumps(names, indent=2)}\n".encode(), **contents}
     for name, content in contents.items():
         write_whole(folder / name, content)
     return [folder / name for name in contents]
 
 
-def platform_names() -> Names:
+def platform_names(history_minutes: int) -> Names:
     """The names of the registered apps, their stores, tables and migrations."""
     return Names(
         stores=tuple(stores()),
@@ -52,6 +52,7 @@ def platform_names() -> Names:
         migrations=tuple(registered_migrations()),
         programs={name: _title(name, apps) for name, apps in DRIVERS.items()},
         waivable=WAIVABLE,
+        history_minutes=history_minutes,
     )
 
 

@@ -78,6 +78,14 @@ class PlatformSettings(KafkaSettings):
         json_schema_extra={"change": "restart of the control API and Airflow"},
     )
 
+    history_minutes: int = Field(
+        60,
+        ge=1,
+        le=60,
+        description="How often the DAG `snapshot_stores` appends to histories, from the full hour on. It writes tables "
+        "once an hour.",
+        json_schema_extra={"change": f"{LIVE}: `storekeeper apply`, or `export-dags` for your own Airflow"},
+    )
     topic_partitions: int = Field(
         4,
         ge=1,

@@ -25,6 +25,7 @@ MIN_ROWS = 500
 
 _COMPARED = 24
 """How many of the good batches before are looked at for drift."""
+_MOST_DRIFT = 0.25
 _LEAST_SHARE = 0.0005  # of a bucket that one side lacks
 
 
@@ -70,12 +71,12 @@ def stability_index(reference: Mapping[str, int], counts: Mapping[str, int]) -> 
     return index
 
 
-def drifted(archive: VerdictArchive, version: int, profile: Profile, limit: float) -> list[Outcome]:
+def drifted(archive: VerdictArchive, version: int, profile: Profile) -> list[Outcome]:
     """How far a batch's profile is from that of the good batches before its first version."""
-    return drift(merged(verdict.profile for verdict in archive.published_before(version, _COMPARED)), profile, limit)
+    return drift(merged(verdict.profile for verdict in archive.published_before(version, _COMPARED)), profile)
 
 
-def drift(reference: Profile, profile: Profile, limit: float) -> list[Outcome]:
+def drift(reference: Profile, profile: Profile) -> list[Outcome]:
     """One outcome for each dimension that both profiles have enough rows of."""
     outcomes = []
     for name, buckets in profile.items():
@@ -83,8 +84,8 @@ def drift(reference: Profile, profile: Profile, limit: float) -> list[Outcome]:
         if min(sum(buckets.values()), sum(earlier.values())) < MIN_ROWS:
             continue
         index = stability_index(earlier, buckets)
-        meaning = f"{name} is distributed as in the batches before (stability index at most {limit:g})."
-        if index > limit:
+        meaning = f"{name} is distributed as in the batches before (stability index at most {_MOST_DRIFT:g})."
+        if index > _MOST_DRIFT:
             meaning += f" It is {index:.2f}."
-        outcomes.append(Outcome("stability_index", name, meaning, index <= limit, rule="drift"))
+        outcomes.append(Outcome("stability_index", name, meaning, index <= _MOST_DRIFT, rule="drift"))
     return outcomes

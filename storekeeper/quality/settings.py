@@ -18,12 +18,6 @@ class QualitySettings(AppSettings):
     quality_reconcile: bool = Field(
         True, description="Whether batches are compared with the topics and tables that their declarations name."
     )
-    quality_drift_limit: float = Field(
-        0.25,
-        gt=0,
-        description="Largest stability index of a batch's distributions against the batches before it.",
-        json_schema_extra={"unit": "index"},
-    )
 
     def verdict_dir(self, table: str) -> Path:
         """Where the gate's verdicts on a table are kept, one JSON file each."""

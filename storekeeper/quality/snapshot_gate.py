@@ -201,7 +201,7 @@ class SnapshotGate:
             frame, profile = rows.measured(), rows.profile()
             beside = (
                 *self._compared(rows, table),
-                *drifted(self._archive, batch.first_version, profile, self._settings.quality_drift_limit),
+                *drifted(self._archive, batch.first_version, profile),
             )
             checked = CheckedFrame(list(frame.columns), frozenset(c.name for c in table.columns), for_pandas)
 

@@ -210,7 +210,7 @@ class TableGate:
         return (
             *self._typed(rows),
             *self._compared(rows, batch),
-            *drifted(self._archive, batch.first_version, rows.profile, self._settings.quality_drift_limit),
+            *drifted(self._archive, batch.first_version, rows.profile),
         )
 
     def _typed(self, rows: _Measured) -> list[Outcome]:

@@ -71,7 +71,8 @@ class Current:
         """
         empty = self._empty(history.generation, history.changelog_topic, {})
         before = empty if self.verified is None else self.verified.manifest
-        anew = before.batch_ms < history.eras[-1] or dict(before.columns) != dict(history.columns)
+        anew = self.verified is None or before.batch_ms < history.eras[-1]
+        anew = anew or dict(before.columns) != dict(history.columns)
         if anew:
             before = replace(empty, columns=history.columns)
         with folding(self.entry.path) as database:
@@ -79,6 +80,9 @@ class Current:
             changed = _one(database, "SELECT count(*) FROM changes")[0]
             if not changed and not anew:
                 return before, None
+            if not anew:
+                database.register("table", Scan(open_table(self.entry.path)))
+                database.execute('CREATE TEMP TABLE current AS FROM "table"')
             self._check_fields(database, history.columns, first=not before.row_count)
             manifest = self._manifest(database, before, history, anew=anew)
             self._write(_rows(database, manifest.columns, kept=not anew), manifest)
@@ -91,11 +95,8 @@ class Current:
             check_proven(self.entry.path, verified, self.values)
 
     def _read_changes(self, database: duckdb.DuckDBPyConnection, from_ms: int, offsets: Mapping[int, int]) -> None:
-        """The newest change of each key, of those since a time and from some offsets on; and the table as it is."""
+        """The newest change of each key, of those since a time and from some offsets on."""
         database.register("history", Scan(open_table(history_of(self.entry.path)), changes_after(from_ms - 1)))
-        if self.verified is not None:
-            database.register("table", Scan(open_table(self.entry.path)))
-            database.execute('CREATE TEMP TABLE current AS FROM "table"')
         before = " ".join(f"WHEN {partition} THEN {offset}" for partition, offset in {-1: 0, **offsets}.items())
         stretch = f"SELECT * FROM history WHERE _offset >= CASE _partition {before} ELSE 0 END"  # noqa: S608 (numbers)
         newest = "SELECT _partition, max(_offset) AS _offset FROM stretch GROUP BY _partition, _key"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from storekeeper.delta_files import is_table
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.lease import job_lease, jobs_held
 from storekeeper.engine.runtime.topics import Topics, await_topics
-from storekeeper.errors import StateError
+from storekeeper.errors import SnapshotDamagedError, StateError
 from storekeeper.program import ExitCode, exit_code_of
 from storekeeper.schemas.bound import value_subject
 from storekeeper.snapshots.append import Appending
@@ -29,36 +29,50 @@ from storekeeper.snapshots.columns import values_of
 from storekeeper.snapshots.committed_batch import CommittedBatch, TaskProgress, planned_batches, progress_after
 from storekeeper.snapshots.fold import Current
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seal import SealedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_DUE_MS = 55 * 60_000
+"""A table is due once an hour. The runs of a schedule begin some minutes early or late."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSummary:
-    """What a run did. `committed` is False if there was nothing new; `manifest` is then the previous one.
+    """What a run did. `committed` is False if the table was not written; `manifest` is then the previous one.
 
-    `changed_keys` counts keys that were written or deleted. `duration_ms` counts from the beginning of the run.
+    `changed_keys` counts keys that were written or deleted. `duration_ms` counts from the beginning of the run. `due`
+    is False if only the history went on, as the table's turn is later.
     """
 
     manifest: SnapshotManifest
     committed: bool
     changed_keys: int
     duration_ms: int
+    due: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON types: the manifest's fields and those of this class."""
         own = {"committed": self.committed, "changed_keys": self.changed_keys, "duration_ms": self.duration_ms}
-        return self.manifest.as_dict() | own
+        return self.manifest.as_dict() | own | {"due": self.due}
 
 
-def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> list[SnapshotSummary]:
+def take_snapshots(
+    stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock, *, when_due: bool = False
+) -> list[SnapshotSummary]:
     """Updates the Delta tables of an app's stores to its last committed batch, the same for all of them.
 
     Safe to run again after any crash. A store that fails doesn't keep the others from their snapshots. Their errors
     are logged, and the one that a retry can't mend is raised, if there is one.
+
+    Args:
+        stores: the stores, in the live generation of their app.
+        settings: those of that generation.
+        clock: the time.
+        when_due: histories go on, and tables are written only if one of them is behind by most of an hour.
 
     Raises:
         BrokerUnavailableError, AppRunningError, SchemaRegistryUnavailableError: it can't run now.
@@ -76,10 +90,12 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
         checkpoint = BatchCheckpoint(settings.checkpoint_dir(app))
         batch = CommittedBatch.of(checkpoint, settings.generation)
         progress = {} if batch is None else progress_after(settings.kafka, checkpoint, app, batch)
+        # Together: SQL joins the newest versions of an app's tables.
+        due = not when_due or any(is_due(store, settings, clock.now_ms()) for store in stores)
 
         def taken(store: StoreSpec) -> SnapshotSummary:
             run = Snapshot(settings, store, APPS[store.app], now_ms=clock.now_ms())
-            manifest, changed_keys = run.take(batch, progress)
+            manifest, changed_keys = run.take(batch, progress, fold=due)
             if spark is not None:
                 from storekeeper.snapshots.catalogue.registration import try_to_register  # noqa: PLC0415 (loads Spark)
 
@@ -87,9 +103,19 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
                     if is_table(entry.path):  # an app without a batch has no history; Spark would make an empty one
                         try_to_register(spark, entry)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
-            return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
+            return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms, due)
 
         return each_taken(stores, taken)
+
+
+def is_due(store: StoreSpec, settings: AppSettings, now_ms: int) -> bool:
+    """Whether a store's table is behind by most of an hour, or is of another changelog; also if its seal is damaged."""
+    with suppress(SnapshotDamagedError):
+        seal = SealedTable.of(settings, store.table_name).read()
+        manifest = None if seal is None else seal.manifest
+        if manifest is not None and manifest.changelog_topic == store.changelog_topic:
+            return now_ms - manifest.batch_ms >= _DUE_MS
+    return True
 
 
 def each_taken(stores: Sequence[StoreSpec], take: Callable[[StoreSpec], SnapshotSummary]) -> list[SnapshotSummary]:
@@ -137,13 +163,14 @@ class Snapshot:
         self.entries = entry_of_store(store, app, settings), entry_of_history(store, app, settings)
 
     def take(
-        self, batch: CommittedBatch | None, progress: TaskProgress | None = None
+        self, batch: CommittedBatch | None, progress: TaskProgress | None = None, *, fold: bool = True
     ) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
 
         Args:
             batch: what the snapshot is of; not older than the last snapshot's. None: the app has finished no batch.
             progress: that of the app's tasks after it.
+            fold: whether the table follows its history. A store's first table is always written.
         """
         log, (table, history) = Changelog(self._kafka, self._store.changelog_topic), self.entries
         if self._values.registry is not None:
@@ -162,5 +189,6 @@ class Snapshot:
             changelog_id=log.facts.topic_id,
             progress=progress or {},
         )
-        known_ms = 0 if current.verified is None else current.verified.manifest.batch_ms
-        return current.follow(appending.upto(batch, floor_ms=known_ms))
+        known = None if current.verified is None else current.verified.manifest
+        end = appending.upto(batch, floor_ms=0 if known is None else known.batch_ms)
+        return current.follow(end) if fold or known is None else (known, None)

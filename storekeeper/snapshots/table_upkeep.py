@@ -153,13 +153,13 @@ def optimized(store: str, settings: SnapshotSettings) -> dict[str, Any]:
     with job_held(store, "snapshot", settings):
         now_ms = SystemClock().now_ms()
         promised = promised_versions(settings.run_dir / "promises" / store, now_ms=now_ms)
-        done = keep_up(
-            SealedTable.of(settings, store),
-            promised,
-            now_ms=now_ms,
-            history_ms=round(settings.table_history_days * DAY_MS),
-        )
+        table, versions_ms = SealedTable.of(settings, store), round(settings.table_history_days * DAY_MS)
+        done = keep_up(table, promised, now_ms=now_ms, history_ms=versions_ms)
+        seal = table.read()
+        folded_ms = 0 if seal is None or seal.manifest is None else seal.manifest.batch_ms
+        # The table has yet to follow the changes since: deletions among them too.
+        kept_ms = max(round(settings.history_days * DAY_MS), now_ms - folded_ms)
         history = HistoryUpkeep(SealedTable.of(settings, store + HISTORY), store, now_ms).run(
-            kept_ms=round(settings.history_days * DAY_MS), versions_ms=round(settings.table_history_days * DAY_MS)
+            kept_ms=kept_ms, versions_ms=versions_ms
         )
     return {"table": store, "missing": True} if done is None else {**done.as_dict(), "history": history}

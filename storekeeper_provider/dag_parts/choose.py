@@ -33,12 +33,12 @@ class ChooseOperator(BaseOperator):
 
     Args:
         names: those to choose from.
-        command: the words in front of the names.
+        command: the words in front of the names. Templated.
         selected: the name that the run is for, or "all". Templated.
         **kwargs: those of every operator.
     """
 
-    template_fields: Sequence[str] = ("selected",)
+    template_fields: Sequence[str] = ("command", "selected")
     ui_color = "#e8e8e8"
 
     def __init__(self, *, names: Sequence[str], command: Sequence[str], selected: str, **kwargs: Any) -> None:
@@ -141,7 +141,7 @@ def for_each_store(
 
     Args:
         names: the platform's.
-        *command: the words in front of the stores' names.
+        *command: the words in front of the stores' names. Templated; an empty one is left out.
         task_id: of the mapped task.
         display_name: of the mapped task.
         choose: chooses the stores, and which of them share a task.
@@ -194,7 +194,8 @@ class TableOperator(StorekeeperJobOperator):
         """Called when the job is over; raises what `StorekeeperJobOperator` raises."""
         summary = super().on_over(context, event)
         if summary.get("published", True):  # a repeated verdict, for one, wrote nothing
-            written = summary.get("stores") or [self.table or self.arguments[-1]]
+            tables = summary.get("stores") or {self.table or self.arguments[-1]: summary}
+            written = [name for name, one in tables.items() if one.get("due", True)]
             for alias in self.outlets:
                 if isinstance(alias, AssetAlias):
                     for name in written:

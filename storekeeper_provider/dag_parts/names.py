@@ -33,6 +33,7 @@ class Names:
         migrations: the registered migrations.
         programs: the processes of apps, and their titles.
         waivable: the rules that a released batch may break.
+        history_minutes: how often histories go on.
     """
 
     stores: tuple[str, ...]
@@ -42,6 +43,7 @@ class Names:
     migrations: tuple[str, ...]
     programs: Mapping[str, str]
     waivable: tuple[str, ...]
+    history_minutes: int
 
 
 def names_beside(dag_file: str) -> Names:
@@ -69,8 +71,8 @@ def names_beside(dag_file: str) -> Names:
 
 
 def _is_whole(names: Mapping[str, Any]) -> bool:
-    return all(isinstance(names.get(one.name), list | dict) for one in fields(Names))
+    return all(isinstance(names.get(one.name), int if one.type == "int" else list | dict) for one in fields(Names))
 
 
-def _value(values: list[str] | dict[str, str]) -> tuple[str, ...] | dict[str, str]:
-    return values if isinstance(values, dict) else tuple(values)
+def _value(value: list[str] | dict[str, str] | int) -> tuple[str, ...] | dict[str, str] | int:
+    return tuple(value) if isinstance(value, list) else value

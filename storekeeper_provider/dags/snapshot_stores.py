@@ -4,8 +4,10 @@
 that the app has committed, and folds them into the store's Delta table. Each commit carries its manifest: offsets,
 batch, row count, digests. There is a task for each app, and the tables of its stores end at the same batch.
 
-**When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap. Stores of apps that have never
-run here are skipped. An Airflow backfill is harmless: a snapshot has the current state, whatever the run's date.
+**When it runs.** Hourly, and on demand. With a shorter `history_minutes`, the histories go on that often; the tables
+are still written once an hour, and by each run on demand. A snapshot while nothing has changed is cheap. Stores of
+apps that have never run here are skipped. An Airflow backfill is harmless: a snapshot has the current state, whatever
+the run's date.
 
 | param | values | meaning |
 |---|---|---|
@@ -42,7 +44,7 @@ with DAG(
     dag_display_name="Stores: snapshot to Delta (snapshot_stores)",
     description="Bring the stores' Delta tables up to date.",
     doc_md=__doc__,
-    schedule=at("0 * * * *"),
+    schedule=at(f"{','.join(map(str, range(0, 60, _NAMES.history_minutes)))} * * * *"),
     tags=["stores", "snapshot"],
     **per_store(_NAMES),
 ):
@@ -50,6 +52,7 @@ with DAG(
         _NAMES,
         "snapshot",
         "create",
+        "{{ '--when-due' if dag_run.run_type == 'scheduled' else '' }}",
         choose=ChooseStoresByAppOperator,
         operator=TableOperator,
         task_id="snapshot",

@@ -48,7 +48,7 @@ class DagRun:
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a migrated Airflow home, with our DAG files in its DAG folder."""
     home = tmp_path_factory.mktemp("airflow")
-    export_dags(home / "dags")
+    export_dags(home / "dags", 60)
     variables = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),

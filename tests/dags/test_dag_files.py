@@ -189,7 +189,8 @@ def test_the_sizes_of_the_form_are_those_of_an_app(parsed: dict[str, Any]) -> No
 def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:
     snapshot = parsed["dags"]["snapshot_stores"]["tasks"]
     assert snapshot.keys() == {"choose", "snapshot"}
-    assert snapshot["choose"]["command"] == ["snapshot", "create"]
+    by_schedule = "{{ '--when-due' if dag_run.run_type == 'scheduled' else '' }}"
+    assert snapshot["choose"]["command"] == ["snapshot", "create", by_schedule]
     check = parsed["dags"]["check_tables"]["tasks"]
     assert check.keys() == {"choose", "check"}
     assert check["choose"]["command"] == ["check"]

@@ -133,7 +133,7 @@ def test_without_a_platform_the_message_says_what_is_missing(run_dag: RunDag) ->
 
 
 def test_an_app_with_a_dot_in_its_name_has_a_task_of_that_name(tmp_path: Path) -> None:
-    export_dags(tmp_path)
+    export_dags(tmp_path, 60)
     names = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**names, "programs": {"till-team.points": "Points"}}))
     dag = runpy.run_path(str(tmp_path / "stream_apps.py"))["choose"].dag

@@ -23,11 +23,11 @@ OURS = {
 
 
 def test_it_writes_every_dag_file_and_names_that_they_can_read(tmp_path: Path) -> None:
-    written = export_dags(tmp_path / "new")
+    written = export_dags(tmp_path / "new", 10)
     assert {path.name for path in written} == {*OURS, FILE} == {path.name for path in (tmp_path / "new").iterdir()}
     assert {name: (tmp_path / "new" / name).read_text() for name in OURS} == OURS
     names = names_beside(str(tmp_path / "new" / "check_tables.py"))
-    assert names == platform_names()
+    assert names == platform_names(10)
     assert {"rewards", "prices"} < set(names.cleanable_stores) < set(names.stores)
     assert names.tables == ("hadoop_export",)
     assert "hadoop_export" not in names.changeable_apps
@@ -36,14 +36,14 @@ def test_it_writes_every_dag_file_and_names_that_they_can_read(tmp_path: Path) -
 
 
 def test_a_second_export_replaces_the_first_and_leaves_other_files_alone(tmp_path: Path) -> None:
-    export_dags(tmp_path)
+    export_dags(tmp_path, 60)
     (tmp_path / "theirs.py").write_text("theirs")
     (tmp_path / "check_tables.py").write_text("old")
     (tmp_path / "retired.py").write_text("of an earlier version")
     names = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**names, "files": [*names["files"], "retired.py", "../theirs.py", 1]}))
     (tmp_path.parent / "theirs.py").write_text("theirs")
-    export_dags(tmp_path)
+    export_dags(tmp_path, 60)
     assert (tmp_path / "check_tables.py").read_text() == OURS["check_tables.py"]
     assert not (tmp_path / "retired.py").exists()
     assert (tmp_path / "theirs.py").read_text() == (tmp_path.parent / "theirs.py").read_text() == "theirs"
@@ -52,7 +52,7 @@ def test_a_second_export_replaces_the_first_and_leaves_other_files_alone(tmp_pat
 def test_a_file_of_others_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "check_tables.py").write_text("theirs")
     with pytest.raises(ConfigurationError, match=r"check_tables\.py is there and was not exported"):
-        export_dags(tmp_path)
+        export_dags(tmp_path, 60)
     assert [path.name for path in tmp_path.iterdir()] == ["check_tables.py"]
 
 

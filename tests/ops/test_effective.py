@@ -45,11 +45,11 @@ def test_the_settings_that_it_was_started_with_differ_in_nothing(running: Instan
 
 def test_settings_are_named_with_the_old_and_the_new_value(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOREKEEPER_TRIGGER_INTERVAL_MS", "1")
-    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    monkeypatch.setenv("STOREKEEPER_HISTORY_DAYS", "30")
     monkeypatch.setenv("STOREKEEPER_TOPIC_PARTITIONS", "8")
     changed = replace(running, settings=PlatformSettings.load(run_dir=running.layout.root))
     assert found(changed) == [
-        "quality_drift_limit: 0.25 -> 0.5",
+        "history_days: 90 -> 30.0",
         f"supervisor_port: {running.settings.supervisor_port} -> 19001",
         "topic_partitions: 4 -> 8",
         "trigger_interval_ms: 500 -> 1",

@@ -21,7 +21,7 @@ CHANGES = {
     "jars_dir": "restart of the apps and the broker",
     "control_port": "restart of the control API and Airflow",
     "kafka_properties": "restart of all processes",
-    "quality_drift_limit": "live",
+    "history_days": "live",
     "topic_partitions": "live for new topics; others keep their number",
     "peers": "`storekeeper apply`",
     "kafka_port": "next start: `storekeeper down`, then `up`",
@@ -58,7 +58,7 @@ def test_what_runs_as_it_should_is_left_alone() -> None:
         ("jars_dir", ["kafka", "pos", "views"]),
         ("control_port", ["airflow-scheduler", "control"]),
         ("kafka_properties", ["kafka", "node-a", "node-b", "pos", "views", "airflow-scheduler", "control"]),
-        ("quality_drift_limit", []),
+        ("history_days", []),
         ("topic_partitions", []),
         ("peers", []),
     ],
@@ -185,7 +185,7 @@ _NAMES = ("kafka", "pos", "views", "node-a", "node-b", "node-c", "control")
 @st.composite
 def _platforms(draw: st.DrawFn, *, desired: bool) -> Platform:
     names = ["kafka", *draw(st.lists(st.sampled_from(_NAMES[1:]), unique=True))]
-    live = {"trigger_interval_ms", "replicas", "control_port", "quality_drift_limit", "kafka_properties"}
+    live = {"trigger_interval_ms", "replicas", "control_port", "history_days", "kafka_properties"}
     values = st.fixed_dictionaries(dict.fromkeys(sorted(live), st.integers(1, 2)))
     settings = {**DEFAULTS, **draw(values)}
     processes: dict[str, Process] = {}

@@ -18,4 +18,4 @@ def spark(spark_session: SparkSession) -> SparkSession:
 @pytest.fixture
 def settings(tmp_path: Path) -> QualitySettings:
     """Without reconciliation, which the tests of that turn on."""
-    return QualitySettings(run_dir=tmp_path, quality_reconcile=False)  # type: ignore[call-arg]
+    return QualitySettings(run_dir=tmp_path, quality_reconcile=False)

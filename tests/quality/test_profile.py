@@ -37,15 +37,13 @@ def test_the_index_is_as_defined() -> None:
 
 def test_a_shift_is_an_outcome_that_fails() -> None:
     usual = merged([{"CustomerType": {"prime": 300, "nonprime": 300}}] * 3)
-    assert [outcome.passed for outcome in drift(usual, {"CustomerType": {"prime": 260, "nonprime": 240}}, 0.25)] == [
-        True
-    ]
-    (shifted,) = drift(usual, {"CustomerType": {"prime": 40, "nonprime": 960}}, 0.25)
+    assert [outcome.passed for outcome in drift(usual, {"CustomerType": {"prime": 260, "nonprime": 240}})] == [True]
+    (shifted,) = drift(usual, {"CustomerType": {"prime": 40, "nonprime": 960}})
     assert not shifted.passed
     assert (shifted.rule, shifted.column) == ("drift", "CustomerType")
 
 
 def test_few_rows_say_nothing() -> None:
     usual = {"CustomerType": {"prime": 5000}}
-    assert drift(usual, {"CustomerType": {"nonprime": 499}}, 0.25) == []
-    assert drift({}, {"CustomerType": {"nonprime": 5000}}, 0.25) == []
+    assert drift(usual, {"CustomerType": {"nonprime": 499}}) == []
+    assert drift({}, {"CustomerType": {"nonprime": 5000}}) == []

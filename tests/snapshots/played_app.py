@@ -69,12 +69,12 @@ class App:
         BatchCheckpoint(path).plan(batch_id, Position({"pos": {0: batch_id * 10}}), time_of(batch_id, generation))
         return path
 
-    def snapshot(self) -> tuple[SnapshotManifest, int | None]:
+    def snapshot(self, *, fold: bool = True) -> tuple[SnapshotManifest, int | None]:
         app = AppSpec(self.store.app, "Words of a test", lambda _: (), lambda _: (), stores=(self.store,))
         batch = CommittedBatch.of(
             BatchCheckpoint(self.settings.checkpoint_dir(self.store.app)), self.settings.generation
         )
-        return Snapshot(self.settings, self.store, app, now_ms=self.now_ms).take(batch)
+        return Snapshot(self.settings, self.store, app, now_ms=self.now_ms).take(batch, fold=fold)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""

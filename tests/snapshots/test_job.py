@@ -12,17 +12,22 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from harness.broker import Broker
+from storekeeper.apps.registry import APPS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import StoreSpec
 from storekeeper.changelog.headers import ChangelogHeaders
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
+from storekeeper.clock import SystemClock
 from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.serdes.value_field import ValueField
+from storekeeper.snapshots import job
 from storekeeper.snapshots.columns import PLACE_MEANINGS, values_of
 from storekeeper.snapshots.delta_log import newest_manifest
 from storekeeper.snapshots.fold import Current
+from storekeeper.snapshots.history import history_of, newest_history
+from storekeeper.snapshots.job import take_snapshots
 from storekeeper.snapshots.seal import SealedTable
 from storekeeper.snapshots.table_restore import last_snapshot, restore_snapshot
 from storekeeper.stores.store_definitions import ServedKind
@@ -72,6 +77,40 @@ def test_snapshots_follow_batches_with_updates_and_deletions(app: App) -> None:
     assert second.delta_version == first.delta_version + 1
     app.check(second)
     assert app.snapshot() == (second, None)
+
+
+def test_a_history_goes_on_while_its_table_waits(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
+    app.commit(0)
+    first, changed = app.snapshot(fold=False)
+    assert changed == 3, "the first table doesn't wait"
+    before = dict(app.content)
+    later: list[dict[str, str | None]] = [{"a": "ale", "b": None}, {"d": "dough"}, {"a": None, "d": "date"}]
+    for batch, changes in enumerate(later, 1):
+        app.write(batch, changes)
+        app.commit(batch)
+        assert app.snapshot(fold=False) == (first, None)
+        found = newest_history(history_of(local_table(app.settings, "words")))
+        assert found is not None
+        assert found.manifest.batch == batch
+        assert (app.rows(), proven(app)) == (before, ())
+    last, changed = app.snapshot()
+    assert changed == 3, "of all that the history got since"
+    app.check(last)
+    assert proven(app) == ()
+
+
+def test_the_tables_of_an_app_are_due_together(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = next(app for app in APPS.values() if len(app.stores) > 1)
+    stores = [replace(store, topic=f"due-together-{store.name}") for store in app.stores]
+    for store in stores:
+        broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
+    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
+    for due in ({stores[-1].name}, set()):
+        monkeypatch.setattr(job, "is_due", lambda store, *_, due=due: store.name in due)
+        taken = take_snapshots(stores, settings, SystemClock(), when_due=True)
+        assert [one.as_dict()["due"] for one in taken] == [bool(due)] * len(stores)
+    assert all(one.due for one in take_snapshots(stores, settings, SystemClock()))
 
 
 def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:

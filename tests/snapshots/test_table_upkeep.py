@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from storekeeper.apps.settings import SnapshotSettings
+from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.errors import SerializationError, SnapshotDamagedError
-from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
+from storekeeper.snapshots.table_upkeep import HOUR_MS, keep_up, kept_versions, optimized, promised_versions
 from tests.snapshot_tables import manifest_of, rows_in, rows_of, sealed_at, sealed_manifest, write_snapshot
+from tests.snapshots.played_log import PlayedLog, PlayedStore, batch_of
 
 LATER_MS = 10**14
 """So far ahead that all of a table is old."""
@@ -91,3 +94,19 @@ def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_
 
 def test_a_table_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
     assert keep_up(sealed_at(tmp_path / "nothing"), [], now_ms=0, history_ms=0) is None
+
+
+def test_a_history_keeps_the_deletions_that_its_table_does_not_know_yet(tmp_path: Path) -> None:
+    began_ms = SystemClock().now_ms() - 9 * DAY_MS
+    played = PlayedStore(tmp_path / "delta", PlayedLog("log-1"), now_ms=began_ms, tombstones_ms=99 * DAY_MS)
+    batches: list[dict[str, str | None]] = [{"a": "ale", "b": "bread"}, {"a": None}, {"b": "beer"}, {"b": "bun"}]
+    for number, changes in enumerate(batches):
+        played.now_ms += DAY_MS
+        played.log.batch(number, played.now_ms, changes)
+        history = played.append(batch_of(1, number, played.now_ms), number)
+        if not number:
+            played.fold(history)
+    optimized("words", SnapshotSettings(run_dir=tmp_path, history_days=1))
+    assert played.flaws() == []
+    played.fold(history)
+    assert DeltaTable(tmp_path / "delta" / "words").to_pyarrow_table()["Word"].to_pylist() == ["bun"]

@@ -19,6 +19,7 @@ NAMES = Names(
     migrations=(),
     programs={"pos": "The tills"},
     waivable=("drift",),
+    history_minutes=60,
 )
 WHOLE = {"version": VERSION, "files": [], **asdict(NAMES)}
 
@@ -43,7 +44,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize("change", [{"version": "0.0.9"}, {"stores": None}, {"waivable": "drift"}])
+@pytest.mark.parametrize(
+    "change", [{"version": "0.0.9"}, {"stores": None}, {"waivable": "drift"}, {"history_minutes": "60"}]
+)
 def test_a_file_of_another_version_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     with pytest.raises(NamesFileError, match="install the platform's version of the provider"):
         read(tmp_path, json.dumps({**WHOLE, **change}))

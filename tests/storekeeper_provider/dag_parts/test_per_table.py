@@ -48,6 +48,8 @@ class Events:
         ({"rows": 3}, "", ["delta_orders"]),  # of a command that always writes
         ({"published": False}, "", []),
         ({"stores": {"orders": {}, "order-times": {}}}, "", ["delta_orders", "delta_order-times"]),
+        ({"due": False}, "", []),  # its history alone went on
+        ({"stores": {"orders": {"due": False}, "order-times": {"due": True}}}, "", ["delta_order-times"]),
     ],
 )
 def test_the_asset_is_updated_if_the_table_was(
