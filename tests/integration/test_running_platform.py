@@ -128,9 +128,10 @@ def test_a_failed_task_can_be_cleared_and_runs_again(running: RunningPlatform) -
 def test_airflows_page_of_stores_tells_whoever_has_signed_in_and_nobody_else(running: RunningPlatform) -> None:
     airflow = running.addresses()["airflow-api-server"]
     glance = f"{airflow}/storekeeper/glance"
-    assert httpx2.get(glance, trust_env=False).status_code == 401
+    assert httpx2.get(glance, trust_env=False, timeout=30).status_code == 401
     user, password = running.login
-    login = httpx2.post(f"{airflow}/auth/token", json={"username": user, "password": password}, trust_env=False).json()
+    asked = {"username": user, "password": password}
+    login = httpx2.post(f"{airflow}/auth/token", json=asked, trust_env=False, timeout=30).json()
     signed_in = {"Authorization": f"Bearer {login['access_token']}"}
 
     def all_work() -> bool:

@@ -112,7 +112,7 @@ def test_a_dag_runs(both: Both, dag_id: str, conf: dict[str, object]) -> None:
 
 def test_the_page_shows_the_platform_to_those_who_have_signed_in(both: Both) -> None:
     glance = f"{both.airflow.address}/storekeeper/glance"
-    assert httpx2.get(glance, trust_env=False).status_code in {401, 403}
+    assert httpx2.get(glance, trust_env=False, timeout=60).status_code in {401, 403}
     with both.airflow.client() as client:
         client.newest_run("stream_apps")
         login = {"Authorization": client._http.headers["Authorization"]}

@@ -95,11 +95,16 @@ def data_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def got(url: str) -> httpx2.Response:
+    """An answer, however long it takes: the page may have to start a process for it."""
+    return httpx2.get(url, trust_env=False, verify=NO_TLS, timeout=60)
+
+
 def test_without_airflows_leave_nothing_is_shown() -> None:
     with served(opened(look_allowed=False)) as address:
         for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
-            assert httpx2.get(f"{address}/{path}", trust_env=False, verify=NO_TLS).status_code in {401, 403}
-        page = httpx2.get(f"{address}/", trust_env=False, verify=NO_TLS)
+            assert got(f"{address}/{path}").status_code in {401, 403}
+        page = got(f"{address}/")
     assert page.status_code == 200
     assert "rewards" not in page.text
     assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
@@ -185,11 +190,9 @@ def test_a_phone_shows_every_column() -> None:
 
 def test_an_app_without_a_topology_is_refused_and_a_path_names_no_module() -> None:
     with served(opened(look_allowed=True)) as address:
-        export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False, verify=NO_TLS)
-        evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False, verify=NO_TLS)
-        module = httpx2.get(
-            f"{address}/topology/{quote('spark_apps.pos:POS', safe='')}", trust_env=False, verify=NO_TLS
-        )
+        export = got(f"{address}/topology/hadoop_export")
+        evil = got(f"{address}/topology/{quote('<b>:POS', safe='')}")
+        module = got(f"{address}/topology/{quote('spark_apps.pos:POS', safe='')}")
     assert "hadoop_export is not a topology" in export.text
     assert "there is no app &#x27;&lt;b&gt;:POS" in evil.text
     assert "there is no app &#x27;spark_apps.pos:POS" in module.text
@@ -215,11 +218,8 @@ def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -
         "nothing/index.html",
     ]
     with served(opened(look_allowed=True)) as address:
-        page = httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False, verify=NO_TLS)
-        answers = {
-            name: httpx2.get(f"{address}/data_docs/{quote(name).replace('.', '%2E')}", trust_env=False, verify=NO_TLS)
-            for name in refused
-        }
+        page = got(f"{address}/data_docs/hadoop_export/index.html")
+        answers = {name: got(f"{address}/data_docs/{quote(name).replace('.', '%2E')}") for name in refused}
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert (page.headers["x-content-type-options"], page.headers["cache-control"]) == ("nosniff", "no-store")
@@ -231,5 +231,5 @@ def test_a_platform_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("AIRFLOW_CONN_STOREKEEPER_DEFAULT", AWAY)
     with served(opened(look_allowed=True)) as address:
         for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
-            answer = httpx2.get(f"{address}/{path}", trust_env=False, verify=NO_TLS)
+            answer = got(f"{address}/{path}")
             assert (answer.status_code, AWAY_SAID in unescape(answer.text)) == (503, True), path
