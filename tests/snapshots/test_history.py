@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -421,7 +422,7 @@ def test_sql_reads_the_rows_of_a_time_from_it(played: PlayedStore) -> None:
 
 
 @pytest.mark.spark
-def test_spark_duckdb_and_deltalake_read_the_same_rows_of_the_same_version(
+def test_spark_duckdb_polars_and_deltalake_read_the_same_rows_of_the_same_version(
     played: PlayedStore, spark_session: SparkSession
 ) -> None:
     write(played, {"a": "ale", "b": "bread"}, {"b": None, "c": "cider"})
@@ -439,7 +440,8 @@ def test_spark_duckdb_and_deltalake_read_the_same_rows_of_the_same_version(
             assert frame.columns == columns
             order = [("_partition", "ascending"), ("_offset", "ascending")]
             rows_there = expected.sort_by(order).to_pylist()
-            for read in (by_duckdb, frame.toArrow()):
+            by_polars = pl.scan_delta(str(path), version=version).select(columns).collect().to_arrow()
+            for read in (by_duckdb, by_polars, frame.toArrow()):
                 assert read.sort_by(order).to_pylist() == rows_there
             by_sql = query(played.root, f"FROM words{suffix}", at_version={f"words{suffix}": version}).dicts()
             by_sql.sort(key=lambda row: (row["_partition"], row["_offset"]))
