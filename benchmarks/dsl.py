@@ -31,13 +31,14 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import described
 from storekeeper.serdes.timestamped import STAMP_BYTES, stamped
 from storekeeper.stores.bytes_store import BytesStore
-from storekeeper.stores.rocksdb import open_rocksdb
-from storekeeper.stores.rocksdb_sealed import SealedSupplier
+from storekeeper.stores.rocksdb_sealed import SealedSupplier, open_sealed
 from storekeeper.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
 from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 BATCH = 25_000
+PART = 10_000
+"""Records that a task reads at once, at most."""
 CUSTOMERS = 50_000
 PURCHASES = "purchases"
 
@@ -57,7 +58,8 @@ class ByTopology:
 
     def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
-        self._task.process(records)
+        for first in range(0, len(records), PART):
+            self._task.process(records[first : first + PART])
         batch = self._task.end_batch()
         self._task.apply()
         return dict(batch.outputs), list(batch.changes)
@@ -78,7 +80,7 @@ class FanOutByHand:
         encode, decode = self._encode, self._decode
         purchases, factor = self._purchases, self._factor
         hadoop_sink, shipments = topics.HADOOP_SINK, topics.SHIPMENT
-        outputs: dict[str, list[Output]] = {hadoop_sink: [], shipments: [], purchases: []}
+        outputs: dict[str, list[Any]] = {hadoop_sink: [], shipments: [], purchases: []}
         lines, shipped, earned = (outputs[topic].append for topic in (hadoop_sink, shipments, purchases))
         for record in records:
             key, timestamp_ms, headers = record.key, record.timestamp_ms, record.headers
@@ -95,7 +97,7 @@ class FanOutByHand:
             for store, data in shipment(key, sale):
                 shipped((store, data, timestamp_ms, headers))
             for card, bought in purchase(factor, key, sale):
-                earned((card.encode(), encode(bought), timestamp_ms, headers))
+                earned((card.encode(), encode(bought), timestamp_ms, headers, *record[:3]))
         return outputs, []
 
 
@@ -105,7 +107,7 @@ class LoyaltyByHand:
     def __init__(self, topic: str, store: str, decode: Callable[[bytes], PrimePurchase], folder: Path) -> None:
         self._topic, self._store = topic, store
         self._decode = decode
-        self._rows: BytesStore = open_rocksdb(folder / "by-hand", "by-hand")
+        self._rows: BytesStore = open_sealed(folder / "by-hand", "by-hand")
         self._encode_rewards = msgspec.json.Encoder(decimal_format="number").encode
         self._decode_rewards = msgspec.json.Decoder(Rewards).decode
 
@@ -187,7 +189,7 @@ def _parts(batches: int, folder: Path) -> Iterator[Part]:
     yield Part("Fan-out", ByTopology(fan_out, folder / "fan-out"), by_hand, reading)
     bought = [
         Record(purchases, 0, number, timestamp_ms, key, value)
-        for number, (key, value, timestamp_ms, _) in enumerate(
+        for number, (key, value, timestamp_ms, *_) in enumerate(
             output for records in reading for output in by_hand.batch(records)[0][purchases]
         )
     ]

@@ -5,14 +5,15 @@
 
 A join below a fork sees one change twice, once on each side. In between its sides don't fit: one has the change and
 the other has not yet. So such a join collects what comes, and settles it when the fork has passed the change on to
-everybody. A join is settled after the joins above it. Where a topology has no forks, nothing is collected.
+everybody. A join is settled after the joins above it. Where a topology has no forks, nothing is collected. Nor is
+anything where a stream is joined to a table which each record changes before it reaches the join.
 
 A cache between fork and join lets changes go when the batch ends. The join is settled then, too: once for all changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -54,7 +55,7 @@ def meetings_of(nodes: Sequence[GraphNode]) -> tuple[dict[GraphNode, Meeting], d
     forks: dict[GraphNode, list[Meeting]] = {}
     for join in nodes:
         joined = _forks_above(join) if join.meets else []
-        if not joined:
+        if not joined or _follows_its_table(join, joined, meetings):
             continue
         held = isinstance(join, TableNode) and _is_held(join, joined, meetings)
         meeting = meetings[join] = Meeting(held)
@@ -95,6 +96,21 @@ def _ways_to(join: GraphNode, number: int) -> dict[GraphNode, set[tuple[GraphNod
         for at, parent in enumerate(node.parents):
             ways.setdefault(parent, set()).add((node, at))
     return ways
+
+
+def _follows_its_table(join: GraphNode, forks: Iterable[GraphNode], meetings: Container[GraphNode]) -> bool:
+    """Whether a stream's record reaches its join only when it has changed the table, below each fork.
+
+    A stream gives a record to one child after the other, each with all that is below it.
+    """
+    if isinstance(join, TableNode) or any(node in meetings for node in ancestors(join.parents[1])):
+        return False
+    stream, table = _ways_to(join, 0), _ways_to(join, 1)
+    return all(
+        not isinstance(fork, TableNode)
+        and max(map(fork.children.index, table[fork])) < min(map(fork.children.index, stream[fork]))
+        for fork in forks
+    )
 
 
 def _is_held(join: GraphNode, forks: Iterable[GraphNode], meetings: dict[GraphNode, Meeting]) -> bool:
