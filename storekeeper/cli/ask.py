@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from storekeeper.client.readings import Rank, Reading, Row, SessionRow
     from storekeeper.client.stores import RemoteKeyValueStore, RemoteSessionStore
 
+AsOf = Annotated[str | None, typer.Option("--as-of", help=f"What there was at this time: {TIMES}.")]
+
 _MOST_ROWS_OF_A_PAGE = 1000
 _LAST_TEXT = "\U0010ffff" * 4
 """Sorts behind every other text, in UTF-8 too."""
@@ -38,7 +40,7 @@ def get(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; without it, rows in the order of their keys.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help=f"What the key had at this time: {TIMES}.")] = None,
+    as_of: AsOf = None,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys with this prefix.")] = None,
@@ -55,20 +57,24 @@ def get(  # noqa: PLR0917 - each is an option of its own
     bounds = [lower, upper, prefix, *(["--reverse"] if reverse else [])]
     if key is not None and any(bound is not None for bound in bounds):
         raise typer.BadParameter("goes with none of --from, --to, --prefix and --reverse", param_hint="KEY")
-    if as_of is not None and key is None:
-        raise typer.BadParameter("needs a key", param_hint="--as-of")
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
+    at_ms = _at(as_of)
     if key is None:
-        rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
+        rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit, at_ms=at_ms)
         lines = ({"key": each, "value": value} for each, value in rows)
         _write_first(limit, lines, output, missing=f"store {store} has no row there")
-    elif as_of is None:
+    elif at_ms is None:
         reading = client.key_value(store).get(key)
         missing = f"store {store} has no key {key!r}"
         _write_one(reading, lambda value: {"key": key, "value": value}, write_value, output, missing)
     else:
-        _get_as_of(client, store, key, time_option(as_of, "--as-of", ""), limit=limit, output=output)
+        _get_as_of(client, store, key, at_ms, limit=limit, output=output)
+
+
+def _at(as_of: str | None) -> int | None:
+    """The time of `--as-of`."""
+    return None if as_of is None else time_option(as_of, "--as-of", "")
 
 
 def _get_as_of(client: StateClient, store: str, key: str, at_ms: int, *, limit: int, output: ListOutput) -> None:
@@ -128,21 +134,24 @@ def _rows(
     *,
     reverse: bool,
     limit: int,
+    at_ms: int | None,
 ) -> Iterable[Row]:
     page_rows = min(limit, _MOST_ROWS_OF_A_PAGE)
     if prefix is not None:
-        return store.prefix_scan(prefix, page_rows=page_rows)
+        return store.prefix_scan(prefix, as_of=at_ms, page_rows=page_rows)
     if lower is None and upper is None:
-        return store.reverse_all(page_rows=page_rows) if reverse else store.all(page_rows=page_rows)
+        ask_all = store.reverse_all if reverse else store.all
+        return ask_all(as_of=at_ms, page_rows=page_rows)
     ask = store.reverse_range if reverse else store.range
-    return ask(lower or "", _LAST_TEXT if upper is None else upper, page_rows=page_rows)
+    return ask(lower or "", _LAST_TEXT if upper is None else upper, as_of=at_ms, page_rows=page_rows)
 
 
 @asks
-def rank(
+def rank(  # noqa: PLR0917 - each is an option of its own
     client: StateClient,
     store: Store,
     key: Annotated[str | None, typer.Argument(help="The key; without it, the rows with the highest scores.")] = None,
+    as_of: AsOf = None,
     limit: Limit = 10,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
@@ -152,15 +161,15 @@ def rank(
 
     Example: storekeeper rank players --limit 10
     """
-    ranked = client.ranked(store)
+    ranked, at_ms = client.ranked(store), _at(as_of)
     if key is None:
-        best = ranked.top(limit)
+        best = ranked.top(limit, as_of=at_ms)
         write_rows((asdict(row) for row in best.value), output)
         if output is ListOutput.TABLE:
             say(origin_sentence(best))
         return
     missing = f"store {store} has no key {key!r}"
-    _write_one(ranked.rank(key), asdict, _show_place, output, missing)
+    _write_one(ranked.rank(key, as_of=at_ms), asdict, _show_place, output, missing)
 
 
 def _show_place(place: Rank) -> None:
@@ -177,6 +186,7 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     active: Annotated[
         bool, typer.Option("--active", help="Only sessions that a record would still extend now.")
     ] = False,
+    as_of: AsOf = None,
     limit: Limit = 100,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
@@ -189,23 +199,30 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     """
     if active and (key is not None or lower is not None or upper is not None):
         raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
+    at_ms = _at(as_of)
     if active or {one["store"]: one["kind"] for one in client.stores()}.get(store) == "session":
-        rows: Iterable[Any] = _sessions(client.session(store), key, lower, upper, active=active)
+        rows: Iterable[Any] = _sessions(client.session(store), key, lower, upper, active=active, at_ms=at_ms)
         missing = f"store {store} has no session there"
     else:
         windows, times = client.window(store), (time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
-        rows = windows.fetch_all(*times) if key is None else windows.fetch(key, *times)
+        rows = windows.fetch_all(*times, as_of=at_ms) if key is None else windows.fetch(key, *times, as_of=at_ms)
         missing = f"store {store} has no window there"
     _write_first(limit, map(asdict, rows), output, missing=missing)
 
 
 def _sessions(
-    store: RemoteSessionStore[StateClient], key: str | None, lower: str | None, upper: str | None, *, active: bool
+    store: RemoteSessionStore[StateClient],
+    key: str | None,
+    lower: str | None,
+    upper: str | None,
+    *,
+    active: bool,
+    at_ms: int | None,
 ) -> Iterable[SessionRow]:
     if active:
-        return store.active()
+        return store.active(at_ms, as_of=at_ms)
     if key is None:
-        return store.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
+        return store.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"), as_of=at_ms)
     from_ms = None if lower is None else time_option(lower, "--from", "")
     to_ms = None if upper is None else time_option(upper, "--to", "")
-    return store.find_sessions(key, from_ms, to_ms)
+    return store.find_sessions(key, from_ms, to_ms, as_of=at_ms)

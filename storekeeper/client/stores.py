@@ -1,7 +1,8 @@
 """Stores of a cluster, like Kafka Streams' read-only stores: one class for each kind, every answer with its origin.
 
 Keys are text or bytes, values are JSON; rows come in the order of their keys' bytes. Times are epoch milliseconds, and
-bounds are included. Every method takes `ReadOptions`, and raises the errors of `StateClient`.
+bounds are included. Every method takes `ReadOptions`, and raises the errors of `StateClient`. With `as_of`, an answer
+is what there was after the last batch until then; options of freshness have no effect on it.
 
 Each method is written once, as the query that it sends. A store of a `StateClient` returns the answer, or `Rows` to
 iterate over. A store of an `AsyncStateClient` returns the same to await, or `AsyncRows`.
@@ -142,10 +143,7 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
 
     @_asked
     def get(self, key: Key, *, as_of: int | None = None, **options: Unpack[ReadOptions]) -> Query[Any]:
-        """The value of a key, None if there is no such key.
-
-        With `as_of`, the value after the last batch until then; options of freshness have no effect on it.
-        """
+        """The value of a key, None if there is no such key."""
         written, key_format = segment(key)
         parameters = [key_format, _as_of(as_of)]
         query = about(self.name, f"keyvalue/{{}}/{written}", parameters, value_of, options, key=key)
@@ -169,40 +167,58 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
 
     @_paged
     def range(
-        self, lower: Key, upper: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self,
+        lower: Key,
+        upper: Key,
+        *,
+        as_of: int | None = None,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
     ) -> Query[Page[Row]]:
         """Rows from `lower` to `upper`."""
         written, key_format = segments(lower, upper)
-        parameters = [key_format, ("limit", page_rows)]
+        parameters = [key_format, ("limit", page_rows), _as_of(as_of)]
         return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(Row, row_of), options)
 
     @_paged
     def reverse_range(
-        self, lower: Key, upper: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self,
+        lower: Key,
+        upper: Key,
+        *,
+        as_of: int | None = None,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
     ) -> Query[Page[Row]]:
         """Rows from `upper` down to `lower`."""
         written, key_format = segments(lower, upper)
-        parameters = [key_format, ("limit", page_rows), _REVERSE]
+        parameters = [key_format, ("limit", page_rows), _REVERSE, _as_of(as_of)]
         return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(Row, row_of), options)
 
     @_paged
     def prefix_scan(
-        self, prefix: Key, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self, prefix: Key, *, as_of: int | None = None, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
     ) -> Query[Page[Row]]:
         """Rows whose keys begin with `prefix`."""
         written, key_format = segment(prefix)
-        parameters = [key_format, ("limit", page_rows)]
+        parameters = [key_format, ("limit", page_rows), _as_of(as_of)]
         return about(self.name, f"keyvalues/{{}}/prefix/{written}", parameters, page_of(Row, row_of), options)
 
     @_paged
-    def all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Query[Page[Row]]:
+    def all(
+        self, *, as_of: int | None = None, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+    ) -> Query[Page[Row]]:
         """All rows."""
-        return about(self.name, "keyvalues/{}/all", [("limit", page_rows)], page_of(Row, row_of), options)
+        parameters = [("limit", page_rows), _as_of(as_of)]
+        return about(self.name, "keyvalues/{}/all", parameters, page_of(Row, row_of), options)
 
     @_paged
-    def reverse_all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Query[Page[Row]]:
+    def reverse_all(
+        self, *, as_of: int | None = None, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+    ) -> Query[Page[Row]]:
         """All rows, the last key first."""
-        return about(self.name, "keyvalues/{}/all", [("limit", page_rows), _REVERSE], page_of(Row, row_of), options)
+        parameters = [("limit", page_rows), _REVERSE, _as_of(as_of)]
+        return about(self.name, "keyvalues/{}/all", parameters, page_of(Row, row_of), options)
 
 
 class RemoteRankedStore(RemoteKeyValueStore[C_co]):
@@ -212,24 +228,28 @@ class RemoteRankedStore(RemoteKeyValueStore[C_co]):
     """
 
     @_asked
-    def top(self, n: int = 10, **options: Unpack[ReadOptions]) -> Query[Listing[RankedRow]]:
+    def top(
+        self, n: int = 10, *, as_of: int | None = None, **options: Unpack[ReadOptions]
+    ) -> Query[Listing[RankedRow]]:
         """The `n` highest."""
-        return about(self.name, "ranked/{}/top", [("limit", at_least_1(n))], ranked_rows_of, options)
+        parameters = [("limit", at_least_1(n)), _as_of(as_of)]
+        return about(self.name, "ranked/{}/top", parameters, ranked_rows_of, options)
 
     @_asked
-    def rank(self, key: Key, **options: Unpack[ReadOptions]) -> Query[Rank | None]:
+    def rank(self, key: Key, *, as_of: int | None = None, **options: Unpack[ReadOptions]) -> Query[Rank | None]:
         """The place of a key, None if there is no such key."""
         written, key_format = segment(key)
-        query = about(self.name, f"ranked/{{}}/rank/{written}", [key_format], rank_of, options)
+        query = about(self.name, f"ranked/{{}}/rank/{written}", [key_format, _as_of(as_of)], rank_of, options)
         return replace(query, missing=lambda: None)
 
     @_asked
     def scores(
-        self, low: float, high: float, *, limit: int = 100, **options: Unpack[ReadOptions]
+        self, low: float, high: float, *, as_of: int | None = None, limit: int = 100, **options: Unpack[ReadOptions]
     ) -> Query[Listing[RankedRow]]:
         """Rows with a score from `low` to `high`, at most `limit`."""
         path = f"ranked/{{}}/scores/{segment(str(low))[0]}/{segment(str(high))[0]}"
-        return about(self.name, path, [("limit", at_least_1(limit))], ranked_rows_of, options)
+        parameters = [("limit", at_least_1(limit)), _as_of(as_of)]
+        return about(self.name, path, parameters, ranked_rows_of, options)
 
 
 class RemoteWindowStore(RemoteStore[C_co]):
@@ -246,10 +266,7 @@ class RemoteWindowStore(RemoteStore[C_co]):
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
     ) -> Query[Page[WindowedRow]]:
-        """A key's windows that begin from `from_ms` to `to_ms`, in the order of time.
-
-        With `as_of`, as they were after the last batch until then.
-        """
+        """A key's windows that begin from `from_ms` to `to_ms`, in the order of time."""
         written, key_format = segment(key, _WINDOW_WORDS)
         path = f"windowed/{{}}/{written}/{time_ms(from_ms)}/{time_ms(to_ms)}"
         parameters = [key_format, ("limit", page_rows), _as_of(as_of)]
@@ -257,11 +274,18 @@ class RemoteWindowStore(RemoteStore[C_co]):
 
     @_paged
     def fetch_all(
-        self, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        as_of: int | None = None,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
     ) -> Query[Page[WindowedRow]]:
         """Every key's windows that begin from `from_ms` to `to_ms`."""
         path = f"windowed/{{}}/all/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(self.name, path, [("limit", page_rows)], page_of(WindowedRow, windowed_row_of), options)
+        parameters = [("limit", page_rows), _as_of(as_of)]
+        return about(self.name, path, parameters, page_of(WindowedRow, windowed_row_of), options)
 
 
 class RemoteSessionStore(RemoteStore[C_co]):
@@ -278,10 +302,7 @@ class RemoteSessionStore(RemoteStore[C_co]):
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
     ) -> Query[Page[SessionRow]]:
-        """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open.
-
-        With `as_of`, as they were after the last batch until then.
-        """
+        """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open."""
         written, key_format = segment(key, _SESSION_WORDS)
         parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms), _as_of(as_of)]
         return about(
@@ -294,20 +315,28 @@ class RemoteSessionStore(RemoteStore[C_co]):
         at_ms: int | None = None,
         gap_ms: int | None = None,
         *,
+        as_of: int | None = None,
         page_rows: int = PAGE_ROWS,
         **options: Unpack[ReadOptions],
     ) -> Query[Page[SessionRow]]:
         """Sessions that a record at `at_ms` would still extend; None stands for now and for the app's own gap."""
-        parameters = [("limit", page_rows), ("at_ms", at_ms), ("gap_ms", gap_ms)]
+        parameters = [("limit", page_rows), ("at_ms", at_ms), ("gap_ms", gap_ms), _as_of(as_of)]
         return about(self.name, "sessions/{}/active", parameters, page_of(SessionRow, session_row_of), options)
 
     @_paged
     def ended(
-        self, from_ms: int, to_ms: int, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        as_of: int | None = None,
+        page_rows: int = PAGE_ROWS,
+        **options: Unpack[ReadOptions],
     ) -> Query[Page[SessionRow]]:
         """Sessions whose last record is from `from_ms` to `to_ms`."""
         path = f"sessions/{{}}/ended/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(self.name, path, [("limit", page_rows)], page_of(SessionRow, session_row_of), options)
+        parameters = [("limit", page_rows), _as_of(as_of)]
+        return about(self.name, path, parameters, page_of(SessionRow, session_row_of), options)
 
 
 class RemoteVersionedStore(RemoteStore[C_co]):

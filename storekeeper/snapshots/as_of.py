@@ -112,9 +112,9 @@ def changes_after(at_ms: int) -> str:
     return f"_day >= DATE '{_at(at_ms):%Y-%m-%d}' AND _batch_ms > {at_ms}"
 
 
-def changes_between_keys(start: bytes, stop: bytes) -> str:
-    """The predicate for changes of rows with keys from `start` to before `stop`."""
-    return f"_key >= X'{start.hex()}' AND _key < X'{stop.hex()}'"
+def changes_between_keys(start: bytes, stop: bytes | None) -> str:
+    """The predicate for changes of rows with keys from `start` to before `stop`; None leaves that end open."""
+    return f"_key >= X'{start.hex()}'" + ("" if stop is None else f" AND _key < X'{stop.hex()}'")
 
 
 def fold_sql(changes: str, columns: Sequence[str]) -> str:

@@ -55,9 +55,14 @@ class QueryResult:
 
 
 @contextmanager
-def opened() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with an empty database in memory. Times without a zone are shown in UTC."""
-    with duckdb.connect(":memory:", config=_CLOSED_AT_OPENING) as connection:
+def opened(memory: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with an empty database in memory. Times without a zone are shown in UTC.
+
+    Args:
+        memory: the most memory that it takes, if not that of SQL.
+    """
+    limit = {} if memory is None else {"memory_limit": memory}
+    with duckdb.connect(":memory:", config=_CLOSED_AT_OPENING | limit) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         yield connection
 

@@ -7,18 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+import duckdb
 import orjson
 from deltalake import DeltaTable
 
-from storekeeper.errors import SerializationError
+from storekeeper.errors import InvalidArgumentError, SerializationError
 from storekeeper.locations import Location
-from storekeeper.snapshots.as_of import Coverage, changes_until, fold_sql
+from storekeeper.snapshots.as_of import Coverage, changes_until, fold_sql, iso_ms
 from storekeeper.snapshots.columns import sql_types
 from storekeeper.snapshots.delta_log import commits, open_table
 from storekeeper.snapshots.duck import opened, run
 from storekeeper.snapshots.history import HistoryManifest, history_of, newest_history
 from storekeeper.snapshots.scan import Scan
 from storekeeper.stores.store_definitions import ServedKind
+
+_FOLDED = ("_partition", "_key", "_offset", "_value")
+"""The columns that a fold looks at."""
+_BOUNDED_MEMORY = "256MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +65,56 @@ class StoreHistory:
         partitions = len(manifest.changelog_offsets)
         return cls(path.name, place, found.version, partitions, manifest.kind, coverage, sql_types(delta), delta)
 
-    def as_of(self, at_ms: int, *predicates: str) -> Scan:
+    def as_of(self, at_ms: int, *predicates: str, columns: Sequence[str] | None = None) -> Scan:
         """The changes whose fold are the rows at a time; those alone for which all predicates hold.
 
         Raises:
             NotExactError: the rows at that time aren't known.
         """
         self.coverage.check(self.table, at_ms)
-        return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates)
+        return self.changes(changes_until(at_ms, self.coverage.era(at_ms)), *predicates, columns=columns)
 
-    def folded(self, columns: Sequence[str], at_ms: int, *predicates: str) -> list[dict[str, Any]]:
+    def folded(
+        self, columns: Sequence[str], at_ms: int, *predicates: str, rest: str = "", most: int | None = None
+    ) -> list[dict[str, Any]]:
         """Some columns of the rows at a time; of those alone for which all predicates hold.
+
+        Args:
+            columns: the columns.
+            at_ms: the time.
+            predicates: the predicates.
+            rest: SQL behind the fold: an order, a limit.
+            most: the most changes that may lead to the rows, which then take little memory; None for any number.
 
         Raises:
             NotExactError: the rows at that time aren't known.
+            InvalidArgumentError: it would take more; the message names the command for that.
             StorageError: a file can't be read.
         """
-        with opened() as connection:
-            connection.register("changes", self.as_of(at_ms, *predicates))
-            return run(connection, fold_sql("changes", columns)).dicts()
+        with opened(None if most is None else _BOUNDED_MEMORY) as connection:
+            if most is not None:
+                self._check_few(connection, at_ms, predicates, most)
+            needed = dict.fromkeys([*_FOLDED, *columns])
+            connection.register("changes", self.as_of(at_ms, *predicates, columns=[*needed]))
+            try:
+                return run(connection, f"{fold_sql('changes', columns)} {rest}").dicts()
+            except InvalidArgumentError as error:  # the statement is ours, so it is memory that it lacks
+                raise self._too_much(at_ms, str(error)) from error
+
+    def _check_few(
+        self, connection: duckdb.DuckDBPyConnection, at_ms: int, predicates: Sequence[str], most: int
+    ) -> None:
+        connection.register("counted", self.as_of(at_ms, *predicates, columns=["_offset"]))
+        ((found,),) = run(connection, f"SELECT count(*) FROM (FROM counted LIMIT {most + 1})").rows  # noqa: S608 (a number)
+        if found > most:
+            raise self._too_much(at_ms, f"more than {most:,} changes lead to them")
+
+    def _too_much(self, at_ms: int, why: str) -> InvalidArgumentError:
+        msg = (
+            f"the rows of {self.table} as of {iso_ms(at_ms)} are too much for one request: {why}. Name fewer keys, or "
+            f'ask the tables: storekeeper sql "FROM {self.table}" --as-of {iso_ms(at_ms)}'
+        )
+        return InvalidArgumentError(msg)
 
     def source_positions(self, from_ms: int) -> list[tuple[int, dict[str, Any]]]:
         """How far the sources had been read at the end of each commit since a time, with the time of its last batch.
@@ -94,6 +130,6 @@ class StoreHistory:
                     break
         return found[::-1]
 
-    def changes(self, *predicates: str) -> Scan:
+    def changes(self, *predicates: str, columns: Sequence[str] | None = None) -> Scan:
         """The changes for which all predicates hold."""
-        return Scan(self._delta, " AND ".join(predicates) or None)
+        return Scan(self._delta, " AND ".join(predicates) or None, columns)

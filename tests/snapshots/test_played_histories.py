@@ -6,6 +6,7 @@ back, event times are old or far ahead, upkeep thins, sorts and vacuums; and in 
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import random
 from collections.abc import Callable, Iterator
@@ -13,11 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
-from storekeeper.clock import DAY_MS
+from storekeeper.clock import DAY_MS, SystemClock
 from storekeeper.errors import NotExactError
+from storekeeper.node.query.reads.as_of import PastReads
+from storekeeper.node.query.reads.pages import PageLimits, Scan
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.snapshots.as_of import HISTORY, changes_between_keys, rows_of_key
@@ -179,6 +183,24 @@ class Reads:
             assert {row["_key"]: row["Word"] for row in rows} == own, (name, at_ms)
             assert len(rows) == len(own)
 
+    def scans(self, count: int) -> None:
+        """Reads all rows at a random time page by page, as a node does."""
+        past = PastReads("a", self.root, SystemClock())
+        for at_ms, _ in zip(self.exact_times(), range(count), strict=False):
+            reverse, limits = self.life.drawn.random() < 0.5, PageLimits(self.life.drawn.randrange(1, 5), 1000)
+            scan, found = Scan("words", reverse=reverse), list[tuple[bytes, bytes]]()
+            while True:
+                page = asyncio.run(past.page(scan, limits, at_ms, lambda _: 0, of_one_key=False))
+                found += page.rows
+                if page.reached is None:
+                    break
+                scan = scan.beyond(page.reached)
+            known = {self.life.row_key(name): word for name, word in self.life.at(at_ms).items()}
+            assert [(key, orjson.loads(value)["Word"]) for key, value in found] == sorted(
+                known.items(), reverse=reverse
+            ), at_ms
+        past.close()
+
     def joins(self, count: int, labels: int = 5) -> None:
         """Joins random rows and times with what was known then."""
         times = self.exact_times()
@@ -230,6 +252,7 @@ def test_every_exact_time_is_as_it_was(kind: ServedKind, seed: int, tmp_path: Pa
     life = Life(tmp_path, kind, seed)
     reads = Reads(life, tmp_path)
     reads.keys(13)
+    reads.scans(3)
     reads.joins(2)
     reads.all_rows()
     reads.changes()
@@ -244,5 +267,6 @@ def test_ten_thousand_reads_and_a_thousand_joins_are_as_it_was(kind: ServedKind,
     life = Life(tmp_path, kind, seed)
     reads = Reads(life, tmp_path)
     reads.keys(250)
+    reads.scans(25)
     reads.joins(25)
     assert life.played.flaws() == []

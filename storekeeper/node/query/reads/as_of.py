@@ -1,7 +1,7 @@
-"""Reads of a key as of a time, from the store's history, which any node reads alike.
+"""Reads as of a time, from the store's history, which any node reads alike.
 
-One thread reads, and few requests wait for it: a history is in files, and a node is for the present. A versioned store
-has its own past: see `versions`.
+One thread reads, and few requests wait for it: a history is in files, and a node is for the present. So what needs a
+large fold is refused: it is SQL's. A versioned store has its own past: see `versions`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from storekeeper.clock import Clock
@@ -25,7 +26,8 @@ from storekeeper.node.query.answers.answer import (
     NoHistoryError,
     TooManyScansError,
 )
-from storekeeper.node.query.reads.pages import KeyRange, Row
+from storekeeper.node.query.reads.pages import KeyRange, PageLimits, Row, RowPage, Scan, take_page
+from storekeeper.node.replicas.ranked_index import IndexBudget, RankedIndex
 from storekeeper.snapshots.as_of import changes_between_keys
 
 if TYPE_CHECKING:
@@ -39,7 +41,15 @@ AS_OF = "as_of"
 ROLE_HISTORY = "history"
 _CHECK_EVERY_S = 5.0
 _MOST_WAITING = 16
+_MOST_CHANGES = 250_000
+"""The most changes that a request folds, unless it is about one key."""
+_AS_FOLDED = IndexBudget(1 << 62)
+"""The memory of a ranking of the past: its fold has bounded it."""
 _COLUMNS = ("_partition", "_key", "_batch_ms", "_value")
+
+
+PartitionOf = Callable[[bytes], int]
+"""The partition where nodes look for the row of a row key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +93,12 @@ class PastReads:
         """Where an answer comes from."""
         return [(SERVED_BY, self._node.encode()), (ROLE, ROLE_HISTORY.encode()), (COMPLETE, b"true")]
 
-    async def rows(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
-        """The rows in a bounded range of row keys at a time, in the order of their keys.
+    async def row(self, store: str, key: bytes, at_ms: int, partition: int) -> bytes | None:
+        """The value of a row at a time; None if there was none.
 
         Args:
             store: the store.
-            keys: the range; both ends are given.
+            key: the row's key.
             at_ms: the time.
             partition: the one whose row counts if several partitions have rows of one key.
 
@@ -98,10 +108,46 @@ class PastReads:
             TooManyScansError: too many such requests are under way.
             StoreUnavailableError: the history can't be read now.
         """
-        return await self._run(self._read, store_of(store), keys, at_ms, partition)
+        scan = Scan(store, KeyRange.between(key, key))
+        page = await self.page(scan, PageLimits(1, 1), at_ms, lambda _: partition, of_one_key=True)
+        return page.rows[0][1] if page.rows else None
+
+    async def page(
+        self, scan: Scan, limits: PageLimits, at_ms: int, partition_of: PartitionOf, *, of_one_key: bool
+    ) -> RowPage:
+        """The first rows of a scan at a time.
+
+        Args:
+            scan: the scan.
+            limits: where the page ends.
+            at_ms: the time.
+            partition_of: whose row counts if several partitions have rows of one key.
+            of_one_key: whether the scan is within the rows of one key.
+
+        Raises:
+            InvalidArgumentError: the rows are too much for one request, and not of one key.
+            NoHistoryError, NotExactError, TooManyScansError, StoreUnavailableError: as `row`.
+        """
+        most = None if of_one_key else _MOST_CHANGES
+        return await self._run(self._page, scan, limits, at_ms, partition_of, most)
+
+    async def ranking(self, store: str, score_field: str, at_ms: int, partition_of: PartitionOf) -> RankedIndex:
+        """The order of a store's rows at a time.
+
+        Args:
+            store: the store.
+            score_field: the field of the values that has the score.
+            at_ms: the time.
+            partition_of: whose row counts if several partitions have rows of one key.
+
+        Raises:
+            InvalidArgumentError: the rows are too much for one request.
+            NoHistoryError, NotExactError, TooManyScansError, StoreUnavailableError: as `row`.
+        """
+        return await self._run(self._ranking, store_of(store), score_field, at_ms, partition_of)
 
     async def changes(self, store: str, key: bytes, from_ms: int, to_ms: int, most: int) -> list[Change]:
-        """The newest changes of a key's rows in a time, both ends included, the newest first. Raises as `rows` does."""
+        """The newest changes of a key's rows in a time, both ends included, the newest first. Raises as `row` does."""
         return await self._run(self._changes, store_of(store), key, from_ms, to_ms, most)
 
     async def _run(self, read: Callable[..., T], *arguments: object) -> T:
@@ -123,10 +169,31 @@ class PastReads:
         if not reading.cancelled():
             reading.exception()  # taken, also if nobody waits any more
 
-    def _read(self, store: str, keys: KeyRange, at_ms: int, partition: int) -> list[Row]:
+    def _page(self, scan: Scan, limits: PageLimits, at_ms: int, partition_of: PartitionOf, most: int | None) -> RowPage:
+        accepts, keys = None if scan.times is None else scan.times.accepts, scan.keys
+        named = [] if keys == KeyRange() else [changes_between_keys(keys.start or b"", keys.stop)]
+        order = f"ORDER BY _key {'DESC' if scan.reverse else 'ASC'}"
         with self._readable():
-            named = changes_between_keys(keys.start or b"", keys.stop or b"")
-            return one_of_each(self._history(store).folded(_COLUMNS, at_ms, named), partition)
+            history = self._history(store_of(scan.store))
+            # A key may have a row in each partition, and those of the last one may be cut off.
+            wanted = (limits.rows + 1 if accepts is None else limits.examined) + history.partition_count
+            rows: list[Row] = []
+            is_cut = True
+            while is_cut and not rows:
+                found = history.folded(_COLUMNS, at_ms, *named, rest=f"{order} LIMIT {wanted}", most=most)
+                rows, is_cut = one_of_each(found, partition_of, reverse=scan.reverse), len(found) == wanted
+                if is_cut:
+                    rows.pop()
+                wanted *= 2
+        page = take_page(iter(rows), limits, accepts)
+        return page if page.more or not is_cut else RowPage(page.rows, rows[-1][0])
+
+    def _ranking(self, store: str, score_field: str, at_ms: int, partition_of: PartitionOf) -> RankedIndex:
+        with self._readable():
+            found = self._history(store).folded(_COLUMNS, at_ms, most=_MOST_CHANGES)
+        index = RankedIndex(score_field, _AS_FOLDED, partial(self.shown, store))
+        index.apply(one_of_each(found, partition_of))
+        return index
 
     def _changes(self, store: str, key: bytes, from_ms: int, to_ms: int, most: int) -> list[Change]:
         with self._readable():
@@ -162,10 +229,20 @@ class PastReads:
         return held.history
 
 
-def one_of_each(rows: Iterable[dict[str, Any]], partition: int) -> list[Row]:
+def one_of_each(
+    rows: Iterable[dict[str, Any]], partition_of: PartitionOf, *, reverse: bool = False
+) -> list[tuple[bytes, bytes]]:
     """Keys and values of rows, in the order of the keys.
 
-    If several partitions have a row of a key, that of `partition` counts, else the newest.
+    If several partitions have a row of a key, that of its own partition counts, else the newest.
     """
-    ordered = sorted(rows, key=lambda row: (row["_partition"] == partition, row["_batch_ms"]))
-    return sorted({row["_key"]: row["_value"] for row in ordered}.items())
+
+    def place(row: dict[str, Any]) -> tuple[bool, int, int]:
+        return row["_partition"] == partition_of(row["_key"]), row["_batch_ms"], row["_partition"]
+
+    kept: dict[bytes, dict[str, Any]] = {}
+    for row in rows:
+        other = kept.setdefault(row["_key"], row)
+        if other is not row and place(row) > place(other):
+            kept[row["_key"]] = row
+    return [(key, kept[key]["_value"]) for key in sorted(kept, reverse=reverse)]

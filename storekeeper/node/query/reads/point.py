@@ -45,7 +45,7 @@ from storekeeper.node.query.reads.as_of import AS_OF, PastReads
 from storekeeper.node.query.reads.freshness_gate import Asked, FreshnessGate
 from storekeeper.node.query.reads.hot import KEY_PARAMETERS, KEY_PREFIX, HotReads, is_base64url, renamed
 from storekeeper.node.query.reads.kinds import KEYED_KINDS, require_kind
-from storekeeper.node.query.reads.pages import KeyRange, QueryLimits
+from storekeeper.node.query.reads.pages import QueryLimits
 from storekeeper.node.query.reads.versions import version_at, version_json
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.security.hop import HOP
@@ -279,12 +279,11 @@ class PointQueries:
 
     async def _as_of(self, store: str, key: bytes, at_ms: int, partition: int) -> Answer:
         """The row of a key after the last batch until a time."""
-        rows = await self._past.rows(store, KeyRange.between(key, key), at_ms, partition)
-        if not rows:
+        value = await self._past.row(store, key, at_ms, partition)
+        if value is None:
             shown = key[:200].decode(errors="replace")
             msg = f"store {store_of(store)} had no key {shown!r} at {at_ms}"
             return Answer.problem(problem_of(UnknownKeyError(msg)), *self._past.headers)
-        ((_, value),) = rows
         return Answer(200, [JSON, *self._past.headers], row_json(key, self._past.shown(store_of(store), value)))
 
     def _check_kind(self, store: str) -> None:

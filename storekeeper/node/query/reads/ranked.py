@@ -21,7 +21,7 @@ from storekeeper.node.query.answers.origins import Origin, read_with_origins, wi
 from storekeeper.node.query.forwarding import PeerRequest
 from storekeeper.node.query.reads.freshness_gate import Asked
 from storekeeper.node.query.reads.gather import Gathered, Gatherer, count_in
-from storekeeper.node.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
+from storekeeper.node.replicas.ranked_index import Entry, Place, RankedIndex, RankedView, Score, is_score, negated
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.protocol.keys import decode_base64url
 
@@ -105,7 +105,10 @@ class ListQuery:
 
     def local(self, replicas: Sequence[Replica]) -> RankedPart:
         """Reads the indexes of this node's replicas, each in one view."""
-        views = [_index(replica).view() for replica in replicas]
+        return self.over([_index(replica).view() for replica in replicas])
+
+    def over(self, views: Sequence[RankedView]) -> RankedPart:
+        """Reads views."""
         place = self.place
         merged = heapq.merge(*(view.behind(place, self.lowest) for view in views))
         entries, cut = _cut(merged, self, None) if self.limit else ([], False)
@@ -150,7 +153,11 @@ class StandingQuery:
     def local(self, replicas: Sequence[Replica]) -> KeyStanding:
         """Reads the index of the only replica."""
         (replica,) = replicas
-        entry, view = _index(replica).find(self.key)
+        return self.over(_index(replica))
+
+    def over(self, index: RankedIndex) -> KeyStanding:
+        """Reads an index."""
+        entry, view = index.find(self.key)
         if entry is None:
             return KeyStanding(None, 0, len(view))
         score = negated(entry[0])
@@ -196,12 +203,17 @@ async def ranked_rows(
 ) -> tuple[Sequence[PlacedRow], bool, Gathered[RankedPart]]:
     """A list in the order of the ranking, from all partitions, and whether it was cut. Raises as a scan does."""
     gathered = await gatherer.complete(query, asked)
-    parts = gathered.contents
+    rows, is_cut = placed_rows(query, gathered.contents)
+    return rows, is_cut, gathered
+
+
+def placed_rows(query: ListQuery, parts: Sequence[RankedPart]) -> tuple[Sequence[PlacedRow], bool]:
+    """The list that its parts make, and whether it was cut."""
     # The rows behind the last one of a cut part aren't known, so the list ends there too.
     horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
     entries, cut = _cut(heapq.merge(*(part.entries for part in parts)), query, horizon)
     before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-    return _placed(entries, before, above, query.highest if query.after is not None else None), cut, gathered
+    return _placed(entries, before, above, query.highest if query.after is not None else None), cut
 
 
 async def rank_of(
@@ -219,8 +231,7 @@ async def rank_of(
         if own.missing:
             msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
             raise StoreUnavailableError(msg)
-        msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
-        raise UnknownKeyError(msg)
+        raise unranked_key(store, key)
     rest = [number for number in gatherer.partitions(store) if number != partition]
     others = await gatherer.complete(ListQuery(store, 0, 1, highest=standing.score), asked, rest)
     rank = RankOfKey(
@@ -229,6 +240,12 @@ async def rank_of(
         standing.rows + sum(part.rows for part in others.contents),
     )
     return rank, Gathered((*own.answers, *others.answers), others.missing, ())
+
+
+def unranked_key(store: str, key: bytes) -> UnknownKeyError:
+    """The error for a key that a ranking lacks."""
+    msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
+    return UnknownKeyError(msg)
 
 
 def score_in(text: str) -> Score:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from storekeeper.names import store_of
 from storekeeper.node.query.answers.json_rows import RowLayout
 from storekeeper.node.query.reads.stream_format import json_of
-from storekeeper.node.query.routes.paged import JSON, AnyRow, check_keys, joined, page_limits
+from storekeeper.node.query.routes.paged import JSON, AnyRow, check_keys, joined, page_limits, past_headers
 from storekeeper.node.query.routes.parameters import KeyFormat, ReadRoute, key_behind
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS
@@ -62,8 +62,7 @@ def history_routes(services: QueryServices) -> APIRouter:
         found = await services.past.changes(store, key, page.from_ms, page.to_ms, limits.rows)
         layout = _LAYOUTS.get(definition.kind)
         body = await joined(services, (_row(services, store_of(store), layout, change) for change in found))
-        headers = {name.decode(): value.decode() for name, value in services.past.headers}
-        return Response(body, headers=headers, media_type=JSON)
+        return Response(body, headers=past_headers(services), media_type=JSON)
 
     return routes
 

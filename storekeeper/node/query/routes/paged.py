@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.names import store_of
 from storekeeper.node.query.answers.answer import NEXT_CURSOR, Answer, KeyTooLongError
-from storekeeper.node.query.answers.json_rows import RowLayout
+from storekeeper.node.query.answers.json_rows import RowLayout, timed_key
 from storekeeper.node.query.reads.freshness_gate import Asked
-from storekeeper.node.query.reads.pages import PageLimits, PageQuery, Scan, scan_page, take_page
+from storekeeper.node.query.reads.pages import PageLimits, PageQuery, Scan, scan_page
 from storekeeper.node.query.reads.point import asked_path
 from storekeeper.node.query.reads.stream_format import (
     ARROW,
@@ -26,7 +26,7 @@ from storekeeper.node.query.reads.stream_format import (
     json_of,
     load_arrow,
 )
-from storekeeper.node.query.routes.parameters import PageParameters
+from storekeeper.node.query.routes.parameters import ScanParameters
 from storekeeper.node.query.routes.services import QueryServices
 from storekeeper.protocol.freshness import FreshnessRequirement
 from storekeeper.snapshots.as_of import time_ms
@@ -76,13 +76,15 @@ async def answer_scan(
     services: QueryServices,
     request: Request,
     scan: Scan,
-    page: PageParameters,
+    page: ScanParameters,
     key: bytes | None = None,
 ) -> Response:
-    """The answer to a scan of the rows now, in the format of the request's `Accept`.
+    """The answer to a scan of the rows now, in the format of the request's `Accept`; or of the rows at a time.
 
     With `key`, the scan is within that key's rows: only its partition is asked.
     """
+    if page.as_of is not None:
+        return await _answer_past(services, request, scan, page, at_ms=time_ms(page.as_of), of_one_key=key is not None)
     partitions = None if key is None else (services.catalog.partition(scan.store, key),)
     layout = None if scan.times is None else scan.times.layout
     asked = asked_by(services, request)
@@ -99,30 +101,31 @@ async def answer_scan(
     return Response(body, headers=headers, media_type=JSON)
 
 
-async def answer_past(
-    services: QueryServices, request: Request, scan: Scan, page: PageParameters, *, as_of: str, key: bytes
+async def _answer_past(
+    services: QueryServices, request: Request, scan: Scan, page: ScanParameters, *, at_ms: int, of_one_key: bool
 ) -> Response:
-    """The page of a scan within a key's rows as they were at a time.
-
-    Raises:
-        InvalidArgumentError: the time is none, or a stream is asked for.
-        NotExactError, NoHistoryError: the rows of then are not known.
-    """
     if first_named(request.headers.get("accept", "")) != JSON:
         raise InvalidArgumentError("rows as of a time come in pages: accept application/json")
-    at_ms, limits = time_ms(as_of), page_limits(services, page.limit)
+    limits = page_limits(services, page.limit)
     identity = b"%b|%d" % (scan.identity(), at_ms)
     rest = scan if page.cursor is None else scan.beyond(services.cursors.decode(identity, page.cursor))
-    partition = services.catalog.partition(scan.store, key)
-    found = await services.past.rows(scan.store, rest.keys, at_ms, partition)
-    accepts = None if scan.times is None else scan.times.accepts
-    read = take_page(iter(found[::-1] if scan.reverse else found), limits, accepts)
-    headers = {name.decode(): value.decode() for name, value in services.past.headers}
+    layout, store = None if scan.times is None else scan.times.layout, store_of(scan.store)
+
+    def partition_of(row_key: bytes) -> int:
+        timed = None if layout is None else timed_key(layout, row_key)
+        return services.catalog.partition(scan.store, row_key if timed is None else timed.key)
+
+    read = await services.past.page(rest, limits, at_ms, partition_of, of_one_key=of_one_key)
+    headers = past_headers(services)
     if read.reached is not None:
         headers |= next_page(request, services.cursors.encode(identity, read.reached))
-    layout, store = None if scan.times is None else scan.times.layout, store_of(scan.store)
     rows = (json_of(layout, row_key, services.past.shown(store, value)) for row_key, value in read.rows)
     return Response(await joined(services, rows), headers=headers, media_type=JSON)
+
+
+def past_headers(services: QueryServices) -> dict[str, str]:
+    """Where an answer for a time comes from."""
+    return {name.decode(): value.decode() for name, value in services.past.headers}
 
 
 async def stream_format(

@@ -40,7 +40,13 @@ class PageParameters(BaseModel):
     cursor: str | None = Field(None, description="`storekeeper-next-cursor` of the previous page.")
 
 
-class ScanParameters(PageParameters):
+class PastPageParameters(PageParameters):
+    """The same, and of which time."""
+
+    as_of: AsOf | None = None
+
+
+class ScanParameters(PastPageParameters):
     """Which page of a scan, and in which order."""
 
     reverse: bool = Field(False, description="Backwards: from the last key to the first.")

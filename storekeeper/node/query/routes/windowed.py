@@ -11,9 +11,8 @@ from storekeeper.errors import InvalidArgumentError
 from storekeeper.node.query.answers.json_rows import RowLayout, RowTimes
 from storekeeper.node.query.reads.kinds import require_kind
 from storekeeper.node.query.reads.pages import KeyRange, Scan
-from storekeeper.node.query.routes.paged import STREAMED, AnyRow, answer_past, answer_scan, check_keys
+from storekeeper.node.query.routes.paged import STREAMED, AnyRow, answer_scan, check_keys
 from storekeeper.node.query.routes.parameters import (
-    AsOf,
     KeyScanParameters,
     ReadRoute,
     ScanParameters,
@@ -25,12 +24,6 @@ from storekeeper.protocol.keys import decode_base64url
 from storekeeper.serdes.keys.escaping import after_key, ended
 from storekeeper.serdes.keys.windows import MAX_TIMESTAMP_MS, window_bounds
 from storekeeper.stores.store_definitions import ServedKind
-
-
-class PastScanParameters(KeyScanParameters):
-    """The same, and of which time."""
-
-    as_of: AsOf | None = None
 
 
 class WindowStart(BaseModel):
@@ -50,29 +43,22 @@ def windowed_routes(services: QueryServices) -> APIRouter:
     routes = APIRouter(tags=["window stores"], route_class=ReadRoute)
 
     @routes.get("/state/windowed/{store}/{bounds:path}", response_model=list[WindowRow], responses=STREAMED)
-    async def windows(request: Request, store: str, page: Annotated[PastScanParameters, Query()]) -> Response:
+    async def windows(request: Request, store: str, page: Annotated[KeyScanParameters, Query()]) -> Response:
         """Windows that start between two times, both included, epoch milliseconds.
 
         `/state/windowed/{store}/{key}/{fromMs}/{toMs}` are those of one key in the order of time,
         `/state/windowed/{store}/all/{fromMs}/{toMs}` those of all keys in the order of keys, then time. A page of the
-        latter may be short or empty and still have a next page. Write a key named `all` as base64url. Windows as of a
-        time are those of one key.
+        latter may be short or empty and still have a next page. Write a key named `all` as base64url.
         """
         require_kind(services.catalog.definition(store), ServedKind.WINDOW)
         key, from_ms, to_ms = _asked_for(request)
         times = RowTimes(RowLayout.WINDOW, from_ms, to_ms)
         if key == b"all" and page.key_format == "string":
-            if page.as_of is not None:
-                raise InvalidArgumentError(
-                    "windows as of a time are those of one key: name it, or ask the tables by SQL"
-                )
             return await answer_scan(services, request, Scan(store, KeyRange(), page.reverse, times), page)
         if page.key_format == "base64url":
             key = decode_base64url(key, "the key")
         check_keys(services, key)
         scan = Scan(store, KeyRange(*window_bounds(key, from_ms, to_ms)), page.reverse, times)
-        if page.as_of is not None:
-            return await answer_past(services, request, scan, page, as_of=page.as_of, key=key)
         return await answer_scan(services, request, scan, page, key)
 
     return routes
@@ -109,8 +95,8 @@ class SessionRow(AnyRow):
     window: SessionTimes
 
 
-class SessionsParameters(PastScanParameters):
-    """Which page of a key's sessions, and of which time."""
+class SessionsParameters(KeyScanParameters):
+    """Which page of a key's sessions."""
 
     from_ms: _Time = 0
     to_ms: _Time = MAX_TIMESTAMP_MS
@@ -140,8 +126,6 @@ def session_routes(services: QueryServices) -> APIRouter:
         times = RowTimes(RowLayout.SESSION, starts_to_ms=page.to_ms, ends_from_ms=page.from_ms)
         prefix = ended(key)
         scan = Scan(store, KeyRange(prefix, after_key(prefix)), page.reverse, times)
-        if page.as_of is not None:
-            return await answer_past(services, request, scan, page, as_of=page.as_of, key=key)
         return await answer_scan(services, request, scan, page, key)
 
     return routes
