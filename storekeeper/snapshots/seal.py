@@ -34,7 +34,7 @@ from storekeeper.snapshots.manifest import SnapshotManifest
 
 _RECENT_NS = 2_000_000_000
 """Clocks of file systems may be as coarse as a second: a file that is changed twice in that time keeps its time."""
-_POINTERS = ("_delta_log/_last_checkpoint", "_delta_log/._last_checkpoint.crc")
+POINTERS = ("_delta_log/_last_checkpoint", "_delta_log/._last_checkpoint.crc")
 """The files that writers replace. All others never change."""
 _LOG_VERSION = re.compile(r"_delta_log/\.?(\d{20})\.")
 _COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
@@ -139,6 +139,7 @@ class SealedTable:
     def __init__(self, path: Location, file: Location) -> None:
         self.path = path
         self.file = file
+        self._hashed: dict[str, SealedFile] = {}
 
     @classmethod
     def of(cls, settings: AppSettings, name: str) -> SealedTable:
@@ -164,7 +165,7 @@ class SealedTable:
                 return None
             wrong = None if seal is None else self._differences(seal, found, whole=whole)
             if seal is not None and seal.writing and wrong:
-                wrong = [one for one in wrong if one.kind == "changed" and one.name not in _POINTERS]
+                wrong = [one for one in wrong if one.kind == "changed" and one.name not in POINTERS]
             if wrong == []:
                 return seal
             if not left or self.read() == seal:  # otherwise a writer was at work while the folder was read
@@ -224,7 +225,7 @@ class SealedTable:
         """
         before = self.current() or Seal()
         if before.writing:
-            raise damaged(self.path, "was left by its last writer before it could be sealed")
+            raise self._damaged("was left by its last writer before it could be sealed")
         self._write(replace(before, writing=True))
         try:
             yield
@@ -236,7 +237,7 @@ class SealedTable:
         after = self._made(before)
         if expected is not None and after.version != expected:
             msg = f"was changed by something else while it was written: it has version {after.version}, not {expected}"
-            raise damaged(self.path, msg)
+            raise self._damaged(msg)
         self._write(after)
 
     def sealed(self) -> Seal:
@@ -271,7 +272,8 @@ class SealedTable:
         except FileNotFoundError:
             return None
         except SerializationError as error:
-            raise damaged(self.path, f"has a damaged seal, {self.file}: {error}") from error
+            what = f"has a damaged seal, {self.file}: {error}"
+            raise self._damaged(what) from error
 
     def _differences(self, seal: Seal, found: Mapping[str, FileState], *, whole: bool) -> list[FileDifference]:
         wrong: list[FileDifference] = []
@@ -285,7 +287,7 @@ class SealedTable:
                 wrong.append(FileDifference(name, "changed"))
             elif whole or not _is_known(seal, sealed, state):
                 try:
-                    if sha256_of(self.path / name) != sealed.sha256:
+                    if self._sha256(name, state, anew=whole) != sealed.sha256:
                         wrong.append(FileDifference(name, "changed"))
                 except FileNotFoundError:
                     wrong.append(FileDifference(name, "gone"))
@@ -293,16 +295,22 @@ class SealedTable:
 
     def _differing(self, seal: Seal | None, wrong: list[FileDifference], *, is_gone: bool) -> SnapshotDamagedError:
         if seal is None:
-            return damaged(self.path, f"has no seal at {self.file}, so nothing says what it should hold")
+            return self._damaged(f"has no seal at {self.file}, so nothing says what it should hold")
         if is_gone:
             return SnapshotDamagedError(
                 f"table {self.path.name} is gone from {self.path}: it was sealed at version {seal.version}. Put it "
                 f"back. Or, to write it anew from the changelog, remove {self.file}, then run "
                 f"`storekeeper snapshot create {self.path.name.removesuffix(HISTORY)}`"
             )
+        return self._damaged(self._sentence(seal, wrong))
+
+    def _damaged(self, what: str) -> SnapshotDamagedError:
+        return damaged(self.path, what)
+
+    def _sentence(self, seal: Seal, wrong: list[FileDifference]) -> str:
         shown = ", ".join(self._described(one) for one in wrong[:_SHOWN_FILES])
         more = f" and {len(wrong) - _SHOWN_FILES} more" if len(wrong) > _SHOWN_FILES else ""
-        return damaged(self.path, f"isn't as it was sealed at version {seal.version}: {shown}{more}")
+        return f"isn't as it was sealed at version {seal.version}: {shown}{more}"
 
     def _described(self, one: FileDifference) -> str:
         if one.kind != "added":
@@ -314,21 +322,32 @@ class SealedTable:
     def _made(self, before: Seal) -> Seal:
         """A seal of the folder as it is. Files that are as they were are not read again."""
         made_ns = time.time_ns()
-        files = {}
-        for name, state in files_below(self.path).items():
-            sealed = before.files.get(name)
-            is_known = sealed is not None and sealed.size == state.size and _is_known(before, sealed, state)
-            files[name] = sealed if sealed and is_known else SealedFile(state.size, self._hash(name), state.changed_ns)
+        files = {name: self._file(before, name, state) for name, state in files_below(self.path).items()}
         commits = [int(match[1]) for name in files if (match := _COMMIT.fullmatch(name))]
         # A history's commits have a manifest of another kind: looking for one would read them all.
         manifest = None if self.path.name.endswith(HISTORY) else newest_manifest(self.path)
         return Seal(max(commits, default=None), manifest, files, made_ns)
 
-    def _hash(self, name: str) -> str:
+    def _file(self, before: Seal, name: str, state: FileState) -> SealedFile:
+        """A file as it is; it is read again unless its time says that it is as in an earlier seal."""
+        sealed = before.files.get(name)
+        if sealed is not None and sealed.size == state.size and _is_known(before, sealed, state):
+            return sealed
         try:
-            return sha256_of(self.path / name)
+            return SealedFile(state.size, self._sha256(name, state), state.changed_ns)
         except FileNotFoundError as error:
-            raise damaged(self.path, f"lost {name} while it was sealed") from error
+            what = f"lost {name} while it was sealed"
+            raise self._damaged(what) from error
+
+    def _sha256(self, name: str, state: FileState, *, anew: bool = False) -> str:
+        """The hash of a file's content, read once for each of its times, unless that is so new that it may recur."""
+        known = self._hashed.get(name)
+        if not anew and known is not None and (known.size, known.changed_ns) == (state.size, state.changed_ns):
+            return known.sha256
+        read_ns, found = time.time_ns(), sha256_of(self.path / name)
+        if state.changed_ns < read_ns - _RECENT_NS:
+            self._hashed[name] = SealedFile(state.size, found, state.changed_ns)
+        return found
 
     def _write(self, seal: Seal) -> None:
         write_in_one_step(self.file, seal.to_json(), durable=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from deltalake import DeltaTable
@@ -134,6 +136,26 @@ def test_a_files_time_spares_its_reading_once_it_is_old_enough(table: Path, monk
     (table / "_delta_log" / f"{0:020}.json").chmod(0o600)
     with_mode = sealed_at(table).current()
     assert with_mode is not None, "another time alone is no difference"
+
+
+def test_a_writer_reads_a_file_once_however_often_it_compares_it(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last writer's files were too new for their times to count when it sealed them."""
+    read: list[str] = []
+
+    def counted(file: Path) -> str:
+        read.append(file.name)
+        return sha256_of(file)
+
+    monkeypatch.setattr(seal_module, "sha256_of", counted)
+    monkeypatch.setattr(seal_module, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + 10**10))
+    files = len([file for file in table.rglob("*") if file.is_file()])
+    sealed = sealed_at(table)
+    sealed.to_build_on(unproven)
+    with sealed.writing():
+        DeltaTable(table).delete("_offset = 3")
+    assert len(read) == files + 2, "the new commit and its file are read too"
+    sealed.current(whole=True)
+    assert len(read) == 2 * (files + 2), "whole is whole"
 
 
 def aged(sealed: SealedTable, seal: Seal) -> None:
