@@ -37,8 +37,6 @@ from storekeeper.topology.sub_topology import SubTopology
 from storekeeper.topology.task import Task
 
 BATCH = 25_000
-PART = 10_000
-"""Records that a task reads at once, at most."""
 CUSTOMERS = 50_000
 PURCHASES = "purchases"
 
@@ -58,8 +56,7 @@ class ByTopology:
 
     def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
-        for first in range(0, len(records), PART):
-            self._task.process(records[first : first + PART])
+        self._task.process(records)
         batch = self._task.end_batch()
         self._task.apply()
         return dict(batch.outputs), list(batch.changes)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from storekeeper.topology.sub_topology import SubTopology
 
 _NULL = "its value is null, and the type of the stream has no null: declare the values as `V | None` to take it"
-_TOPIC, _KEY = itemgetter(0), itemgetter(4)
+_TOPIC = itemgetter(0)
 
 
 class Task:
@@ -77,12 +77,6 @@ class Task:
         self._sources: dict[str, Callable[[Iterable[RecordFields]], None]] = {
             node.topic: self._reader(node) for node in sub_topology.nodes if isinstance(node, Source)
         }
-        self._wanted = [
-            (node.topic, rows)
-            for node in sub_topology.nodes
-            if isinstance(node, Source)
-            for rows in self._wiring.rows_by_key_of(node, node.key_serde)
-        ]
 
     @property
     def stream_time(self) -> StreamTime:
@@ -101,13 +95,9 @@ class Task:
     def process(self, records: Iterable[RecordFields]) -> None:
         """Takes records in the order given. Those of several partitions or topics need `record_order.Ordered` before.
 
-        The rows at the keys of a list are read together, which takes less time.
-
         Raises:
             KeyError: a record is of a topic that this task does not read.
         """
-        if isinstance(records, list):
-            self._read_ahead(records)
         if len(self._sources) == 1:
             [read] = self._sources.values()
             read(records)
@@ -149,11 +139,6 @@ class Task:
         """Closes the stores. Writes that were not applied are lost."""
         for store in self._wiring.stores.values():
             store.close()
-
-    def _read_ahead(self, records: list[RecordFields]) -> None:
-        for topic, rows in self._wanted:
-            of_topic = records if len(self._sources) == 1 else [record for record in records if record[0] == topic]
-            rows.read_ahead(map(_KEY, of_topic), len(of_topic))
 
     def _reader(self, source: Source) -> Callable[[Iterable[RecordFields]], None]:  # noqa: C901 (as `read`)
         push: Push = self._wiring.entry(source)

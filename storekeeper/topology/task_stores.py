@@ -39,9 +39,6 @@ Guarded = Callable[..., Serde[Any]]
 """`guarded(serde, place=None)`: the serde, whose errors tell what is to blame, and where the value was to go."""
 _changed: Callable[[tuple[Any, ...]], StoreChange] = partial(tuple.__new__, StoreChange)
 """`StoreChange` of its fields. One is made for each row: the class itself takes three times as long."""
-_NO_KEY = (None,)
-_FEW = 8
-"""To collect the keys of so many records takes as long as it saves to read one row with others."""
 _WITH_CELLS = {StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED}
 Stamp = tuple[int, bytes | None]
 """Time, and `traceparent`, of the record that wrote a row."""
@@ -74,8 +71,6 @@ class TableRows(Generic[V]):
         self._changed: list[Cell] = []
         self._encoded: dict[bytes, tuple[V, bytes]] = {}
         self._pending: list[Entry] = []
-        self._ahead: dict[bytes, bytes | None] = {}
-        self._may_read_ahead = True
         self._bounded = inner if isinstance(inner, LruStore) else None
 
     def cell(self, key: Any) -> Cell:
@@ -134,16 +129,8 @@ class TableRows(Generic[V]):
         value = self.write(cell, row.value, row.timestamp_ms)
         return row if value is row.value or value is None else ValueAndTimestamp(value, row.timestamp_ms)
 
-    def read_ahead(self, keys: Iterable[bytes | None], count: int) -> None:
-        """Reads the rows at `count` keys that are about to be looked up. Once few are new, no more in this batch."""
-        if not self._may_read_ahead or not count:
-            return
-        unknown: list[Any] = list(set(keys).difference(self._cells, _NO_KEY))
-        self._ahead = dict(zip(unknown, self._inner.get_many(unknown), strict=True))
-        self._may_read_ahead = len(unknown) * _FEW > count
-
     def _load(self, key: bytes) -> Cell:
-        stored = self._ahead.pop(key) if key in self._ahead else self._read(key)
+        stored = self._read(key)
         cell = self._cells[key] = (
             Cell(key) if stored is None else Cell(key, self._decode(stored[STAMP_BYTES:]), stamp_of(stored))
         )
@@ -194,8 +181,6 @@ class TableRows(Generic[V]):
         if self._pending or metadata:
             self._inner.write(self._pending, metadata)
         self._pending = []
-        self._ahead.clear()
-        self._may_read_ahead = True
         self._cells.clear()
         self._changed.clear()
         self._encoded.clear()

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from storekeeper.errors import UnknownStoreError
-from storekeeper.serdes.serde import BytesSerde, Serde, Utf8Serde
+from storekeeper.serdes.serde import Serde
 from storekeeper.stores.record_context import RecordContext
 from storekeeper.stores.stream_time import NOTHING_SEEN_MS, StoreStreamTime, TimedStore
 from storekeeper.stores.suppliers import StoreSupplier
@@ -28,8 +28,6 @@ from storekeeper.topology.topology_store import TopologyStore
 from storekeeper.topology.windows import WindowedSerde
 
 F = TypeVar("F", bound=Callable[..., Any])
-_AS_THEY_ARE = (BytesSerde, Utf8Serde)
-"""Serdes of keys that are written as the bytes that they were read from."""
 
 
 class Wiring:
@@ -80,7 +78,6 @@ class Wiring:
         self._entries: dict[GraphNode, tuple[Push, ...]] = {}
         self._forwards: dict[GraphNode, Push] = {}
         self._tables: dict[GraphNode, Table[Any, Any]] = {}
-        self._rows_wanted: dict[GraphNode, dict[str, TableRows[Any]]] = {}
         guards.watch(self.context, self.saves)
         self.keep(self.dropped, "counts")
         self.keep(self.timers, "dues")
@@ -192,20 +189,6 @@ class Wiring:
         store = self.stores[spec.name]
         assert isinstance(store, TableRows)  # noqa: S101 (for the type checker)
         return store
-
-    def reads(self, node: GraphNode, spec: TopologyStore) -> None:
-        """Notes that an operator looks up the keys of a node's records in a store.
-
-        A bounded store counts each row that is read as used: which ones are, must follow from the records alone.
-        """
-        store = self.stores[spec.name]
-        if isinstance(store, TableRows) and spec.options.max_rows is None:
-            self._rows_wanted.setdefault(node, {})[spec.name] = store
-
-    def rows_by_key_of(self, source: GraphNode, keys: Serde[Any]) -> list[TableRows[Any]]:
-        """The rows that operators look up at the keys of a source's records, where these are the same bytes."""
-        wanted = self._rows_wanted.get(source, {}).values() if isinstance(keys, _AS_THEY_ARE) else ()
-        return [rows for rows in wanted if type(rows.spec.key_serde) is type(keys)]
 
     def cells(self, spec: TopologyStore) -> Any:
         """The rows of a window, session or versioned store, for the operator that alone writes them."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from storekeeper.serdes.keys.versions import decode_version_row_key
 from storekeeper.stores.bytes_store import BytesStore
-from storekeeper.stores.memory import LruStore, MemoryStore
 from storekeeper.stores.rocksdb_sealed import SealedSupplier
 from storekeeper.stores.suppliers import MemorySupplier
 from storekeeper.topology import (
@@ -267,90 +265,10 @@ def test_an_output_has_the_trace_of_its_record_and_a_timer_has_none() -> None:
     assert by_timer[3] == ()
 
 
-class Reading(MemoryStore):
-    """Notes which keys are read, alone and together."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.alone: list[bytes] = []
-        self.together: list[list[bytes]] = []
-
-    def get(self, key: bytes) -> bytes | None:
-        self.alone.append(key)
-        return super().get(key)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self.together.append(sorted(keys))
-        return super().get_many(keys)
-
-
-def totals(keys: type[str | int] = str, *, max_rows: int | None = None) -> SubTopology:
-    streams = StreamsBuilder("app")
-    numbers = streams.stream("in", int, keys=keys)
-    store = Store("totals", int, max_rows=max_rows, backend="memory" if max_rows else "rocksdb")
-    table = numbers.group_by_key().aggregate(int, lambda total, number: total + number, store=store)
-    numbers.join(table, lambda number, total: [number, total], values=list).to("out")
-    (sub_topology,) = streams.build().sub_topologies
-    return sub_topology
-
-
-def numbered(*keys: bytes | None) -> list[Record]:
-    return [Record("in", 0, at, at, key, b"%d" % at) for at, key in enumerate(keys)]
-
-
-@dataclass
-class One:
-    """A supplier that has one store."""
-
-    store: BytesStore
-
-    def open(self, name: str) -> BytesStore:
-        return self.store
-
-
-def test_the_rows_that_records_need_are_read_together() -> None:
-    parts = [numbered(b"a", b"b", None, b"a"), numbered(b"b", b"c", b"d"), numbered(b"e")]
-    stores = Reading("totals"), Reading("totals")
-    tasks = [Task(totals(), 0, One(store)) for store in stores]
-    for _ in range(2):  # at first there are no rows
-        for part in parts:
-            tasks[0].process(part)
-            tasks[1].process(iter(part))
-        ours, others = tasks[0].end_batch(), tasks[1].end_batch()
-        assert (ours.outputs, ours.changes) == (others.outputs, others.changes)
-        for task in tasks:
-            task.apply()
-    assert stores[0].alone == []
-    assert stores[0].together == [[b"a", b"b"], [b"c", b"d"], [b"e"]] * 2
-    assert stores[1].together == []
-
-
-def test_where_few_rows_are_left_to_read_they_are_read_alone_until_the_batch_ends() -> None:
-    store = Reading("totals")
-    task = Task(totals(), 0, One(store))
-    for _ in range(2):
-        task.process(numbered(*[b"a"] * 20))
-        task.process(numbered(b"b", b"c"))
-        task.end_batch()
-        task.apply()
-    assert (store.together, store.alone) == ([[b"a"]] * 2, [b"b", b"c"] * 2)
-
-
-def test_what_is_read_together_counts_as_no_use_of_a_bounded_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = LruStore("totals", 2)
-    monkeypatch.setattr(store, "get_many", None)
-    task = Task(totals(max_rows=2), 0, One(store))
-    task.process(numbered(b"a", b"b", b"c"))
-    assert {change.key: change.value for change in task.end_batch().changes} == {b"a": None, b"b": b"1", b"c": b"2"}
-
-
-def test_keys_that_may_be_written_in_other_ways_are_not_read_ahead() -> None:
-    store = Reading("totals")
-    task = Task(totals(int), 0, One(store))
-    task.process(numbered(b"1", b" 1"))
-    assert (store.together, store.alone) == ([], [b"1"])
-
-
 def test_a_record_of_a_topic_that_is_not_read_is_refused() -> None:
-    with pytest.raises(KeyError, match="other"):
-        Task(totals(), 0, MemorySupplier()).process([Record("other", 0, 0, 0, b"a", b"1")])
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).to("out")
+    (one_source,) = streams.build().sub_topologies
+    for sub_topology in (one_source, everything()):
+        with pytest.raises(KeyError, match="other"):
+            Task(sub_topology, 0, MemorySupplier()).process([Record("other", 0, 0, 0, b"a", b"1")])

@@ -106,8 +106,6 @@ class StreamAggregate(TableNode):
         """One entry for each stream."""
         table = wiring.table(self)
         if isinstance(table, KeyAggregation):
-            for parent in self.parents:
-                wiring.reads(parent, self.spec)
             return tuple(
                 table.adding(wiring.guarded(self, unmarked(add)), takes_key=isinstance(add, WithKey))
                 for add in self._adders

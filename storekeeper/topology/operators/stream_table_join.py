@@ -95,8 +95,6 @@ class StreamTableJoin(GraphNode):
         table, forward, drop = wiring.table(table_node), wiring.forward(self), wiring.dropped.drop
         as_of = table.get_as_of if table_node.versioned is not None else None  # type: ignore[attr-defined]
         look_up, alone = table.looking_up(), self._without_partner(wiring)
-        for spec in table_node.stores:
-            wiring.reads(self.parents[0], spec)
         joiner, takes_key = wiring.guarded(self, unmarked(self._joiner)), isinstance(self._joiner, WithKey)
         in_windows = self._in_windows
 
