@@ -15,6 +15,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.configuration import Settings, configuration_file, own_file
 from storekeeper.errors import ConfigurationError
 from storekeeper.node.settings import load_node_settings
+from storekeeper.ops.settings import PlatformSettings
 from storekeeper.ops.settings_reference import check_names, names
 from storekeeper.program import ExitCode
 from storekeeper.run_dir import LOCK, find_run_dir, own_run_dir
@@ -90,6 +91,22 @@ def test_a_run_directory_that_is_named_has_settings_of_its_own(monkeypatch: pyte
     assert AppSettings().kafka_bootstrap == "mine:1"
     write(mine, 'kafka_bootstrap = "started:1"\n', "settings.toml")
     assert AppSettings(run_dir=mine).kafka_bootstrap == AppSettings().kafka_bootstrap == "started:1"
+
+
+def test_the_own_broker_is_where_the_configuration_has_it_also_for_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As under systemd: the file is named, so the settings of the started platform are not read."""
+    assert AppSettings().kafka_bootstrap == "127.0.0.1:19092"
+    file = write(tmp_path / "elsewhere", "kafka_port = 7000\n")
+    monkeypatch.setenv("STOREKEEPER_CONFIG", str(file))
+    assert AppSettings().kafka_bootstrap == load_node_settings().kafka_bootstrap == "127.0.0.1:7000"
+    assert PlatformSettings.load().starts_broker
+    monkeypatch.setenv("STOREKEEPER_KAFKA_PORT", "7002")
+    assert AppSettings().kafka_bootstrap == "127.0.0.1:7002"
+    write(tmp_path / "elsewhere", 'kafka_port = 7000\nkafka_bootstrap = "theirs:1"\n')
+    assert AppSettings().kafka_bootstrap == "theirs:1"
+    assert not PlatformSettings.load().starts_broker
 
 
 def test_nodes_are_where_the_platform_of_the_configuration_has_them(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from storekeeper.configuration import IMPOSSIBLE, LIVE, RunDirSettings, valid_name
+from storekeeper.configuration import IMPOSSIBLE, LIVE, NEXT_START, RunDirSettings, valid_name
 from storekeeper.kafka.connection import CLUSTER, Kafka, Pairs
 
+OWN_PORT = 19092
 _OURS = frozenset({"cleanup.policy", "max.message.bytes"})
 
 
@@ -38,9 +39,14 @@ class KafkaSettings(RunDirSettings):
     change = "restart of all processes"
 
     kafka_bootstrap: str = Field(
-        default="127.0.0.1:19092",
+        default=f"127.0.0.1:{OWN_PORT}",
         min_length=1,
         description="Kafka brokers, host:port,… `storekeeper up` starts a broker of its own unless this names others.",
+    )
+    kafka_port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=OWN_PORT,
+        description="Port of the platform's own Kafka broker. Its KRaft controller has the next one.",
+        json_schema_extra={"change": f"{NEXT_START}: `storekeeper down`, then `up`"},
     )
     kafka_properties: Path | None = Field(
         default=None,
@@ -66,8 +72,19 @@ class KafkaSettings(RunDirSettings):
         json_schema_extra={"change": f"{IMPOSSIBLE} after a migration: the aliases are in a topic of this name"},
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
+        # A command that is given the platform's file must not ask another platform's broker at the default port.
+        return {"kafka_bootstrap": own_broker(values["kafka_port"]), **values} if "kafka_port" in values else values
+
     @property
     def kafka(self) -> Kafka:
         """The Kafka of these settings."""
         config = _pairs(self.topic_config)
         return Kafka(self.kafka_bootstrap, self.kafka_properties, config, self.make_topics, self.cluster)
+
+
+def own_broker(port: object) -> str:
+    """The address of the platform's own broker."""
+    return f"127.0.0.1:{port}"

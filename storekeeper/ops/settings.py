@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_settings import NoDecode
 
 from storekeeper.apps.settings import default_jars_dir
 from storekeeper.configuration import APPLY, LIVE, NEXT_START, parse_pairs
-from storekeeper.kafka.settings import KafkaSettings
+from storekeeper.kafka.settings import KafkaSettings, own_broker
 from storekeeper.loopback import is_loopback
 from storekeeper.names import checked_name
 from storekeeper.node.settings import ip_address
 from storekeeper.run_dir import own_run_dir
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
-_KAFKA_PORT = 19092
 _EMBEDDED, _NONE = "embedded", "none"
 _AT_START = f"{NEXT_START}: `storekeeper down`, then `up`"
 
@@ -41,11 +40,6 @@ class PlatformSettings(KafkaSettings):
         json_schema_extra={"change": "restart of the apps and the broker"},
     )
 
-    kafka_port: _Port = Field(
-        _KAFKA_PORT,
-        description="Port of the platform's own Kafka broker. Its KRaft controller has the next one.",
-        json_schema_extra={"change": _AT_START},
-    )
     airflow: Annotated[str, AfterValidator(_airflow)] = Field(
         _NONE,
         description="`embedded`: `storekeeper up` runs one. `none`. Or the address of yours, to be shown. Nothing but "
@@ -104,11 +98,6 @@ class PlatformSettings(KafkaSettings):
         json_schema_extra={"change": LIVE},
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return {"kafka_bootstrap": _own_broker(values.get("kafka_port", _KAFKA_PORT)), **values}
-
     @field_validator("jars_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
@@ -129,7 +118,7 @@ class PlatformSettings(KafkaSettings):
     @property
     def starts_broker(self) -> bool:
         """Whether the platform's Kafka is a broker of its own."""
-        return self.kafka_bootstrap == _own_broker(self.kafka_port)
+        return self.kafka_bootstrap == own_broker(self.kafka_port)
 
     @property
     def kafka_controller_port(self) -> int:
@@ -186,7 +175,3 @@ class OwnPlatformSettings(PlatformSettings):
     """The same for commands that may make a new platform: by default in the current folder."""
 
     run_dir: Path = Field(default_factory=own_run_dir)
-
-
-def _own_broker(port: object) -> str:
-    return f"127.0.0.1:{port}"
