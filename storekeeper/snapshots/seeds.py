@@ -28,10 +28,14 @@ class TableSeed:
     verified: VerifiedVersion
 
     def of(self, partition: int) -> Seed | None:
-        """What it has of a changelog partition; None if it has nothing that can be used."""
+        """What it has of a changelog partition for a replica, whose rows have a version; None if that is nothing."""
+        return self.lies(partition) if self.verified.manifest.one_version else None
+
+    def lies(self, partition: int) -> Seed | None:
+        """What it has of a changelog partition; None if it has nothing."""
         manifest = self.verified.manifest
         offset = manifest.changelog_offsets.get(partition)
-        if offset is None or not manifest.one_version:
+        if offset is None:
             return None
         return Seed(
             manifest.changelog_topic,

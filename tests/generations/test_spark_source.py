@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition
+from pyspark.sql.types import StringType, StructField, StructType
 
 from benchmarks.as_of import Size, make
+from storekeeper.clock import ManualClock
 from storekeeper.errors import InvalidArgumentError
+from storekeeper.generations import spark_source
+from storekeeper.generations.spark_source import Past, StorekeeperDataSource, StorekeeperReader
 from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_key
 from storekeeper.snapshots import duck
 from storekeeper.snapshots.history_reads import StoreHistory
-from storekeeper.snapshots.spark_source import StorekeeperDataSource, StorekeeperReader, _Asked
 from storekeeper.stores.store_definitions import ServedKind
 from tests.snapshots.made_history import START_MS, Produced, fields_of, played
+from tests.snapshots.test_rows_now import WORDS, World
 from tests.snapshots.test_training import KEYS, known, labels
 
 WINDOWS = [window_row_key(key, start) for key in KEYS[:3] for start in (0, 60_000)]
@@ -40,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Produced, Prod
 def reader(root: Path, store: str, at_ms: int, *columns: str, changes: bool = False) -> StorekeeperReader:
     history = StoreHistory.beside(root / store)
     assert history is not None
-    return StorekeeperReader(_Asked(root / store, history.version, at_ms, changes), list(columns))
+    return StorekeeperReader(Past(root / store, history.version, at_ms, changes, history.kind), list(columns))
 
 
 def read(one: StorekeeperReader) -> list[dict[str, Any]]:
@@ -114,6 +119,28 @@ def test_what_can_not_be_read_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         StorekeeperDataSource({"path": path, "tables": str(made[0]), **options}).schema()
+
+
+def test_without_options_the_rows_are_those_of_the_changelog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan goes to other processes, and a filter on keys with it."""
+    world = World(tmp_path, monkeypatch)
+    monkeypatch.setattr(spark_source, "live_store", lambda *_: (WORDS, world.settings))
+    monkeypatch.setattr(spark_source.AppSettings, "of_platform", lambda: world.settings)
+    monkeypatch.setattr(spark_source, "SystemClock", lambda: ManualClock(world.played.now_ms))
+    world.batch({"a1": "x", "b1": "y", "c1": "z"})
+    world.snapshot()
+    world.batch({"a1": "w", "b1": None})
+    source = StorekeeperDataSource({"path": "words"})
+    assert source.schema().startswith("`key` string, `Word` string, `_partition` int")
+    schema = StructType([StructField("Word", StringType()), StructField("key", StringType())])
+    one = source.reader(schema)
+    assert isinstance(one, StorekeeperReader)
+    sent = cloudpickle.loads(cloudpickle.dumps(one))
+    assert sorted(row["key"] + row["Word"] for row in read(sent)) == ["a1w", "c1z"]
+    assert not list(one.pushFilters([EqualTo(("key",), "c1")]))
+    assert read(one) == [{"Word": "z", "key": "c1"}]
+    with pytest.raises(InvalidArgumentError, match="name one store"):
+        StorekeeperDataSource({}).schema()
 
 
 def test_a_task_reads_more_changes_than_its_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
