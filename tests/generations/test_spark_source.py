@@ -17,6 +17,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from benchmarks.as_of import Size, make
+from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import ManualClock
 from storekeeper.errors import InvalidArgumentError
 from storekeeper.generations import spark_source
@@ -125,7 +126,7 @@ def test_without_options_the_rows_are_those_of_the_changelog(tmp_path: Path, mon
     """The plan goes to other processes, and a filter on keys with it."""
     world = World(tmp_path, monkeypatch)
     monkeypatch.setattr(spark_source, "live_store", lambda *_: (WORDS, world.settings))
-    monkeypatch.setattr(spark_source.AppSettings, "of_platform", lambda: world.settings)
+    monkeypatch.setattr(AppSettings, "of_platform", lambda: world.settings)
     monkeypatch.setattr(spark_source, "SystemClock", lambda: ManualClock(world.played.now_ms))
     world.batch({"a1": "x", "b1": "y", "c1": "z"})
     world.snapshot()
@@ -135,7 +136,7 @@ def test_without_options_the_rows_are_those_of_the_changelog(tmp_path: Path, mon
     schema = StructType([StructField("Word", StringType()), StructField("key", StringType())])
     one = source.reader(schema)
     assert isinstance(one, StorekeeperReader)
-    sent = cloudpickle.loads(cloudpickle.dumps(one))
+    sent = cloudpickle.loads(cloudpickle.dumps(one))  # type: ignore[no-untyped-call]
     assert sorted(row["key"] + row["Word"] for row in read(sent)) == ["a1w", "c1z"]
     assert not list(one.pushFilters([EqualTo(("key",), "c1")]))
     assert read(one) == [{"Word": "z", "key": "c1"}]
