@@ -1,15 +1,17 @@
 """How an app grows with its keys, partitions and sub-topologies: `python -m benchmarks.growth`.
 
 For each shape the app starts on a topic with one event of each key; that fills its stores. Then the timed events
-become visible at once. The app is stopped and started on a few more events: once with its local stores, and once
-without them, when it restores from its changelogs.
+become visible at once. The app is stopped and started on a few more events: with its local stores, without them, when
+it restores from its changelogs, and without them after a snapshot, when it restores from its tables if that pays.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -88,6 +90,11 @@ class Growth:
         self.measures["restart with local stores"] = ("s", self._restarted_s())
         shutil.rmtree(self.run_dir / "tasks")
         self.measures["restart without local stores"] = ("s", self._restarted_s())
+        stores = [f"totals_{number}" for number in range(1, self.shape.sub_topologies + 1)]
+        command = storekeeper_command("snapshot", "create", *stores)
+        subprocess.run(command, check=True, env={**os.environ, **self._environment})  # noqa: TID251
+        shutil.rmtree(self.run_dir / "tasks")
+        self.measures["restart without local stores, with tables"] = ("s", self._restarted_s())
 
     def _restarted_s(self) -> float:
         self._publish((n, n * 31 % self.shape.keys) for n in range(_FEW))
@@ -106,12 +113,18 @@ class Growth:
     @contextmanager
     def _app(self) -> Iterator[tuple[int, float]]:
         """The running app: its process, and when it was started."""
-        settings = {**SETTINGS, "run_dir": str(self.run_dir), "kafka_bootstrap": self.broker.bootstrap}
-        environment = {f"STOREKEEPER_{key.upper()}": value for key, value in settings.items()}
-        app = f"benchmarks.stream_apps:GROWTH_{self.shape.sub_topologies}"
         began_s = time.monotonic()
-        with running(storekeeper_command("run", app), self.run_dir, environment) as process:
+        with running(storekeeper_command("run", self._spec), self.run_dir, self._environment) as process:
             yield process.pid, began_s
+
+    @property
+    def _spec(self) -> str:
+        return f"benchmarks.stream_apps:GROWTH_{self.shape.sub_topologies}"
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        own = {"apps": self._spec, "run_dir": str(self.run_dir), "kafka_bootstrap": self.broker.bootstrap}
+        return {f"STOREKEEPER_{key.upper()}": value for key, value in {**SETTINGS, **own}.items()}
 
     def _took_s(self, warm: int) -> float:
         """From the plan of the batch behind `warm` to the end of the last one."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.results import Measure, write_results
 from benchmarks.streams import fast_producer
@@ -60,10 +61,10 @@ class MeasuredSeal(SealedTable):
         super().__init__(path, file)
         self._spent = spent
 
-    def current(self, *, whole: bool = False) -> Seal | None:
+    def current(self, **how: Any) -> Seal | None:
         """As it says there, measured."""
         with self._spent.adding():
-            return super().current(whole=whole)
+            return super().current(**how)
 
     def _made(self, before: Seal) -> Seal:
         with self._spent.adding():

@@ -29,8 +29,8 @@ from storekeeper.kafka.connection import Kafka
 from storekeeper.node.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
-from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.snapshots.seed_tables import SeedTables
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 TOPIC = "restore-benchmark"

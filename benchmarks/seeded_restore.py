@@ -25,11 +25,11 @@ from harness.changelog_writer import KafkaChangelogWriter
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
-from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.columns import StoreValues, derived_columns, snapshot_schema
 from storekeeper.snapshots.manifest import SnapshotManifest
 from storekeeper.snapshots.seal import SealedTable
+from storekeeper.snapshots.seed_tables import SeedTables
 from storekeeper.stores.row_digest import moved, row_hash
 
 FIELDS = (

@@ -210,6 +210,11 @@ class RunDirSettings(Settings):
         return self.durable / "delta" if self.tables_uri is None else location(self.tables_uri)
 
     @property
+    def seals(self) -> Location:
+        """The folder of the seals of Delta tables."""
+        return self.durable / "seals"
+
+    @property
     def names_run_dir(self) -> bool:
         """Whether the run directory was named explicitly, so that it was not searched for."""
         return "run_dir" in self.model_fields_set

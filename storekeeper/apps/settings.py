@@ -140,11 +140,6 @@ class AppSettings(KafkaSettings):
         """Where a Delta table lives."""
         return self.tables / name
 
-    @property
-    def seals(self) -> Location:
-        """The folder of the seals of Delta tables."""
-        return self.durable / "seals"
-
     def heartbeat_file(self, app: str) -> Path:
         """The file where an app reports that it is alive."""
         return self.run_dir / "heartbeats" / f"{app}.json"

@@ -24,6 +24,8 @@ from enum import StrEnum
 
 from storekeeper.changelog.checkpoint import Checkpoint
 
+FAR_BEHIND_RECORDS = 200_000
+"""A store that lacks as many records is far behind: a seed may pay, and a node restores it in a process of its own."""
 SEED_MARGIN_MS = 3_600_000
 """Time to load a seed and to read the log on from there, before deletions since then are gone from the log."""
 
@@ -126,6 +128,8 @@ class Seed:
 class SeedRefusal(StrEnum):
     """Why a store doesn't begin with a seed; shown in logs."""
 
+    NOT_COVERED = "the table has no offset of this partition"
+    SEVERAL_VERSIONS = "rows of the table have other schema versions than its generation"
     FOREIGN = "it is of another changelog partition"
     TOPIC_RECREATED = "the changelog topic was deleted and recreated since"
     AHEAD_OF_LOG = "it is ahead of the log: the log has lost records"

@@ -4,21 +4,25 @@ A store's metadata hold its offset in the changelog, in the same write as its ro
 and Kafka's commit marker to the changelog, so the least possible end offset is known. If the actual end lies behind it,
 there was another writer: a clean-up, an abandoned attempt, or this task on another machine. Then the store reads on
 from its offset. If the actual end lies in front of it, the changelog has lost records.
+
+A store that is far behind, such as a new one, may begin with the rows of its sealed table: see `changelog.seeds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import structlog
 from confluent_kafka import Message
 
 from storekeeper.apps.errors import LostChangelogError
+from storekeeper.apps.topology_app import is_served
 from storekeeper.changelog.bounded_reader import first_offset, read_range
 from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
 from storekeeper.changelog.reader import TopicFacts
-from storekeeper.changelog.restore import LogState, RestoreAction, plan_restore
+from storekeeper.changelog.restore import FAR_BEHIND_RECORDS, LogState, RestoreAction, RestorePlan, plan_restore
+from storekeeper.changelog.seeds import Behind, SeedRow, SeedSource, load_seeds
 from storekeeper.changelog.skipped import headers_of, skip_reason
 from storekeeper.clock import Clock
 from storekeeper.engine.restore_progress import Restoring
@@ -44,13 +48,15 @@ class LocalStore:
     """
 
     def __init__(
-        self, spec: TopologyStore, holder: TaskBackend, changelog: TopicFacts, partition: int, clock: Clock
-    ) -> None:
+        self, spec: TopologyStore, holder: TaskBackend, changelog: TopicFacts, partition: int, clock: Clock, *,
+        seeds: SeedSource | None = None,
+    ) -> None:  # fmt: skip
         self._spec = spec
         self._holder = holder
         self._changelog = changelog
         self._partition = partition
         self._clock = clock
+        self._seeds = seeds
         self.backend = self._opened()
         self._position = 0
         self._whole_at_ms = 0
@@ -85,10 +91,14 @@ class LocalStore:
                 return
         start = first_offset(kafka, log.topic, self._partition)
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
-        behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
-        plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
+        plan = self._planned(checkpoint, state)
         if start > 0 and plan.action is not RestoreAction.RESUME:  # compaction doesn't move the first offset
             raise self._lost("begins", start, "the store has to be restored from 0")
+        # Loading a seed empties the store, so it must be possible to restore it without one.
+        if start == 0 and plan.remaining >= FAR_BEHIND_RECORDS:
+            self._seed(state, plan.offset, report)
+            checkpoint, _ = self._held()
+            plan = self._planned(checkpoint, state)
         if plan.action is RestoreAction.WIPE:
             _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
             self._empty()
@@ -105,6 +115,34 @@ class LocalStore:
     def close(self) -> None:
         """Closes the store."""
         self._holder.close(self.backend)
+
+    def _planned(self, checkpoint: Checkpoint | None, log: LogState) -> RestorePlan:
+        behind_ms = 0 if checkpoint is None else self._clock.now_ms() - checkpoint.whole_at_ms
+        return plan_restore(checkpoint, empty=is_empty(self.backend), log=log, behind_ms=behind_ms)
+
+    def _seed(self, log: LogState, position: int, report: Callable[[Restoring], None]) -> None:
+        """Begins with the newest sealed table if it can be used. A failure may leave rows without a checkpoint."""
+        name, partition = self._spec.name, self._partition
+        if self._seeds is None:
+            return
+        why = _why_without_seeds(self._spec)
+        if why is not None:
+            _log.info("store_not_seeded", store=name, topic=log.topic, partition=partition, why=why)
+            return
+        lacking = log.end_offset - position
+
+        def progress(done: int, total: int) -> None:
+            report(Restoring(name, partition, lacking * done // total, lacking))
+
+        behind = Behind(log, position, self._empty, self._write_seed, self._complete_seed)
+        load_seeds(self._seeds, name, [behind], self._clock, progress)
+
+    def _write_seed(self, rows: Sequence[SeedRow], _schema_version: int) -> None:
+        restore(self._spec, self.backend, (StoreChange(self._spec.name, *row) for row in rows))
+
+    def _complete_seed(self, checkpoint: Checkpoint) -> None:
+        self._whole_at_ms = checkpoint.whole_at_ms
+        self.backend.write((), self._marks(checkpoint.offset, checkpoint.offset))
 
     def _read(self, kafka: Kafka, start: int, end: int, now_ms: int, report: Callable[[Restoring], None]) -> None:
         messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
@@ -162,6 +200,13 @@ def position_of(backend: BytesStore) -> tuple[Checkpoint, int] | None:
         return None
     checkpoint = Checkpoint.decode(stored)
     return checkpoint, max(checkpoint.offset, int(own_end or 0))
+
+
+def _why_without_seeds(spec: TopologyStore) -> str | None:
+    """Why a store can't begin with a table's rows; None if it can."""
+    if spec.options.max_rows is not None:
+        return "a bounded store has its rows in the order of their use, which a table does not keep"
+    return None if is_served(spec) else "only stores that nodes serve have tables"
 
 
 def _changes(store: str, messages: list[Message]) -> Iterator[StoreChange]:

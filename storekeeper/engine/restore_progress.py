@@ -26,7 +26,8 @@ class Restoring:
 
     Attributes:
         store, partition: which one.
-        done, total: offsets of its changelog.
+        done, total: offsets of its changelog; while a table is compared with its seal and then loaded in their place,
+            as large a share of them.
         eta_s: the remaining seconds at the rate so far.
         awaits: the changelog whose open transaction must end before the restore can begin; else empty.
     """

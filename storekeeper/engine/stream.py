@@ -208,6 +208,7 @@ class Batches:
             ),
             slots=context.slots,
             on_error=context.spec.on_error,
+            seeds=context.seeds,
         )
 
 

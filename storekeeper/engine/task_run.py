@@ -312,7 +312,8 @@ class _LocalStores:
             for spec in run.sub.stores:
                 if spec.options.logging:
                     log = app.changelogs[spec.name]
-                    self._logged[spec.name] = LocalStore(spec, run.holder(spec), log, run.partition, run.clock)
+                    store = LocalStore(spec, run.holder(spec), log, run.partition, run.clock, seeds=app.seeds)
+                    self._logged[spec.name] = store
                 else:
                     self._others[spec.name] = run.holder(spec).open()
         except BaseException:

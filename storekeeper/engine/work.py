@@ -11,6 +11,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.topology_app import Describe, described
 from storekeeper.changelog.headers import ChangelogHeaders, SourceRanges
 from storekeeper.changelog.reader import TopicFacts
+from storekeeper.changelog.seeds import SeedSource
 from storekeeper.engine.transaction import Slot, WriterPlan
 from storekeeper.names import markers_topic
 from storekeeper.stores.record_context import Header
@@ -37,6 +38,7 @@ class AppWork:
         writer: the settings that its tasks write with.
         slots: of its tasks, as the claim on its checkpoint has them.
         on_error: what becomes of a record that an operator can't process, unless the operator says otherwise.
+        seeds: finds the tables that local stores may begin with.
     """
 
     app: str
@@ -50,6 +52,7 @@ class AppWork:
     writer: WriterPlan
     slots: Slots = field(default_factory=dict)
     on_error: OnError = OnError.DEAD_LETTER
+    seeds: SeedSource | None = None
 
     def layout(self) -> Layout:
         """The app's tasks."""

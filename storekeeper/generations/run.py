@@ -32,6 +32,7 @@ from storekeeper.generations.boundary import take_back
 from storekeeper.generations.catalog import first_journal, known_migrations, numbered, settings_of, spec_of
 from storekeeper.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from storekeeper.generations.journal import Generation, Journal, JournalFile
+from storekeeper.snapshots.seed_tables import SeedTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,6 +161,7 @@ class GenerationRun:
             around_batch=lambda process: limit(self.around_batch(process)),
             generation=desired.generation,
             shared=spark,
+            seeds=SeedTables.of(self.settings),
         )
         with self._watching(desired, lambda: desired.reached(checkpoint, owed=planned_before), ended):
             term.run(lease, heartbeats)
@@ -238,4 +240,5 @@ def run_of(  # noqa: PLR0917 (`RunOf`, and the role)
     """An app's run: of the generation of a role, as the journal says; or of the live one that a setting fixes."""
     if role is Role.NEXT or (app.has_generations and not settings.fixes_generation):
         return GenerationRun(app, settings, clock, stop, role, shared=shared)
-    return AppRun(numbered(app, settings.generation), settings, clock, stop, shared=shared)
+    spec, seeds = numbered(app, settings.generation), SeedTables.of(settings)
+    return AppRun(spec, settings, clock, stop, shared=shared, seeds=seeds)

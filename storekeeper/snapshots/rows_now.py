@@ -149,7 +149,7 @@ def rows_now(store: StoreSpec, settings: AppSettings, now_ms: int) -> RowsNow:
         state = LogState(
             log.topic, log.facts.topic_id, partition, log.first(partition), end, log.facts.delete_retention_ms
         )
-        stretches[partition] = _stretch(None if seed is None else seed.lies(partition), state, now_ms)
+        stretches[partition] = _stretch(None if seed is None else seed.of_any_version(partition), state, now_ms)
     version = 0 if verified is None else verified.version
     return RowsNow(store, settings, columns, log.facts.topic_id, sealed.path, version, stretches)
 

@@ -146,13 +146,16 @@ class SealedTable:
         """The table of a name."""
         return cls(settings.delta_table(name), settings.seals / f"{name}.json")
 
-    def current(self, *, whole: bool = False) -> Seal | None:
+    def current(
+        self, *, whole: bool = False, report: Callable[[int, int], object] = lambda _done, _total: None
+    ) -> Seal | None:
         """The seal, compared with the folder; None if there is neither.
 
         While a commit is under way it is the seal before that, whose version is still there.
 
         Args:
             whole: read the content of all files, also of those that seem to be unchanged.
+            report: called with the number of files that were compared, and of all.
 
         Raises:
             SnapshotDamagedError: the folder is not what the seal says; the message names the first files.
@@ -163,7 +166,7 @@ class SealedTable:
             found = files_below(self.path)
             if seal is None and not found:
                 return None
-            wrong = None if seal is None else self._differences(seal, found, whole=whole)
+            wrong = None if seal is None else self._differences(seal, found, whole=whole, report=report)
             if seal is not None and seal.writing and wrong:
                 wrong = [one for one in wrong if one.kind == "changed" and one.name not in POINTERS]
             if wrong == []:
@@ -275,9 +278,14 @@ class SealedTable:
             what = f"has a damaged seal, {self.file}: {error}"
             raise self._damaged(what) from error
 
-    def _differences(self, seal: Seal, found: Mapping[str, FileState], *, whole: bool) -> list[FileDifference]:
+    def _differences(
+        self, seal: Seal, found: Mapping[str, FileState], *, whole: bool,
+        report: Callable[[int, int], object] = lambda _done, _total: None,
+    ) -> list[FileDifference]:  # fmt: skip
         wrong: list[FileDifference] = []
-        for name in sorted({*seal.files, *found}):
+        names = sorted({*seal.files, *found})
+        for done, name in enumerate(names):
+            report(done, len(names))
             sealed, state = seal.files.get(name), found.get(name)
             if sealed is None:
                 wrong.append(FileDifference(name, "added"))

@@ -182,8 +182,8 @@ def test_a_node_begins_with_the_sealed_table_or_with_the_changelog(
     node.wait_ready()
     assert everything(node) == changelog.rows
     said = node.log_path.read_text()
-    assert said.count("replica_seeded") == (0 if wrong else len(log.partitions)), said[-2000:]
-    assert ("replicas_not_seeded" in said) == (wrong == "changed")
+    assert said.count("store_seeded") == (0 if wrong else len(log.partitions)), said[-2000:]
+    assert ("store_not_seeded" in said) == bool(wrong)
 
 
 def _damage(folder: Path, kind: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from storekeeper.changelog.headers import SCHEMA_VERSION, schema_version_of
 from storekeeper.changelog.log_record import LogRecord
+from storekeeper.changelog.restore import Seed, SeedRefusal
 from storekeeper.errors import ChangelogError, SnapshotDamagedError
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.seeds import TableSeed, newest_seed
@@ -46,8 +47,10 @@ def left(log: PlayedLog, partition: int, end: int) -> dict[bytes, bytes]:
 
 def loaded(seed: TableSeed) -> list[dict[bytes, bytes]]:
     found: list[dict[bytes, bytes]] = [{} for _ in range(PARTITIONS)]
-    for partition, entries in seed.rows(range(PARTITIONS)):
-        found[partition] |= {key: row for key, row in entries if row is not None}
+    for partition, rows in seed.rows(range(PARTITIONS)):
+        found[partition] |= {
+            key: encode_row(value, schema_version=seed.schema_version, timestamp_ms=at_ms) for key, value, at_ms in rows
+        }
     return found
 
 
@@ -63,7 +66,7 @@ def test_after_any_snapshot_the_rows_are_those_of_the_changelog(played: PlayedSt
             seed = seed_of(played)
             for partition, rows in enumerate(loaded(seed)):
                 of_partition = seed.of(partition)
-                assert of_partition is not None
+                assert isinstance(of_partition, Seed)
                 assert (of_partition.topic, of_partition.topic_id, of_partition.partition) == (
                     "log-1",
                     "id-1",
@@ -80,11 +83,11 @@ def test_rows_of_another_schema_version_make_it_no_seed(played: PlayedStore) -> 
     headers = [(name, b"7" if name == SCHEMA_VERSION else value) for name, value in record.headers]
     played.log.logs[1][0] = LogRecord(*record[:4], headers)
     played.take(batch_of(1, 0, BEGIN_MS), 0)
-    assert seed_of(played).of(1) is None
+    assert seed_of(played).of(1) is SeedRefusal.SEVERAL_VERSIONS
     played.log.batch(1, BEGIN_MS + 1000, {"b": "bread"})
     played.now_ms += 5000
     played.take(batch_of(1, 1, BEGIN_MS + 1000), 1)
-    assert seed_of(played).of(1) is None, "the row is still there"
+    assert seed_of(played).of(1) is SeedRefusal.SEVERAL_VERSIONS, "the row is still there"
 
 
 def test_a_table_without_its_seal_is_none(played: PlayedStore) -> None:

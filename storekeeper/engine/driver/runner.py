@@ -26,6 +26,7 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
 from storekeeper.apps.topology_app import own_topics, read_topics
 from storekeeper.changelog.errors import BrokerUnavailableError
+from storekeeper.changelog.seeds import SeedSource
 from storekeeper.clock import Clock
 from storekeeper.engine.driver.preflight import Preflight, preflight
 from storekeeper.engine.restore_progress import restore_dir, restores
@@ -111,7 +112,7 @@ class AppRun:
 
     `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is the journal's entry
     of the generation that is run. `shared` is the session of a driver that runs several apps; without it the app starts
-    a session of its own.
+    a session of its own. `seeds` finds the tables that local stores may begin with.
     """
 
     spec: AppSpec
@@ -121,6 +122,7 @@ class AppRun:
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
     generation: GenerationView | None = None
     shared: SparkSession | None = None
+    seeds: SeedSource | None = None
 
     def __call__(self) -> None:
         """Runs the app until `stop` is set, then lets the running batch finish.
@@ -158,7 +160,7 @@ class AppRun:
         made_with = checked.claim.partitions
         context = StreamContext(
             self.spec, session_of_batches(spark), self.settings, checkpoint, generation=self.generation,
-            partitions=made_with, slots=checked.claim.slots,
+            partitions=made_with, slots=checked.claim.slots, seeds=self.seeds,
         )  # fmt: skip
         stream = opened(context)
         process = self._on_same_topics(stream.process, checkpoint, checked.claim)

@@ -11,6 +11,7 @@ import structlog
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec
+from storekeeper.changelog.seeds import SeedSource
 from storekeeper.engine.runtime.batch_query import BatchQuery, Plans, ProcessBatch
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.runtime.sink_metrics import SinkMetrics, Written
@@ -39,7 +40,7 @@ class StreamContext:
 
     `metrics` counts what was written. `generation` is the journal's entry of the generation that runs; None if the app
     is run without regard to it. `partitions` is, by topic, the number of partitions that the app's state was made with.
-    `slots` are those of the app's tasks.
+    `slots` are those of the app's tasks. `seeds` finds the tables that their local stores may begin with.
     """
 
     spec: AppSpec
@@ -50,6 +51,7 @@ class StreamContext:
     generation: GenerationView | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
     slots: Slots = field(default_factory=dict)
+    seeds: SeedSource | None = None
 
     def wrote(self, batch_id: int, written: Written) -> None:
         """Counts what a batch wrote. Its dead letters have a line in the log for each topic and kind of error."""

@@ -30,10 +30,10 @@ from storekeeper.node.replicas.replica_storage import (
     RocksDBStorage,
     check_no_links,
 )
-from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.node.settings import NodeSettings
 from storekeeper.private_files import private_folder
 from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.snapshots.seed_tables import SeedTables
 from storekeeper.stores.rocksdb_options import bound_process_memory
 from storekeeper.stores.store_definitions import ServedKind
 
@@ -56,7 +56,7 @@ class NodeRuntime:
         self._catalog = catalog
         state_dir = settings.run_dir / "state" / name
         reader = ReaderSettings(settings.kafka)
-        seeds = SeedTables(str(settings.tables), str(settings.durable / "seals"))
+        seeds = SeedTables.of(settings)
         cold_restore = WorkerColdRestore(state_dir, settings.kafka, seeds=seeds)
         self._aliases = AliasWatch(settings.kafka, secret)
         self._counts = PartitionCounts(

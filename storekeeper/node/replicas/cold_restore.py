@@ -26,13 +26,15 @@ import structlog
 
 from storekeeper.changelog.listener import ProgressThrottle, RestoreEvent, RestoreListener, RestoreProgress
 from storekeeper.changelog.reader import ChangelogReader, ReaderSettings
+from storekeeper.changelog.restore import FAR_BEHIND_RECORDS
 from storekeeper.clock import Clock, SystemClock
 from storekeeper.kafka.connection import Kafka
 from storekeeper.node.replicas.follower import Follower
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
-from storekeeper.node.replicas.seeds import Seeding, SeedTables
+from storekeeper.node.replicas.seeds import Seeding
 from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.snapshots.seed_tables import SeedTables
 from storekeeper.stores.profile import Profile
 from storekeeper.stores.rocksdb_options import RocksDBOptions
 
@@ -45,7 +47,7 @@ _ATTEMPTS = 2
 class ColdRestoreSettings:
     """When to use workers, and how many. A replica that lacks at least `threshold_records` is restored in a worker."""
 
-    threshold_records: int = 200_000
+    threshold_records: int = FAR_BEHIND_RECORDS
     workers: int = 2
 
 

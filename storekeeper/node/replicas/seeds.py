@@ -1,45 +1,26 @@
-"""Replicas that are far behind begin with the rows of their store's sealed table, and read the changelog on from there.
+"""Replicas that are far behind begin with the rows of their store's sealed table, see `storekeeper.changelog.seeds`.
 
-Only workers of the cold restore do this: a node itself reads no table of current rows. A seed saves time and nothing
-else, so whatever is wrong with it, the replica is restored from the changelog alone.
+Only workers of the cold restore do this: a node itself reads no table of current rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import structlog
-
 from storekeeper.changelog.checkpoint import METADATA_KEY, Checkpoint
 from storekeeper.changelog.reader import ChangelogReader
-from storekeeper.changelog.restore import LogState, seed_refusal
+from storekeeper.changelog.restore import LogState
+from storekeeper.changelog.seeds import Behind, SeedRow, SeedSource, load_seeds
 from storekeeper.clock import Clock
-from storekeeper.errors import StateError
-from storekeeper.locations import location
 from storekeeper.names import store_of
 from storekeeper.node.replicas.replica_storage import ReplicaStorage
 from storekeeper.protocol.replica_states import ReplicaId
-from storekeeper.stores.bytes_store import BytesStore
-
-log = structlog.get_logger(__name__)
+from storekeeper.stores.row import encode_row
 
 Wanted = tuple[ReplicaId, str]
 """A replica, and its changelog topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeedTables:
-    """Where the stores' sealed tables are.
-
-    Attributes:
-        tables: the folder of the Delta tables, one a store.
-        seals: the folder of their seals.
-    """
-
-    tables: str
-    seals: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +28,13 @@ class Seeding:
     """Loads seeds into the closed stores of replicas.
 
     Attributes:
-        place: where the tables are.
+        source: finds the tables.
         storage: where the replicas' rows are.
         reader: asks the broker about changelogs.
         clock: for the age of seeds.
     """
 
-    place: SeedTables
+    source: SeedSource
     storage: ReplicaStorage
     reader: ChangelogReader
     clock: Clock
@@ -66,63 +47,64 @@ class Seeding:
         loaded: list[ReplicaId] = []
         by_store = sorted(replicas, key=lambda wanted: (wanted[0].store, wanted[1], wanted[0].partition))
         for (store, topic), group in groupby(by_store, key=lambda wanted: (wanted[0].store, wanted[1])):
-            try:
-                loaded += self._of_store(store, topic, [replica for replica, _ in group])
-            except (StateError, ImportError) as error:  # without deltalake there are no tables to read
-                log.warning("replicas_not_seeded", store=store, error=str(error))
-            except Exception:
-                log.exception("replicas_not_seeded", store=store)
+            loaded += self._of_store(store, topic, [replica for replica, _ in group])
         return loaded
 
     def _of_store(self, store: str, topic: str, replicas: list[ReplicaId]) -> list[ReplicaId]:
-        # Imported here: the reader of Delta tables is an extra.
-        from storekeeper.snapshots.seal import SealedTable  # noqa: PLC0415
-        from storekeeper.snapshots.seeds import newest_seed  # noqa: PLC0415
+        opened: list[_Seeded] = []
 
-        name = store_of(store)
-        table = newest_seed(
-            SealedTable(location(self.place.tables) / name, location(self.place.seals) / f"{name}.json")
-        )
-        if table is None:
-            return []
-        facts = self.reader.facts(topic)
-        chosen: dict[int, tuple[ReplicaId, Checkpoint]] = {}
-        for replica in replicas:
-            state = self.reader.log_state(facts, replica.partition)
-            seed, now_ms = table.of(replica.partition), self.clock.now_ms()
-            position = self._position(replica, state)
-            if seed is None or position is None:
-                continue
-            refusal = seed_refusal(seed, state, position=position, now_ms=now_ms)
-            if refusal is not None:
-                log.info("replica_not_seeded", replica=str(replica), why=refusal.value)
-                continue
-            checkpoint = Checkpoint(topic, seed.topic_id, replica.partition, seed.offset, seed.whole_at_ms)
-            chosen[replica.partition] = replica, checkpoint.moved(seed.offset, source=table.source)
-        stores: dict[int, BytesStore] = {}
+        def behind() -> Iterator[Behind]:
+            facts = self.reader.facts(topic)
+            for replica in replicas:
+                log = self.reader.log_state(facts, replica.partition)
+                opened.append(seeded := _Seeded(replica, self.storage))
+                position = seeded.position(log)
+                if position is not None:
+                    yield Behind(log, position, seeded.empty, seeded.write, seeded.complete)
+
         try:
-            for partition, (replica, _) in chosen.items():
-                self.storage.wipe(replica)
-                stores[partition] = self.storage.open(replica)
-            for partition, entries in table.rows(chosen) if chosen else ():
-                stores[partition].write(entries)
-            # Last, so that a store which a crash leaves half loaded has rows without a checkpoint, and is emptied.
-            for partition, (replica, checkpoint) in chosen.items():
-                stores[partition].write((), {METADATA_KEY: checkpoint.encode()})
-                log.info("replica_seeded", replica=str(replica), offset=checkpoint.offset)
+            partitions = load_seeds(self.source, store_of(store), behind(), self.clock)
         finally:
-            for opened in stores.values():
-                opened.close()
-        return [replica for replica, _ in chosen.values()]
+            for one in opened:
+                one.close()
+        return [replica for replica in replicas if replica.partition in partitions]
 
-    def _position(self, replica: ReplicaId, state: LogState) -> int | None:
+
+class _Seeded:
+    """The open store of a replica that may begin with a seed."""
+
+    def __init__(self, replica: ReplicaId, storage: ReplicaStorage) -> None:
+        self._replica = replica
+        self._storage = storage
+        self._store = storage.open(replica)
+
+    def position(self, log: LogState) -> int | None:
         """Where the replica would be read on without a seed; None if its rows may be the last copy, and must stay."""
-        opened = self.storage.open(replica)
-        try:
-            stored = opened.metadata(METADATA_KEY)
-        finally:
-            opened.close()
+        stored = self._store.metadata(METADATA_KEY)
         if stored is None:
-            return state.start_offset
+            return log.start_offset
         checkpoint = Checkpoint.decode(stored)
-        return checkpoint.offset if checkpoint.topic_id == state.topic_id else None
+        return checkpoint.offset if checkpoint.topic_id == log.topic_id else None
+
+    def empty(self) -> None:
+        """Deletes the rows."""
+        self._store.close()
+        self._storage.wipe(self._replica)
+        self._store = self._storage.open(self._replica)
+
+    def write(self, rows: Sequence[SeedRow], schema_version: int) -> None:
+        """Writes rows bit for bit as the follower of the changelog does."""
+        self._store.write(
+            [
+                (key, encode_row(value, schema_version=schema_version, timestamp_ms=timestamp_ms))
+                for key, value, timestamp_ms in rows
+            ]
+        )
+
+    def complete(self, checkpoint: Checkpoint) -> None:
+        """Writes the checkpoint."""
+        self._store.write((), {METADATA_KEY: checkpoint.encode()})
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()

@@ -20,8 +20,8 @@ from storekeeper.node.replicas.cold_restore import (
 )
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import MemoryStorage
-from storekeeper.node.replicas.seeds import SeedTables
 from storekeeper.protocol.replica_states import ReplicaId
+from storekeeper.snapshots.seed_tables import SeedTables
 from tests.node.replicas.recording import log_of
 
 

@@ -15,10 +15,11 @@ from storekeeper.changelog.restore import RestoreAction, RestoreReason
 from storekeeper.clock import ManualClock
 from storekeeper.node.replicas.replica import Replica
 from storekeeper.node.replicas.replica_storage import RocksDBStorage
-from storekeeper.node.replicas.seeds import Seeding, SeedTables
+from storekeeper.node.replicas.seeds import Seeding
 from storekeeper.protocol.replica_states import ReplicaId
 from storekeeper.snapshots import seeds as table_seeds
 from storekeeper.snapshots.manifest import SnapshotManifest
+from storekeeper.snapshots.seed_tables import SeedTables
 from storekeeper.stores.row import decode_row
 from tests.changelog.messages import Record
 from tests.node.replicas.fake_log import FakeLog
