@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from storekeeper.apps.priority import begin_job, begin_stream
-from storekeeper.apps.registry import app_named
+from storekeeper.apps.registry import app_named, gated_tables
 from storekeeper.apps.settings import AppSettings, SnapshotSettings
 from storekeeper.cli.output import AnswerOption, AnswerOutput, write_answer
 from storekeeper.clock import SystemClock
@@ -160,16 +160,20 @@ def verify(
     """Compare changelog, SQL and nodes.
 
     Every column of the newest snapshot, and every query node, must equal the changelog. Exit code 4: they
-    differ; the answer has the first differing keys, masked.
+    differ; the answer has the first differing keys, masked. The quality gate's tables must be as they were sealed.
 
     With --repair the holder restores them from the changelog; the app must be stopped. The verdict is that of before.
 
     Example: storekeeper verify rewards --repair a
     """
     begin_job()
-    from storekeeper.verification.verify import verify_store  # noqa: PLC0415 (loads Delta)
+    from storekeeper.verification.gated_tables import verify_table  # noqa: PLC0415 (loads Delta)
+    from storekeeper.verification.verify import verify_store  # noqa: PLC0415 (as above)
 
-    _checked(stores, partial(verify_store, repair=repair), output)
+    def check(name: str, settings: SnapshotSettings) -> CheckVerdict:
+        return verify_table(name, settings) if name in gated_tables() else verify_store(name, settings, repair=repair)
+
+    _checked(stores, check, output)
 
 
 def _checked(

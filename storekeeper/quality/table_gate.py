@@ -9,19 +9,20 @@ suite, its verdict is kept as quarantined, and readers keep the last good versio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from storekeeper.apps.checked_table import CheckedTable, WithTable, WithTopic
 from storekeeper.apps.registry import gated_tables
 from storekeeper.apps.table_progress import decode_progress
 from storekeeper.changelog.position import Position
 from storekeeper.clock import Clock
+from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import Location
 from storekeeper.quality.errors import StagedTableError
 from storekeeper.quality.gate import Batch, Publication, PublishAs, no_session
@@ -39,6 +40,7 @@ from storekeeper.quality.settings import QualitySettings
 from storekeeper.quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from storekeeper.snapshots.catalogue.entry import entry_of_published, is_configured
 from storekeeper.snapshots.delta_log import delta_table
+from storekeeper.snapshots.gated_seal import GatedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,8 +80,8 @@ class TableGate:
         self._settings = settings
         self._clock = clock
         self._spark = spark
-        self._staged = settings.delta_table(table.staged_name)
-        self._published = settings.delta_table(table.name)
+        self._seals = GatedTable.staged(settings, table), GatedTable.published(settings, table)
+        self._staged, self._published = (sealed.path for sealed in self._seals)
         self._archive = VerdictArchive(settings.verdict_dir(table.name))
 
     def pending(self) -> Batch | None:
@@ -87,7 +89,9 @@ class TableGate:
 
         Raises:
             StagedTableError: the staged table has no change data feed to read additions from, or was recreated.
+            SnapshotDamagedError: what was decided on before, or what was published, isn't as it was sealed.
         """
+        self._check_sealed(GatedTable.current)
         staged = _open(self._staged)
         if staged is None:
             return None
@@ -112,9 +116,11 @@ class TableGate:
         Raises:
             ValidationError: it couldn't be evaluated; nothing was decided.
             StagedTableError: the staged table was rewritten within the batch; nothing was decided.
+            SnapshotDamagedError: as `pending`.
         """
         from storekeeper.quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
+        self._check_sealed(GatedTable.take_over)
         self.last_verdict()  # completes the archive before a verdict is added
         verdicts: list[Verdict] = []
         with self._measured(batch) as rows:
@@ -130,6 +136,8 @@ class TableGate:
 
             docs_dir = self._settings.data_docs_dir(self._table.name)
             self._check(rows, Afterwards(take, docs_dir, self._table.notify))
+        staged, _ = self._seals
+        staged.seal_version(batch.last_version)
         return verdicts[0]
 
     def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
@@ -138,10 +146,12 @@ class TableGate:
         If `publish_as` returns a publication, the rows are published. Repeating that publishes them only once.
 
         Raises:
-            ValidationError, StagedTableError: as `decide` does; the latter also if the staged table was recreated.
+            ValidationError, StagedTableError, SnapshotDamagedError: as `decide` does; the second also if the staged
+                table was recreated.
         """
         from storekeeper.quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
 
+        self._check_sealed(GatedTable.take_over)
         self._decided_up_to(delta_table(self._staged))
         results: list[Outcome] = []
         with self._measured(batch) as rows:
@@ -292,15 +302,17 @@ class TableGate:
         published = rows.frame.select(*self._table.published_columns)
         if self._table.partition_by:
             published = published.repartition(*self._table.partition_by)
-        (
-            published.write.format("delta")
-            .mode("append")
-            .partitionBy(*self._table.partition_by)
-            .option("txnAppId", publication.publisher)
-            .option("txnVersion", publication.version)
-            .option("userMetadata", publication.metadata.decode())
-            .save(str(self._published))
-        )
+        _, sealed = self._seals
+        with sealed.writing():
+            (
+                published.write.format("delta")
+                .mode("append")
+                .partitionBy(*self._table.partition_by)
+                .option("txnAppId", publication.publisher)
+                .option("txnVersion", publication.version)
+                .option("userMetadata", publication.metadata.decode())
+                .save(str(self._published))
+            )
         if is_configured(self._settings):
             try_to_register(self._spark(), entry_of_published(self._table, self._settings))
 
@@ -333,12 +345,25 @@ class TableGate:
         other = last is not None and last.staged_id not in {"", str(staged.metadata().id)}
         if other or staged.version() < decided:
             name = self._table.name
-            folders = (self._published, self._settings.verdict_dir(name), self._settings.resolution_dir(name))
+            decisions = self._settings.verdict_dir(name), self._settings.resolution_dir(name)
+            places = (self._published, *decisions, *(sealed.file for sealed in self._seals))
             raise StagedTableError(
                 f"{self._staged} was recreated: versions up to {decided} of the table before were decided on. Put that "
-                f"table back. Or, to check the new one from its version 0, move away {', '.join(map(str, folders))}"
+                f"table back. Or, to check the new one from its version 0, move away {', '.join(map(str, places))}"
             )
         return decided
+
+    def _check_sealed(self, check: Callable[[GatedTable], object]) -> None:
+        try:
+            for sealed in self._seals:
+                check(sealed)
+        except SnapshotDamagedError:
+            staged = None
+            with suppress(DeltaError, OSError):
+                staged = _open(self._staged)
+            if staged is not None:
+                self._decided_up_to(staged)  # says if it was recreated
+            raise
 
     def _published_up_to(self) -> int:
         published = _open(self._published)

@@ -21,6 +21,7 @@ from storekeeper.apps.spark_properties import SparkProperties
 from storekeeper.apps.table_progress import encode_progress
 from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
+from storekeeper.errors import SnapshotDamagedError
 from storekeeper.quality.errors import StagedTableError
 from storekeeper.quality.gate import Batch, no_session
 from storekeeper.quality.settings import QualitySettings
@@ -165,6 +166,31 @@ def test_a_staged_table_without_change_data_feed_is_refused_before_spark_starts(
 def test_nothing_staged_is_nothing_to_decide(gate: TableGate) -> None:
     assert gate.pending() is None
     assert gate.last_verdict() is None
+
+
+def test_nothing_builds_on_a_table_that_is_not_as_the_gate_left_it(gate: TableGate, settings: QualitySettings) -> None:
+    stage(settings, line(1))
+    assert decide(gate).passed
+    stage(settings, line(2))
+    for name in ("hadoop_export_staged", "hadoop_export"):
+        path = local_table(settings, name)
+        file = min(path.glob("day=*/*.parquet"), key=lambda one: one.stat().st_mtime_ns)
+        sound = file.read_bytes()
+        file.write_bytes(sound[:-1] + b"!")
+        with pytest.raises(SnapshotDamagedError, match=rf"table {name} isn't .* 0: day=\S+{file.name} was changed"):
+            gate.pending()
+        with pytest.raises(SnapshotDamagedError, match=f"table {name} "):
+            gate.decide(Batch(1, 1))
+        file.write_bytes(sound)
+        path.rename(path.with_name("elsewhere"))
+        with pytest.raises(SnapshotDamagedError, match=f"table {name} is gone from"):
+            gate.pending()
+        path.with_name("elsewhere").rename(path)
+    assert published_invoices(settings) == ["INV-0000000001"]
+    assert decide(gate).passed
+    DeltaTable(local_table(settings, "hadoop_export")).delete()
+    with pytest.raises(SnapshotDamagedError, match=r"0+2\.json was added by DELETE"):
+        gate.pending()
 
 
 def test_compaction_of_the_staged_table_is_no_new_batch_of_rows(

@@ -17,6 +17,7 @@ from storekeeper.locations import Location
 from storekeeper.serdes.value_field import ValueField
 from storekeeper.snapshots.as_of import HISTORY
 from storekeeper.snapshots.columns import PLACE_MEANINGS
+from storekeeper.snapshots.gated_seal import GatedTable
 from storekeeper.snapshots.history import CHANGE_MEANINGS
 from storekeeper.snapshots.seal import SealedTable
 
@@ -81,7 +82,8 @@ def entry_of_published(table: CheckedTable, settings: AppSettings) -> Entry:
     (app,) = (app for app in APPS.values() if table in app.gated_tables)
     meaning = f"What the quality gate has published of app {app.name}: {app.title}."
     columns = {name: text for name, text in _texts(table.columns).items() if name in table.published_columns}
-    return Entry(table.name, settings.delta_table(table.name), meaning, columns, job_lease(table.name, "quality"))
+    sealed = GatedTable.published(settings, table)
+    return Entry(table.name, sealed.path, meaning, columns, job_lease(table.name, "quality"), sealed)
 
 
 def _texts(columns: Iterable[CheckedColumn | ValueField]) -> dict[str, str]:

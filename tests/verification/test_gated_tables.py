@@ -1,0 +1,45 @@
+"""`storekeeper verify` of a table that the quality gate publishes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+from storekeeper.apps.registry import gated_tables
+from storekeeper.apps.settings import AppSettings
+from storekeeper.cli.entry import app
+from storekeeper.program import ExitCode
+from storekeeper.snapshots.gated_seal import GatedTable
+from tests.local_tables import local_table
+
+NAME = "hadoop_export"
+
+
+@pytest.mark.parametrize("changed", ["staged", "published"])
+def test_a_changed_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    settings, table = AppSettings(run_dir=tmp_path), gated_tables()[NAME]
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+
+    def verified() -> tuple[int, dict[str, object]]:
+        done = CliRunner().invoke(app, ["verify", NAME, "--output", "json"])
+        return done.exit_code, json.loads(done.stdout)
+
+    code, verdict = verified()
+    assert (code, verdict["details"]) == (0, {"sealed_versions": {table.staged_name: None, NAME: None}})
+    for name in (table.staged_name, NAME):
+        write_deltalake(local_table(settings, name), pa.table({"a": [1]}))
+    GatedTable.staged(settings, table).seal_version(0)
+    GatedTable.published(settings, table).sealed()
+    code, verdict = verified()
+    assert (code, verdict["details"]) == (0, {"sealed_versions": {table.staged_name: 0, NAME: 0}})
+    name = table.staged_name if changed == "staged" else NAME
+    (file,) = local_table(settings, name).glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    code, verdict = verified()
+    assert code == ExitCode.FINDING
+    assert f"table {name} isn't as it was sealed at version 0: {file.name} was changed" in str(verdict["reasons"])
