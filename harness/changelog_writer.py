@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -46,8 +46,15 @@ class KafkaChangelogWriter:
             }
         )
 
-    def write(self, entries: Iterable[Entry], headers: ChangelogHeaders) -> None:
+    def write(
+        self, entries: Iterable[Entry], headers: ChangelogHeaders, partitions: Mapping[bytes, int] | None = None
+    ) -> None:
         """Queues a micro-batch's rows with all the headers of one, None as value for a deletion, in the order given.
+
+        Args:
+            entries: the rows.
+            headers: of the batch.
+            partitions: where rows go, by their keys; the others where their keys belong.
 
         Raises:
             NullKeyError: a key is None.
@@ -55,7 +62,7 @@ class KafkaChangelogWriter:
         """
         encoded = headers.encode()
         for key, value in entries:
-            self._produce(key, value, encoded)
+            self._produce(key, value, encoded, (partitions or {}).get(key or b"", -1))
         self._raise_failure()
 
     def flush(self) -> None:
@@ -79,12 +86,12 @@ class KafkaChangelogWriter:
         if kind is None:
             self.flush()
 
-    def _produce(self, key: bytes | None, value: bytes | None, headers: list[Header]) -> None:
+    def _produce(self, key: bytes | None, value: bytes | None, headers: list[Header], partition: int) -> None:
         if key is None:
             raise NullKeyError("a changelog record needs a key: nothing can be found or deleted without one")
         while True:
             try:
-                self._producer.produce(self._topic, value, key, headers=headers)
+                self._producer.produce(self._topic, value, key, partition, headers=headers)
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:

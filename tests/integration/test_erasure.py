@@ -1,10 +1,11 @@
-"""A key is erased from a real changelog, its tables, a node, a task's store and an archive; others keep theirs."""
+"""A key of each kind of store is erased from a real changelog, its tables, a node, a task's store and an archive."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,12 @@ from typer.testing import CliRunner
 from harness.broker import Broker
 from harness.node_process import NodeProcess, make_nodes
 from harness.waiting import eventually
+from spark_apps.leaderboard import LEADERBOARD
+from spark_apps.sales_windows import SALES_WINDOWS
+from spark_apps.session_tracker import SESSION_TRACKER
 from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
+from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.bounded_reader import partitions_of, read_range, stable_bounds
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.scan import Changelog
@@ -25,6 +30,8 @@ from storekeeper.cli.entry import app
 from storekeeper.engine.runtime.topics import Topics
 from storekeeper.erasure.keys import ErasedKeys
 from storekeeper.erasure.search import Searched
+from storekeeper.serdes.keys.sessions import session_row_key
+from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_sealed import open_sealed
 from storekeeper.stores.store_definitions import ServedKind
@@ -33,41 +40,116 @@ from tests.snapshots.played_app import App
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("called_here")]
 
-PRICES = TICKS.stores[0]
-TOPIC, DEAD = PRICES.changelog_topic, "ticks-dlq"
+DEAD = "ticks-dlq"
+"""A topic of the project in which nothing is erased."""
 PARTITIONS = 4
+AT_MS, HOUR_MS = 1_760_000_400_000, 3_600_000
 ALICE, BOB = "alice-4836051607", "bob-4836051608"
 OTHERS = {BOB: "bun", **{f"other-{number:03}": "rye" for number in range(50)}}
 QUICKLY = {"cleanup.policy": "compact", "min.compaction.lag.ms": "0", "delete.retention.ms": "8000"}
 
 
-def encode(word: str) -> bytes:
-    return json.dumps({"Symbol": word, "Price": 7}).encode()
+@dataclass(frozen=True)
+class Case:
+    """A store of a kind.
+
+    Attributes:
+        app, name: the store.
+        word: the column that tells values apart.
+        value: the other columns of a value.
+        served: how nodes serve it, behind its changelog.
+        path: where a node shows the rows of a key.
+        row_keys: those rows.
+    """
+
+    app: AppSpec
+    name: str
+    word: str
+    value: dict[str, Any]
+    served: str = ""
+    path: str = "keyvalue/{store}/{key}"
+    row_keys: Callable[[str], Sequence[bytes]] = lambda key: (key.encode(),)
+
+    @property
+    def store(self) -> StoreSpec:
+        return next(store for store in self.app.stores if store.name == self.name)
+
+    def encode(self, word: str) -> bytes:
+        return json.dumps({self.word: word, **self.value}).encode()
+
+    def words(self, node: NodeProcess, key: str) -> set[str]:
+        """What a node has of a key."""
+        answer = node.get("/state/" + self.path.format(store=self.name, key=key))
+        if answer.status_code == 404:
+            assert answer.json()["type"] == "urn:storekeeper:problem:unknown-key"
+            return set()
+        assert answer.status_code == 200, answer.text
+        rows = answer.json()
+        return {row["value"][self.word] for row in (rows if isinstance(rows, list) else [rows])}
+
+
+PRICES = Case(TICKS, "prices", "Symbol", {"Price": 7})
+CASES = [
+    PRICES,
+    Case(
+        SALES_WINDOWS,
+        "sales",
+        "StoreID",
+        {"ItemCode": "1", "WindowStart": AT_MS, "WindowEnd": AT_MS + HOUR_MS, "Sales": 1, "Quantity": 2, "Amount": 3},
+        ":window",
+        "windowed/{store}/{key}/0/9999999999999",
+        lambda key: [window_row_key(key.encode(), at_ms) for at_ms in (AT_MS, AT_MS + HOUR_MS)],
+    ),
+    Case(
+        SESSION_TRACKER,
+        "user-sessions",
+        "UserID",
+        {"SessionStart": AT_MS, "LastActivity": AT_MS + 5, "EventCount": 2},
+        ":session",
+        "sessions/{store}/{key}",
+        lambda key: [session_row_key(key.encode(), at_ms, at_ms + 5) for at_ms in (AT_MS, AT_MS + HOUR_MS)],
+    ),
+    Case(
+        LEADERBOARD,
+        "players",
+        "Name",
+        {"PlayerID": "p", "HighScore": 9, "HighScoreProduct": "x", "GamesPlayed": 1, "TotalScore": 9, "LastPlayed": 1},
+        ":ranked:HighScore",
+    ),
+]
 
 
 @pytest.fixture
-def ticks(broker: Broker, tmp_path: Path) -> Iterator[App]:
-    """The app of `prices`, which a test plays; two tables of it are there, with several versions."""
-    for topic in (TOPIC, DEAD):
+def case(request: pytest.FixtureRequest) -> Case:
+    """The store that the test is of."""
+    found: Case = getattr(request, "param", PRICES)
+    return found
+
+
+@pytest.fixture
+def played(broker: Broker, tmp_path: Path, case: Case) -> Iterator[App]:
+    """The app of a store, which a test plays; two tables of it are there, with several versions."""
+    topics = {case.store.changelog_topic: (PARTITIONS, QUICKLY), DEAD: (1, {"cleanup.policy": "delete"})}
+    for topic, (partitions, config) in topics.items():
         with suppress(KafkaException):
             broker.delete_topic(topic)  # other tests of the session leave it behind
-    broker.create_topic(TOPIC, PARTITIONS, QUICKLY)
-    broker.create_topic(DEAD, 1, {"cleanup.policy": "delete"})
-    played = App(broker, AppSettings(run_dir=tmp_path / "run", kafka_bootstrap=broker.bootstrap), PRICES, encode)
+        broker.create_topic(topic, partitions, config)
+    settings = AppSettings(run_dir=tmp_path / "run", kafka_bootstrap=broker.bootstrap)
+    app = App(broker, settings, case.store, case.encode, case.row_keys)
     for number, changes in enumerate(({ALICE: "ale", **OTHERS}, {ALICE: "apple"}, {BOB: "bread"})):
-        played.write(number, changes)
-        played.commit(number)
-        assert called(broker, tmp_path / "run", "snapshot", "create", "prices")[0] == 0
-    yield played
-    for topic in (TOPIC, DEAD):
+        app.write(number, changes)
+        app.commit(number)
+        assert called(broker, tmp_path / "run", "snapshot", "create", case.name)[0] == 0
+    yield app
+    for topic in topics:
         broker.delete_topic(topic)
 
 
 @pytest.fixture
-def node(broker: Broker, ticks: App, tmp_path: Path) -> Iterator[NodeProcess]:
+def node(broker: Broker, played: App, case: Case, tmp_path: Path) -> Iterator[NodeProcess]:
     """A node that serves it."""
-    del ticks
-    (one,) = make_nodes(broker, tmp_path / "run", f"prices={TOPIC}", names=["a"])
+    served = f"{case.name}={played.store.changelog_topic}{case.served}"
+    (one,) = make_nodes(broker, tmp_path / "run", served, names=["a"])
     one.start()
     one.wait_ready()
     yield one
@@ -81,7 +163,7 @@ def called(broker: Broker, run_dir: Path, *words: str, **settings: str) -> tuple
     return done.exit_code, json.loads(lines[-1]) if lines and done.exit_code in {0, 4} else {}, done.stderr
 
 
-def everything_with(key: str, run_dir: Path, broker: Broker) -> list[str]:
+def everything_with(key: str, run_dir: Path, case: Case, broker: Broker) -> list[str]:
     """Every file below the run directory, and every topic, with the bytes of a key: plain, or as decompressed."""
     keys, searched = ErasedKeys(ServedKind.KEY_VALUE, (key.encode(),)), Searched()
     searched.read_files(run_dir, keys)
@@ -91,7 +173,7 @@ def everything_with(key: str, run_dir: Path, broker: Broker) -> list[str]:
         store = opener(current.parent, current.parent.name)
         found += [str(current) for row_key, value in store.scan(None, None) if keys.in_any((row_key, value))]
         store.close()
-    for topic in (TOPIC, DEAD):
+    for topic in (case.store.changelog_topic, DEAD):
         for partition in partitions_of(broker.kafka, topic):
             first, end = stable_bounds(broker.kafka, topic, partition)
             for one in read_range(broker.kafka, topic, partition, first, end, isolation="read_uncommitted"):
@@ -100,51 +182,53 @@ def everything_with(key: str, run_dir: Path, broker: Broker) -> list[str]:
     return sorted(found)
 
 
-def local_store(run_dir: Path) -> Path:
-    """A task's store that has the row."""
-    folder = run_dir / "tasks" / "ticks" / "gen-1" / "slot" / str(partition_for(ALICE.encode(), PARTITIONS)) / "prices"
-    store = open_sealed(folder, "prices")
-    store.write([(ALICE.encode(), encode("apple"))])
+def local_store(run_dir: Path, case: Case) -> Path:
+    """A task's store that has the rows."""
+    slot, partition = run_dir / "tasks" / case.app.name / "gen-1" / "slot", partition_for(ALICE.encode(), PARTITIONS)
+    folder = slot / str(partition) / case.name
+    store = open_sealed(folder, case.name)
+    store.write([(row_key, case.encode("apple")) for row_key in case.row_keys(ALICE)])
     store.close()
     return folder
 
 
-def archived(run_dir: Path, broker: Broker) -> CleanupFolder:
-    """A clean-up that can't be undone any more, with the row in its archive."""
-    folder = CleanupFolder(run_dir / "cleanups" / "prices", "prices")
+def archived(run_dir: Path, case: Case, broker: Broker) -> CleanupFolder:
+    """A clean-up that can't be undone any more, with the rows in its archive."""
+    folder = CleanupFolder(run_dir / "cleanups" / case.name, case.name)
     folder.put_plan(PLAN)
     archive, partition = folder.archive(PLAN), partition_for(ALICE.encode(), PARTITIONS)
     archive.begin(0)
-    changelog = Changelog(broker.kafka, TOPIC)
+    changelog = Changelog(broker.kafka, case.store.changelog_topic)
     records = changelog.scan(partition, *changelog.committed(partition))
-    archive.put(0, [record for record in records if record.key == ALICE.encode()])
+    archive.put(0, [record for record in records if record.key in case.row_keys(ALICE)])
     return folder
 
 
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES], indirect=True)
 def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_lists(
-    ticks: App, node: NodeProcess, tmp_path: Path
+    case: Case, played: App, node: NodeProcess, tmp_path: Path
 ) -> None:
-    broker, run_dir = ticks.broker, tmp_path / "run"
-    config = Topics(broker.kafka).own_config(TOPIC)
+    broker, run_dir, store, rows = played.broker, tmp_path / "run", case.name, len(case.row_keys(ALICE))
+    config = Topics(broker.kafka).own_config(played.store.changelog_topic)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(DEAD, f"a bad record about {ALICE}", b"k")
     assert producer.flush(30) == 0
-    folder, cleanups = local_store(run_dir), archived(run_dir, broker)
+    folder, cleanups = local_store(run_dir, case), archived(run_dir, case, broker)
     peers = {"STOREKEEPER_PEERS": node.environment["STOREKEEPER_PEERS"]}
-    assert node.value(ALICE, "prices") is not None
+    assert case.words(node, ALICE) == {"apple"}
     before = everything_with_tables(ALICE, run_dir)
-    assert {path.partition("/")[0] for path in before} >= {"prices", "prices_history"}
+    assert {path.partition("/")[0] for path in before} >= {store, f"{store}_history"}
 
-    code, plan, _ = called(broker, run_dir, "erase", "prices", ALICE, **peers)
+    code, plan, _ = called(broker, run_dir, "erase", store, ALICE, **peers)
     assert code == 0
     assert ALICE not in json.dumps(plan)
-    assert sum(plan["records"].values()) == 2
+    assert sum(plan["records"].values()) == 2 * rows
     assert plan["hashes"] != [ALICE]
     said: list[str] = []
 
     def erased() -> dict[str, Any] | None:
         found, answer, error = called(
-            broker, run_dir, "erase", "prices", "--run", plan["erasure_id"], "--wait", "5", **peers
+            broker, run_dir, "erase", store, "--run", plan["erasure_id"], "--wait", "5", **peers
         )
         said.append(error)
         assert found in {0, 75}, error
@@ -154,19 +238,19 @@ def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_li
     certificate = eventually(erased, 240, "the erasure is complete")
     assert not folder.exists()
     assert cleanups.archive(PLAN).exists(0) is False
-    assert node.value(ALICE, "prices") is None
-    assert node.value(BOB, "prices")["Symbol"] == "bread"
-    assert Topics(broker.kafka).own_config(TOPIC) == config, "it is as it was before"
+    assert case.words(node, ALICE) == set()
+    assert case.words(node, BOB) == {"bread"}
+    assert Topics(broker.kafka).own_config(played.store.changelog_topic) == config, "it is as it was before"
     assert certificate["nodes"] == {"a": [partition_for(ALICE.encode(), PARTITIONS)]}
     assert certificate["found_elsewhere"] == [{"topic": DEAD, "partition": 0, "records": 1, "offsets": [0]}]
     node.close()
-    assert everything_with(ALICE, run_dir, broker) == [DEAD]
+    assert everything_with(ALICE, run_dir, case, broker) == [DEAD]
 
-    code, verdict, _ = called(broker, run_dir, "verify", "prices")
+    code, verdict, _ = called(broker, run_dir, "verify", store)
     assert (code, verdict["reasons"]) == (0, [])
-    code, rows, _ = called(broker, run_dir, "sql", "SELECT count(*) AS n FROM prices")
-    assert rows["n"] == len(OTHERS)
-    again = called(broker, run_dir, "erase", "prices", "--run", plan["erasure_id"], **peers)
+    code, left, _ = called(broker, run_dir, "sql", f'SELECT count(*) AS n FROM "{store}"')  # noqa: S608
+    assert left["n"] == rows * len(OTHERS)
+    again = called(broker, run_dir, "erase", store, "--run", plan["erasure_id"], **peers)
     assert (again[0], again[1]) == (0, certificate)
 
 
@@ -176,7 +260,7 @@ def everything_with_tables(key: str, run_dir: Path) -> list[str]:
     return [one["file"].removeprefix(f"{run_dir}/delta/") for one in searched.found]
 
 
-def test_keys_come_from_a_condition_or_a_file(ticks: App, tmp_path: Path) -> None:
+def test_keys_come_from_a_condition_or_a_file(played: App, tmp_path: Path) -> None:
     run_dir, listed = tmp_path / "run", tmp_path / "keys.txt"
     listed.write_text(f"{BOB}\nother-001\n")
     for words, count in (
@@ -184,10 +268,10 @@ def test_keys_come_from_a_condition_or_a_file(ticks: App, tmp_path: Path) -> Non
         (("--keys-file", str(listed)), 2),
         ((ALICE, ALICE, BOB), 2),
     ):
-        code, plan, error = called(ticks.broker, run_dir, "erase", "prices", *words)
+        code, plan, error = called(played.broker, run_dir, "erase", "prices", *words)
         assert (code, len(plan.get("hashes", ()))) == (0, count), error
-    code, shown, _ = called(ticks.broker, run_dir, "erase", "prices", "--run", plan["erasure_id"], "--dry-run")
+    code, shown, _ = called(played.broker, run_dir, "erase", "prices", "--run", plan["erasure_id"], "--dry-run")
     assert (code, shown["text"]) == (0, plan["text"])
-    assert called(ticks.broker, run_dir, "erase", "prices", "--where", "nonsense(")[0] == 2
-    assert called(ticks.broker, run_dir, "erase", "prices")[0] == 2
-    assert called(ticks.broker, run_dir, "erase", "prices", BOB, "--run", plan["erasure_id"])[0] == 2
+    assert called(played.broker, run_dir, "erase", "prices", "--where", "nonsense(")[0] == 2
+    assert called(played.broker, run_dir, "erase", "prices")[0] == 2
+    assert called(played.broker, run_dir, "erase", "prices", BOB, "--run", plan["erasure_id"])[0] == 2

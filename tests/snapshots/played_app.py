@@ -12,6 +12,7 @@ from harness.changelog_writer import KafkaChangelogWriter
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.headers import ChangelogHeaders
+from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.position import Position
 from storekeeper.changelog.scan import Changelog
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
@@ -29,6 +30,9 @@ from storekeeper.verification.snapshot_copies import SnapshotCopies
 from tests.changelog.bad_records import Kind, write_kinds
 from tests.local_tables import local_table
 
+PARTITIONS = 4
+"""Of the changelog, by default."""
+
 
 @dataclass
 class App:
@@ -38,21 +42,28 @@ class App:
     settings: AppSettings
     store: StoreSpec
     encode: Callable[[str], bytes] = lambda word: b'{"Word":"%s","At":1500}' % word.encode()
+    row_keys: Callable[[str], Sequence[bytes]] = lambda key: (key.encode(),)
+    """The rows that a key has, in the partition of the key."""
     content: dict[bytes, bytes] = field(default_factory=dict)
     now_ms: int = 1_760_000_000_000
 
     def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
         """Writes a batch's changes: words by key, None deletes."""
-        rows = {key.encode(): None if word is None else self.encode(word) for key, word in changes.items()}
+        rows: dict[bytes, bytes | None] = {}
+        places = dict[bytes, int]()
+        for key, word in changes.items():
+            for row_key in self.row_keys(key):
+                rows[row_key] = None if word is None else self.encode(word)
+                places[row_key] = partition_for(key.encode(), PARTITIONS)
         self._plan(batch_id, generation)
         headers = ChangelogHeaders(generation, batch_id, time_of(batch_id, generation), {"pos": {0: (0, batch_id)}})
         with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
-            writer.write(rows.items(), headers)
-        for key, value in rows.items():
+            writer.write(rows.items(), headers, places)
+        for row_key, value in rows.items():
             if value is None:
-                self.content.pop(key, None)
+                self.content.pop(row_key, None)
             else:
-                self.content[key] = value
+                self.content[row_key] = value
 
     def write_kinds(self, kinds: Sequence[Kind]) -> None:
         """Writes records that somebody else might write."""
