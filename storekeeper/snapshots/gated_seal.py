@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from storekeeper.apps.checked_table import CheckedTable
 from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.seeds import Report, not_reported
 from storekeeper.delta_files import is_table
 from storekeeper.errors import SnapshotDamagedError
 from storekeeper.locations import FileState, Location, files_below
@@ -54,17 +55,18 @@ class GatedTable(SealedTable):
         # In a folder of their own: those beside it are of stores.
         return cls(settings.delta_table(name), settings.seals / "gated" / f"{name}.json", shared=shared)
 
-    def current(self, *, whole: bool = False) -> Seal | None:
+    def current(self, *, whole: bool = False, report: Report = not_reported) -> Seal | None:
         """The seal, compared with the table; None if nothing was sealed.
 
         Args:
             whole: read the content of all sealed files, also of those that seem to be unchanged.
+            report: called with the number of files that were compared, and of all.
 
         Raises:
             SnapshotDamagedError: the table is not what the seal says; the message names the first files.
             TablesUnreachableError: the store of the tables doesn't answer.
         """
-        return None if self.read() is None else super().current(whole=whole)
+        return None if self.read() is None else super().current(whole=whole, report=report)
 
     def take_over(self) -> None:
         """Compares the table, and seals what a gate has left that died before it could seal its commit.
@@ -84,8 +86,11 @@ class GatedTable(SealedTable):
         """
         self._write(self._of_version(self.read() or Seal(), version))
 
-    def _differences(self, seal: Seal, found: Mapping[str, FileState], *, whole: bool) -> list[FileDifference]:
-        wrong = [one for one in super()._differences(seal, found, whole=whole) if self._counts(one, seal)]
+    def _differences(
+        self, seal: Seal, found: Mapping[str, FileState], *, whole: bool, report: Report = not_reported
+    ) -> list[FileDifference]:
+        everything = super()._differences(seal, found, whole=whole, report=report)
+        wrong = [one for one in everything if self._counts(one, seal)]
         if wrong or seal.version is None:
             return wrong
         data = {name for name in seal.files if not name.startswith("_delta_log/")}

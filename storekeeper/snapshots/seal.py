@@ -25,6 +25,7 @@ from typing import Any, Literal
 import orjson
 
 from storekeeper.apps.settings import AppSettings
+from storekeeper.changelog.seeds import Report, not_reported
 from storekeeper.delta_files import is_table
 from storekeeper.errors import SerializationError, SnapshotDamagedError
 from storekeeper.locations import FileState, Location, entries, files_below, sha256_of, write_in_one_step
@@ -146,9 +147,7 @@ class SealedTable:
         """The table of a name."""
         return cls(settings.delta_table(name), settings.seals / f"{name}.json")
 
-    def current(
-        self, *, whole: bool = False, report: Callable[[int, int], object] = lambda _done, _total: None
-    ) -> Seal | None:
+    def current(self, *, whole: bool = False, report: Report = not_reported) -> Seal | None:
         """The seal, compared with the folder; None if there is neither.
 
         While a commit is under way it is the seal before that, whose version is still there.
@@ -279,9 +278,8 @@ class SealedTable:
             raise self._damaged(what) from error
 
     def _differences(
-        self, seal: Seal, found: Mapping[str, FileState], *, whole: bool,
-        report: Callable[[int, int], object] = lambda _done, _total: None,
-    ) -> list[FileDifference]:  # fmt: skip
+        self, seal: Seal, found: Mapping[str, FileState], *, whole: bool, report: Report = not_reported
+    ) -> list[FileDifference]:
         wrong: list[FileDifference] = []
         names = sorted({*seal.files, *found})
         for done, name in enumerate(names):

@@ -204,7 +204,18 @@ def archived(run_dir: Path, case: Case, broker: Broker) -> CleanupFolder:
     return folder
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES], indirect=True)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=case.name,
+            marks=[] if case is PRICES else pytest.mark.long("test_erasure.py erases prices"),
+        )
+        for case in CASES
+    ],
+    indirect=True,
+)
 def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_lists(
     case: Case, played: App, node: NodeProcess, tmp_path: Path
 ) -> None:
