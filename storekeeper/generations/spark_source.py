@@ -1,19 +1,20 @@
 """Stores as a data source of PySpark: `spark.read.format("storekeeper").load("rewards")`.
 
 Its rows are those of now, those of a time (`asOf`), or what became of each key (`changes`). Each has the key as text,
-and the times of a window or session. All tasks read one cut: of the changelog, or one version of the history. Filters
-on `key` are pushed down: the rows of other keys are not kept. Spark wants `spark.sql.python.filterPushdown.enabled` to
-be true for that.
+and the times of a window or session. All tasks read one cut: of the changelog, or one version of the history.
+Option `keys` keeps the rows of other keys out. It is no pushed filter: Spark remembers a source's filters for its
+frame, and a second query of the frame without them would lack rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from storekeeper.apps.settings import AppSettings
 from storekeeper.clock import SystemClock
@@ -47,7 +48,7 @@ _KEY_COLUMNS = {
     ServedKind.SESSION: ("start_ms", "end_ms"),
     ServedKind.VERSIONED: ("valid_at_ms",),
 }
-_OPTIONS = frozenset({"path", "asof", "changes", "tables"})
+_OPTIONS = frozenset({"path", "asof", "changes", "keys", "tables"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class StorekeeperDataSource(DataSource):
 
     - `asOf`: a time, in epoch milliseconds or ISO 8601: the rows after the last batch until then.
     - `changes`: `true` for a row for each batch that changed a key, with `changed_at` and `deleted`.
+    - `keys`: a JSON list of keys, each a text: no other key is read.
     - `tables`: the folder of the Delta tables, instead of the platform's. Its rows are those after the last batch in
       the store's history there.
 
@@ -160,12 +162,14 @@ class StorekeeperDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns."""
-        return StorekeeperReader(self._now() if self._is_now() else self._past(), schema.fieldNames())
+        return StorekeeperReader(self._now() if self._is_now() else self._past(), schema.fieldNames(), self._keys())
 
     def _is_now(self) -> bool:
         unknown = {name.lower() for name in self.options} - _OPTIONS
         if unknown:
-            msg = f"format storekeeper has no option {', '.join(sorted(unknown))}: it has asOf, changes and tables"
+            msg = (
+                f"format storekeeper has no option {', '.join(sorted(unknown))}: it has asOf, changes, keys and tables"
+            )
             raise InvalidArgumentError(msg)
         return not self._flag("changes") and "asOf" not in self.options and "tables" not in self.options
 
@@ -194,6 +198,16 @@ class StorekeeperDataSource(DataSource):
             history.coverage.check(name, at_ms)
         return Past(path, history.version, at_ms, changes, history.kind)
 
+    def _keys(self) -> list[str] | None:
+        text = self.options.get("keys")
+        if text is None:
+            return None
+        try:
+            return sorted(set(msgspec.json.decode(text, type=list[str])))
+        except msgspec.MsgspecError as error:
+            msg = f'option keys is a JSON list of texts, such as ["42"], not {text[:40]!r}'
+            raise InvalidArgumentError(msg) from error
+
     def _flag(self, name: str) -> bool:
         text = self.options.get(name, "false").lower()
         if text not in {"true", "false"}:
@@ -205,25 +219,10 @@ class StorekeeperDataSource(DataSource):
 class StorekeeperReader(DataSourceReader):
     """Reads the rows in tasks, each those of some changelog partitions; as batches of Arrow."""
 
-    def __init__(self, asked: Now | Past, columns: list[str]) -> None:
+    def __init__(self, asked: Now | Past, columns: list[str], keys: list[str] | None) -> None:
         self._asked = asked
         self._columns = columns
-        self._keys: list[str] | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's own)
-        """Takes the filters on keys; the others are Spark's."""
-        for each in filters:
-            match each:
-                case EqualTo(attribute=("key",), value=str(key)):
-                    self._name_keys([key])
-                case In(attribute=("key",), value=values) if all(isinstance(value, str) for value in values):
-                    self._name_keys(values)
-                case _:
-                    yield each
-
-    def _name_keys(self, keys: Iterable[str]) -> None:
-        named = set(keys)
-        self._keys = sorted(named if self._keys is None else named.intersection(self._keys))
+        self._keys = keys
 
     def partitions(self) -> list[InputPartition]:
         """The tasks."""
