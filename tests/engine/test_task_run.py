@@ -64,6 +64,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
         schema_versions={},
         app="shuffled",
         settings=AppSettings(run_dir=tmp_path / "run"),
+        seeds=None,
     )
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
     monkeypatch.setattr(task_run, "committed_ends", lambda *_: {("changelog", 0): 0})
