@@ -46,7 +46,9 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
             yield from stage(*args, **kwargs)
         except StateError as error:
             fields = json.dumps({"kind": type(error).__name__, "arguments": error.args}, default=str)
-            raise TaskError(f"storekeeper-task-error {fields}") from error
+            # Not in the line that raises: tracebacks show it, and the first such text is read.
+            message = f"storekeeper-task-error {fields}"
+            raise TaskError(message) from error
 
     return run
 
