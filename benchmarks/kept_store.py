@@ -191,7 +191,7 @@ def run_sizes(
     Args:
         name: the benchmark's.
         doc: its description.
-        measure: gives the measures of a store, each of so many runs: one run for all but the smallest size.
+        measure: gives the measures of a store, each of a number of runs: one for all but the smallest size.
         settings: what the results name beside the sizes.
     """
     parser = argparse.ArgumentParser(description=doc)

@@ -85,7 +85,7 @@ class Changelog:
     def is_whole(self, partition: int, start: int, end: int) -> bool:
         """Whether the log still has all records with `start <= offset < end`: that compaction has removed none.
 
-        `start` and `end` are where transactions end. False also where that can't be told.
+        `start` and `end` are where transactions end. False also where nothing shows it.
         """
         written = read_range(self._kafka, self.topic, partition, start, end, isolation="read_uncommitted")
         committed = (one.offset() or 0 for one in read_range(self._kafka, self.topic, partition, start, end))

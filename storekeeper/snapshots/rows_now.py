@@ -2,7 +2,7 @@
 
 The cut is the end of what is committed in each partition, all looked up at once. The log's cleaner goes on meanwhile:
 it may take a record in front of the cut for one behind it, before it is read. Then the rows at the cut can't be known
-any more. So whoever has read them looks for newer changes; if there are any, the log must still have every record that
+any more. So a read looks for newer changes at its end; if there are any, the log must still have every record that
 was written in front of the cut since the table.
 """
 

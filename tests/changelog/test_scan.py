@@ -1,4 +1,4 @@
-"""Whether a range of a log still has all of its records, told by its offsets alone."""
+"""Whether a range of a log still has all of its records, by its offsets alone."""
 
 from __future__ import annotations
 
