@@ -44,6 +44,7 @@ _UNITS = {
     "_mb": "MiB",
     "_mib": "MiB",
     "_bytes": "bytes",
+    "_minutes": "minutes",
     "_hours": "hours",
     "_days": "days",
     "_port": "port",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from typer.testing import CliRunner
 
 from storekeeper.apps.registry import gated_tables
 from storekeeper.apps.settings import AppSettings
-from storekeeper.cli.entry import app
-from storekeeper.program import ExitCode
+from storekeeper.program import ExitCode, storekeeper_command
 from storekeeper.snapshots.gated_seal import GatedTable
 from tests.local_tables import local_table
 
@@ -26,8 +25,9 @@ def test_a_changed_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
 
     def verified() -> tuple[int, dict[str, object]]:
-        done = CliRunner().invoke(app, ["verify", NAME, "--output", "json"])
-        return done.exit_code, json.loads(done.stdout)
+        # A process of its own: a command sends the log of its process to its own standard error.
+        done = subprocess.run(storekeeper_command("verify", NAME, "--output", "json"), capture_output=True, check=False)
+        return done.returncode, json.loads(done.stdout)
 
     code, verdict = verified()
     assert (code, verdict["details"]) == (0, {"sealed_versions": {table.staged_name: None, NAME: None}})
