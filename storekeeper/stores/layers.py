@@ -26,7 +26,8 @@ def writes_json(serde: Serde[Any]) -> bool:
 def keeps_order(serde: Serde[Any], key: Any = None) -> bool:
     """Whether ranges up to a key have the keys that they should have.
 
-    JSON is text: 10 comes before 9. Dates and UUIDs are always equally long there.
+    JSON is text: 10 comes before 9. Dates and UUIDs are always equally long there. `key` is an end of the range, None
+    if it is open.
     """
     if isinstance(serde, JsonSerde) or (isinstance(serde, KeySerde) and serde.type is Any):
         return key is None or isinstance(key, str)
