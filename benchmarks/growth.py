@@ -41,7 +41,8 @@ class Shape:
     sub_topologies: int
 
     def __str__(self) -> str:
-        return f"{self.keys / 1e6:g} million keys, {self.partitions} partitions, {self.sub_topologies} sub-topologies"
+        parts = "1 sub-topology" if self.sub_topologies == 1 else f"{self.sub_topologies} sub-topologies"
+        return f"{self.keys / 1e6:g} million keys, {self.partitions} partitions, {parts}"
 
 
 SHAPES = (
@@ -169,7 +170,7 @@ class Growth:
 def main() -> None:
     """Measures each shape, and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=2_000_000, help="timed, for each shape")
+    parser.add_argument("--events", type=int, default=1_000_000, help="timed, for each shape")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     events = 20_000 if arguments.smoke else arguments.events
@@ -185,11 +186,11 @@ def main() -> None:
                 print(f"{smaller}: {what}: {figure:,.1f} {unit}", flush=True)
                 measures.append(Measure(f"{smaller}: {what}", unit, [figure], higher_is_better=what == "throughput"))
             shutil.rmtree(growth.run_dir)
+            if not arguments.smoke:  # a run takes an hour: what is measured is kept
+                print(write_results("growth", measures, {"events": events, **SETTINGS}))
     finally:
         broker.stop()
         shutil.rmtree(folder)
-    if not arguments.smoke:
-        print(write_results("growth", measures, {"events": events, **SETTINGS}))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from benchmarks.results import RESULTS
 _FEW, _MANY = "Count and sum per key, 50,000 keys", "Count and sum per key, 5,000,000 keys"
 _WINDOWS, _JOIN = "Count and sum per key and hour, 50,000 keys", "Stream joined with a table, 50,000 keys"
 _POS = "POS topology"
+_SNAPSHOT = "10 million rows, 1 % changed"
 _ONE, _TEN = "1 update a key", "10 updates a key"
 _STREAMS, _QUIX, _SPARK = "Kafka Streams", "Quix Streams", "PySpark"
 
@@ -175,6 +176,19 @@ def overview() -> list[Row]:
             f"{_peer('seeded_restore', _TEN):,.0f} keys/s",
             "seeded_restore",
             in_readme=True,
+        ),
+        Row(
+            "snapshot of 10 million rows, 1 % of them changed: append to the history, and the table of rows",
+            f"{_ours('snapshot', 'append: ' + _SNAPSHOT):.0f} s, {_ours('snapshot', 'fold: ' + _SNAPSHOT):.0f} s",
+            "20 s for the table",
+            "snapshot",
+        ),
+        Row(
+            "in a history of 100 million changes: what a key had at a time, and all rows of a time",
+            f"{_ours('as_of', 'what a key had at a time, 100 million changes'):.2f} s, "
+            f"{_ours('as_of', 'the rows of a time, 100 million changes'):.0f} s",
+            "no peer has it",
+            "as_of",
         ),
         Row(
             f"{_size('memory', 'rows') / 1e6:g} million rows in one process under a bound of 256 MiB, resident at most",
