@@ -29,7 +29,7 @@ from storekeeper.errors import RefusedError, RetriableError
 NOT_SEARCHED = (
     "source topics and outputs, which are yours, and whatever reads them",
     "backups, file-system snapshots and versions that a bucket keeps of deleted files",
-    "logs of processes, metrics and traces; Airflow's database",
+    "logs of processes, metrics and traces; Airflow's database; temporary files of processes that were killed",
     "local stores on other machines than this one, and rows of tasks in memory or on Redis: they follow the changelog",
     "partitions that a node has given up within the last hour",
     "free blocks of disks, and segments that the broker has yet to delete (`file.delete.delay.ms`)",
@@ -107,10 +107,11 @@ class Erasure:
         for cleanup_id in self.forget(keys):
             noted.note(f"the archive of clean-up {cleanup_id} was deleted")
         self._keep(noted)
+        self._reach(places)
         if places:
             self.log.compact(places, lambda before: self._changing(noted, before))
             places = self._noted_places(keys, noted)
-        self._follow(keys, places, noted)
+        self._drop(keys, places, noted)
         if places:
             raise self._pending(self._awaited(places))
         self._renew(keys, noted)
@@ -148,12 +149,15 @@ class Erasure:
         self._keep(noted)
         return places
 
-    def _follow(self, keys: ErasedKeys, places: Sequence[Place], noted: Noted) -> None:
+    def _reach(self, places: Sequence[Place]) -> None:
+        """Takes the tables to the deletions. Those that the cleaner removes first would never reach them."""
         if self.tables.lacks(self.plan.topic, places):
             self.snapshot()
             if self.tables.lacks(self.plan.topic, places):
                 msg = f"the tables don't reach the deletions yet: they do after the next batch of {self.plan.app}"
                 raise self._pending(msg)
+
+    def _drop(self, keys: ErasedKeys, places: Sequence[Place], noted: Noted) -> None:
         with self.upkeep():
             dropped = self.tables.drop(keys, places)
         if dropped:

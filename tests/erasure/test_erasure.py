@@ -20,7 +20,7 @@ from storekeeper.snapshots.history import history_of
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.stores.store_definitions import ServedKind
 from storekeeper.verification.histories import HistoryCopy
-from tests.erasure.played import ALICE, BOB, ID, LAG_MS, RETENTION_MS, YOURS, Counter, DiedError, Dying, World
+from tests.erasure.played import ALICE, BOB, ID, LAG_MS, RETENTION_MS, YOURS, Counter, DiedError, Dying, HastyLog, World
 from tests.snapshot_tables import sealed_at
 
 OTHERS = {BOB: "bread", "carol-1": "cider"}
@@ -98,6 +98,16 @@ def test_the_tables_have_what_the_changelog_has_at_each_step(world: World) -> No
     assert "2 old values are in log-1, which its cleaner removes from 2025" in reasons[0]
     assert "1 deletions are in log-1" in reasons[1]
     assert all(f"`storekeeper erase words --run {ID}` goes on" in reason for reason in reasons)
+
+
+def test_the_tables_have_the_deletions_before_the_cleaner_may_remove_them(world: World) -> None:
+    world.erased_log = HastyLog(world.log, world.clock)
+    world.erasure().run()
+    assert world.files_with(ALICE) == []
+    assert flaws(world) == []
+    history = StoreHistory.beside(world.delta / "words")
+    assert history is not None
+    assert rows_at(world, history.coverage.to_ms) == OTHERS
 
 
 def test_a_certificate_names_what_was_read_and_what_was_not(world: World) -> None:
