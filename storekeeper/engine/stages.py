@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from storekeeper.clock import SystemClock
+from storekeeper.collector import collector_off
 from storekeeper.engine.errors import task_errors
 from storekeeper.engine.global_tables import GlobalTableCopy, global_tables
 from storekeeper.engine.origins import Origins
@@ -115,18 +114,6 @@ class _App:
 
 
 _APPS: dict[str, _App] = {}
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Disables the garbage collector. It would scan a batch's records again and again for cycles, and they have none:
-    that took a fifth of the time of app `pos`. Reference counting should free the whole batch at the end.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _app(work: AppWork) -> _App:

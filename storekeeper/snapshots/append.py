@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from storekeeper.apps.spec import StoreSpec
+from storekeeper.collector import collector_off
 from storekeeper.errors import ChangelogError
 from storekeeper.locations import reaching
 from storekeeper.snapshots.catalogue.entry import Entry
@@ -60,6 +61,7 @@ class Appending:
     changelog_id: str = ""
     progress: TaskProgress = field(default_factory=dict)
 
+    @collector_off()
     def upto(self, batch: CommittedBatch, *, floor_ms: int = 0) -> HistoryManifest:
         """Appends all up to and with a batch; the manifest of the newest version.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from storekeeper.changelog.headers import schema_version_of
 from storekeeper.changelog.log_record import LogRecord
 from storekeeper.changelog.scan import Changelog
+from storekeeper.collector import collector_off
 from storekeeper.masked_keys import masked_key
 from storekeeper.stores.row_digest import bucket_of, entry_hash, moved, row_hash, stored_row_hash
 
@@ -192,6 +193,7 @@ def _as_they_are(_: int, records: Iterable[LogRecord]) -> Iterable[LogRecord]:
     return records
 
 
+@collector_off()
 def verify_copies(changelog: Changelog, copies_of: CopiesOf, observed: Observed = _as_they_are) -> Verification:
     """Compares every copy of every partition. Keeps a few words for each row of one partition in memory. `observed`
     sees the records of each partition once, as they are folded.
