@@ -7,6 +7,7 @@ import shlex
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ _OF_OTHERS = {"--long", "--pictures", "--conf"}
 _OURS = ("storekeeper", "storekeeper_provider")
 
 
+@cache
 def known_variables() -> set[str]:
     return {"STOREKEEPER_CONFIG"} | {one.variable for _, _, settings in ROLES for one in settings_of(settings)}
 
@@ -55,11 +57,18 @@ def commands_in(text: str) -> Iterator[list[str]]:
 def wrong_in(words: list[str]) -> str | None:
     """What a command names that there isn't; None if all of it is there."""
     if words[0] == "storekeeper":
-        return _wrong(typer.main.get_command(app), words[1:])
+        return _wrong(program(), words[1:])
     ours = words[2:] and words[2].partition(".")[0] in _OURS
     return f"{words[2]} is not a program: its commands are those of storekeeper" if ours else None
 
 
+@cache
+def program() -> Any:
+    """The program: each command of it is made once, which takes longer than to look at it."""
+    return typer.main.get_command(app)
+
+
+@cache
 def commands_of(command: Any) -> dict[str, Any]:
     """The commands of a group by name, in its order; none if it is not a group."""
     names = command.list_commands(None) if hasattr(command, "list_commands") else []
@@ -69,7 +78,7 @@ def commands_of(command: Any) -> dict[str, Any]:
 def _wrong(command: Any, words: list[str]) -> str | None:
     rest = [word for word in words if word.strip(".…,:") and not word.startswith("<")]
     while hasattr(command, "list_commands") and rest and not rest[0].startswith("-"):
-        found = command.get_command(None, rest[0])
+        found = commands_of(command).get(rest[0])
         if found is None:
             return f"there is no command {rest[0]!r}"
         command, rest = found, rest[1:]
@@ -81,7 +90,7 @@ def _wrong(command: Any, words: list[str]) -> str | None:
 
 def all_commands(group: Any = None, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command and group of the program by its path."""
-    for name, found in commands_of(group or typer.main.get_command(app)).items():
+    for name, found in commands_of(group or program()).items():
         yield (*path, name), found
         if commands_of(found):
             yield from all_commands(found, *path, name)
@@ -103,6 +112,7 @@ def test_there_are_few_commands() -> None:
     assert len([path for path, command in all_commands() if not commands_of(command)]) <= 55
 
 
+@cache
 def all_options(command: Any) -> set[str]:
     own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return own.union(*map(all_options, commands_of(command).values()))
@@ -110,7 +120,7 @@ def all_options(command: Any) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_is_named_alone_is_one_of_a_command(page: Path) -> None:
-    known = _OF_OTHERS | all_options(typer.main.get_command(app))
+    known = _OF_OTHERS | all_options(program())
     assert set(_LONE_OPTION.findall(page.read_text())) - known == set()
 
 

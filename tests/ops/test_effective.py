@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,14 +24,22 @@ for _, _, role in ROLES:
 """
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Instance]:
-    instance = Instance.of(PlatformSettings.load(run_dir=tmp_path / "run", supervisor_port=free_ports(1)[0]))
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    run_dir = tmp_path_factory.mktemp("effective") / "run"
+    instance = Instance.of(PlatformSettings.load(run_dir=run_dir, supervisor_port=free_ports(1)[0]))
     instance.layout.make()
     write_started_with(instance.layout, effective(instance.settings))
     start_supervisor(instance.layout, instance.settings, instance.environment, instance.programs)
     yield instance
     stop_everything(instance.layout)
+
+
+@pytest.fixture
+def running(platform: Instance) -> Instance:
+    """It was started with its settings, whatever another test has written."""
+    write_started_with(platform.layout, effective(platform.settings))
+    return platform
 
 
 def found(instance: Instance) -> list[str]:
