@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -27,11 +26,6 @@ _CALLS = {
 }
 """Functions of compiled modules that have effects, by a part of the module's name."""
 _WRITES = os.O_WRONLY | os.O_RDWR
-_PRELOADED = (
-    *(f"storekeeper.cli.{name}" for name in ("app", "cleanup", "entry", "generation", "quality", "stream_apps")),
-    *("storekeeper.cleanup.cleanup", "storekeeper.quality.snapshot_gate", "storekeeper.quality.quarantine"),
-    *("storekeeper.snapshots.table_upkeep", "storekeeper.verification.verify", "deltalake", "great_expectations"),
-)
 
 
 class Countdown:
@@ -91,9 +85,10 @@ def run(at: int, words: Sequence[str]) -> NoReturn:
     from storekeeper.cli.entry import main  # noqa: PLC0415
 
     sys.argv = ["storekeeper", *words]
-    countdown = Countdown(at)
-    _supervisor_counts(countdown)
-    countdown.arm()
+    if at:  # to look at each call takes several times as long
+        countdown = Countdown(at)
+        _supervisor_counts(countdown)
+        countdown.arm()
     main()
 
 
@@ -104,11 +99,11 @@ class Commands:
     process: subprocess.Popen[str]
 
     @classmethod
-    def begun(cls) -> Self:
-        """A new one."""
+    def begun(cls, *modules: str) -> Self:
+        """A new one that has loaded some modules."""
         return cls(
             subprocess.Popen(
-                [sys.executable, "-m", "harness.dying_command"],
+                [sys.executable, "-m", "harness.dying_command", "--serve", *modules],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )
         )  # fmt: skip
@@ -136,10 +131,9 @@ class Commands:
         return int(self.process.stdout.readline())
 
 
-def _serve() -> None:
-    for name in _PRELOADED:
-        with suppress(ModuleNotFoundError):
-            import_module(name)
+def _serve(modules: Sequence[str]) -> None:
+    for name in modules:
+        import_module(name)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -173,7 +167,7 @@ def _obey(order: Mapping[str, Any]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        _serve()
+    if sys.argv[1] == "--serve":
+        _serve(sys.argv[2:])
     else:
         run(int(sys.argv[1]), sys.argv[2:])

@@ -54,9 +54,16 @@ ELSEWHERE = {
 READING = {("generation", "plan"), ("generation", "status")}
 
 
+LOADED = (
+    *(f"storekeeper.cli.{name}" for name in ("cleanup", "entry", "generation", "quality", "stream_apps")),
+    *("storekeeper.cleanup.cleanup", "storekeeper.quality.snapshot_gate", "storekeeper.quality.quarantine"),
+    *("storekeeper.snapshots.table_upkeep", "storekeeper.verification.verify", "deltalake", "great_expectations"),
+)
+
+
 @pytest.fixture(scope="module")
 def commands() -> Iterator[Commands]:
-    with Commands.begun() as found:
+    with Commands.begun(*LOADED) as found:
         yield found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.waiting import eventually
+from storekeeper.apps.registry import apps_of
 from storekeeper.ops.errors import SupervisorUnreachableError
 from storekeeper.ops.supervisor_rpc import SupervisorRpc
 
@@ -102,7 +103,7 @@ def environment(run_dir: Path, **more: str) -> dict[str, str]:
 def _program(app: str, run_dir: Path) -> str:
     return f"""
 [program:{app}]
-command={sys.executable} -m tests.ops.control.toy_app {app} {run_dir}
+command={sys.executable} -m tests.ops.control.toy_app {app} {run_dir} {" ".join(apps_of(app))}
 directory={_PROJECT}
 autostart=false
 autorestart=unexpected

@@ -25,11 +25,13 @@ from storekeeper.ops.waiting import eventually
 from tests.ops.control.supervised import Supervised, environment
 
 WORDS = {"scale": ("--cores", "4")}
+AHEAD = {"start": "stop", "scale": "restart"}
+"""What brings an app into the state that an action changes, if `start` does not."""
 
 
 @pytest.fixture(scope="module")
 def commands() -> Iterator[Commands]:
-    with Commands.begun() as found:
+    with Commands.begun("storekeeper.cli.app", "storekeeper.ops.control.app_actions") as found:
         yield found
 
 
@@ -49,7 +51,7 @@ class Trials:
     def prepare(self, action: str) -> None:
         """The app runs as it always did; for `start` it is stopped."""
         (self.supervised.run_dir / "scale" / "pos.json").unlink(missing_ok=True)
-        assert self.call("stop" if action == "start" else "restart")[0] == 0
+        assert self.call(AHEAD.get(action, "start"))[0] == 0
 
     def end(self) -> tuple[str, bool, Any]:
         folder = self.supervised.run_dir

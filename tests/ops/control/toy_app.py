@@ -1,5 +1,7 @@
 """An app without Spark that behaves as the file `behaviour/<app>` in its run directory says.
 
+It beats for the apps that it is told, and loads none of them: that would take longer than all that it does.
+
 `run` (also without a file): beats until TERM. `silent`: beats once, then hangs. `misconfigured`: says why and exits 78.
 `crash`: says why and exits 3. `never`: runs, but never beats. `rewind`: as `run`, but from the first offset on.
 `small`: runs unless somebody gave it a size.
@@ -11,16 +13,16 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-from storekeeper.apps.registry import apps_of
 from storekeeper.clock import SystemClock
 from storekeeper.engine.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 
 BEAT_S = 0.2
 
 
-def main(app: str, run_dir: Path) -> int:
+def main(app: str, run_dir: Path, names: Sequence[str]) -> int:
     """Runs until TERM or as long as its behaviour lets it."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -31,7 +33,7 @@ def main(app: str, run_dir: Path) -> int:
 
     def beat(state: AppState, error: str | None = None) -> None:
         now_ms = clock.now_ms()
-        for name in apps_of(app):
+        for name in names:
             write_heartbeat(
                 run_dir / "heartbeats" / f"{name}.json",
                 Heartbeat(
@@ -59,4 +61,4 @@ def main(app: str, run_dir: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
