@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from harness import project
 from harness.broker import JARS, Broker, start_broker
+from harness.node_process import NodeProcess
 from harness.schema_registry import RegistryProcess, program, start_registry
 from harness.secured_broker import SecuredBroker, start_secured_broker
 from harness.storage.s3 import S3
@@ -51,6 +52,14 @@ def _no_platform_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """No test finds the platform that the user started last, or makes another one that."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user-state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nodes_start_quickly() -> Iterator[None]:
+    """Nodes are forks of a process that has imported what they need."""
+    with pytest.MonkeyPatch.context() as patch, NodeProcess.starters.ended():
+        patch.setattr(NodeProcess, "all_prepared", True)
         yield
 
 

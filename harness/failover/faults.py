@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -69,8 +68,7 @@ class Scene:
     def prepare_guests(self) -> None:
         """So that what a start of Python takes isn't taken from the nodes while guests come and go."""
         for guest in self.guests():
-            for _ in range(math.ceil(self.seconds / 2)):
-                guest.prepare()
+            guest.prepare()
 
     def guests(self) -> list[NodeProcess]:
         """Nodes that aren't there all the time."""
