@@ -19,7 +19,7 @@ from storekeeper.ops.new_project.plan import app_files, make_app, make_project, 
 
 def run_tests(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "tests", *arguments],
         cwd=project,
         env={**os.environ, **environment},  # noqa: TID251 (the child needs PATH and the like)
         capture_output=True,
