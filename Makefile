@@ -58,23 +58,25 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Tests wait a lot, so parts of them run beside each other, those that wait most from the beginning. More at once than
+# Tests wait a lot, so parts of them run beside each other, those that take longest from the beginning. More at once than
 # four cost a quarter more processor time on two cores. The tests of a part share a broker and a Spark session.
 IN_integration := tests/integration/
 IN_spark := $(addprefix tests/,apps/ cleanup/ engine/ generations/ project/ snapshots/ testkit/ conformance/)
 IN_quality := tests/quality/ tests/faults/
 IN_state := $(addprefix tests/,changelog/ client/ kafka/ metrics/ node/ protocol/ schemas/ serdes/ stores/ topology/ model/ contract/)
-APART := spark integration quality state
+IN_ops := $(addprefix tests/,cli/ dags/ ops/ storekeeper_provider/)
+APART := integration spark ops quality state
 IN_rest := $(filter-out $(foreach part,$(APART),$(IN_$(part))) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py contrib/*/tests/)
-PARTS := test-rest $(APART:%=test-%) test-types
+TESTS := $(APART:%=test-%) test-rest
+PARTS := $(TESTS) test-types test-lint
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
-test: setup lint ## lint, types and all tests that take no long time
+test: setup ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
-test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready lint ## all of `make test`, and the long tests too: hours
+test-long: setup $(JARS)/schema-registry/.ready $(FEAST)/.ready ## all of `make test`, and the long tests too: hours
 	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long
 
 test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
@@ -83,13 +85,13 @@ test-bare: setup ## the tests without a JVM, as on a machine without the optiona
 coverage: setup ## a table of what the tests run of the code, and pages in htmlcov/; of FILES="tests/..." alone
 	@rm -rf .coverage .coverage.* htmlcov
 	@if test -n "$(FILES)"; then $(COVERED) $(FILES); \
-	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(filter-out test-types,$(PARTS)) PYTEST="$(COVERED)"; fi
+	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(TESTS) PYTEST="$(COVERED)"; fi
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage html --quiet
 	@$(BIN)/coverage report
 
 .PHONY: $(PARTS) test-long test-bare coverage
-$(filter-out test-types,$(PARTS)): test-%:
+$(TESTS): test-%:
 	@$(PYTEST) $(IN_$*)
 
 test-types:
@@ -97,7 +99,9 @@ test-types:
 
 check: lint types ## lint and types only
 
-lint: setup
+lint: setup test-lint
+
+test-lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
