@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +140,20 @@ def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured
     running = start_secured_broker(tmp_path_factory.mktemp("secured") / "broker")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def airflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Airflow's database, without rows of anybody: to be copied."""
+    home = tmp_path_factory.mktemp("airflow-database")
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env={**os.environ, "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},  # noqa: TID251
+        check=True,
+        timeout=300,
+        capture_output=True,
+    )
+    return home / "airflow.db"
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,24 +46,17 @@ class DagRun:
 
 
 @pytest.fixture(scope="session")
-def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def airflow_home(airflow_database: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a migrated Airflow home, with our DAG files in its DAG folder."""
     home = tmp_path_factory.mktemp("airflow")
     export_dags(home / "dags", 60)
-    variables = {
+    shutil.copy(airflow_database, home)
+    return {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     }
-    subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"],
-        env=environment(home, **variables),
-        check=True,
-        timeout=_RUN_S,
-        capture_output=True,
-    )
-    return variables
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,11 @@ from tests.ops.control.supervised import environment
 _PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
-bag = DagBag(sys.argv[1])
-dags = {dag.dag_id: [task.arguments for task in dag.tasks if hasattr(task, "arguments")] for dag in bag.dags.values()}
-print("\\n" + json.dumps({"errors": bag.import_errors, "dags": dags}))
+def told(bag):
+    found = bag.dags.values()
+    dags = {dag.dag_id: [task.arguments for task in dag.tasks if hasattr(task, "arguments")] for dag in found}
+    return {"errors": bag.import_errors, "dags": dags}
+print("\\n" + json.dumps([told(DagBag(folder)) for folder in sys.argv[1:]]))
 """
 
 
@@ -49,17 +52,14 @@ def test_airflow_gets_the_folder_of_a_project_that_has_one(tmp_path: Path, monke
 @pytest.mark.airflow
 def test_airflow_reads_them_and_their_jobs_are_allowed(tmp_path: Path) -> None:
     home = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"],
-        env=environment(tmp_path, **home), check=True, timeout=300, capture_output=True,
-    )  # fmt: skip
     make_project("page_views", tmp_path / "new")
-    for folder, dag in ((ROOT / "dags", "close_of_day"), (tmp_path / "new" / "dags", "daily_proof")):
-        done = subprocess.run(
-            [sys.executable, "-c", _PARSE, os.fspath(folder)],
-            env=environment(tmp_path, **home), check=True, timeout=300, capture_output=True, text=True,
-        )  # fmt: skip
-        found = json.loads(done.stdout.splitlines()[-1])
-        assert (found["errors"], list(found["dags"])) == ({}, [dag])
-        for arguments in found["dags"][dag]:
+    folders = {"close_of_day": ROOT / "dags", "daily_proof": tmp_path / "new" / "dags"}
+    done = subprocess.run(
+        [sys.executable, "-c", _PARSE, *map(os.fspath, folders.values())],
+        env=environment(tmp_path, **home), check=True, timeout=300, capture_output=True, text=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert [(each["errors"], list(each["dags"])) for each in found] == [({}, [dag]) for dag in folders]
+    for each in found:
+        for arguments in chain(*each["dags"].values()):
             check_allowed(arguments)
