@@ -42,6 +42,9 @@ print("found " + json.dumps(found))
 spark.stop()
 """
 
+_QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""One compiler is enough for a JVM that lives for seconds."""
+
 
 def test_a_program_reads_the_rows_of_now(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a batch has committed since the last snapshot is there, and a deleted row is not."""
@@ -67,7 +70,7 @@ def test_a_program_reads_the_rows_of_now(broker: Broker, tmp_path: Path, monkeyp
     tables = str(app.settings.delta_table("words").parent)
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(began_ms + 1), tables],
-        env={**os.environ, **own, "PYSPARK_PYTHON": sys.executable},  # noqa: TID251 (the program's own)
+        env={**os.environ, **own, **_QUICK, "PYSPARK_PYTHON": sys.executable},  # noqa: TID251 (the program's own)
         cwd=ROOT,
         capture_output=True,
         text=True,
