@@ -17,6 +17,7 @@ from storekeeper.apps.errors import MisplacedKeyError
 from storekeeper.apps.topology_app import Describe
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.engine import stream
+from storekeeper.ops.waiting import eventually
 from storekeeper.serdes.keys.windows import decode_window_row_key
 from tests.engine import topologies
 from tests.engine.spark_run import SparkRun
@@ -72,7 +73,8 @@ def test_rows_with_a_ttl_go_by_themselves_also_where_their_store_was_restored(ma
     assert run.rows("passing-rows-changelog") == {b"b": b"5", b"d": b"6"}
 
 
-def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun) -> None:
+def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun, spark_session: SparkSession) -> None:
+    before = shuffle_files(spark_session)
     run = make_run("shuffled", topologies.shuffled)
     run.make_topics({"shuffled-numbers": 4, "shuffled-copies": 2, "shuffled-out": 2})
     for batch in range(3):
@@ -85,6 +87,13 @@ def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun) 
     assert {key: orjson.loads(value) for key, value in rows.items()} == expected
     assert len(run.records("shuffled-out")) == 75
     assert not [topic for topic in run.topics() if topic.endswith("repartition")]
+    assert eventually(lambda: shuffle_files(spark_session) <= before, 30), "records stay on the disk"
+
+
+def shuffle_files(spark: SparkSession) -> set[Path]:
+    """What Spark keeps of the rows that went through shuffles."""
+    (blocks,) = Path(spark.sparkContext.getConf().get("spark.local.dir") or "").glob("blockmgr-*")
+    return {*blocks.rglob("shuffle_*")}
 
 
 def test_tables_are_joined_and_behind_state_records_go_by_a_topic(

@@ -156,6 +156,8 @@ def session_of_batches(spark: SparkSession) -> SparkSession:
     """A session beside one, whose stages run as they were laid out: to adapt them takes a small batch longer."""
     beside = spark.newSession()
     beside.conf.set("spark.sql.adaptive.enabled", "false")
+    # Otherwise a shuffle's files, which hold records, stay until the driver's JVM collects its garbage.
+    beside.conf.set("spark.sql.classic.shuffleDependency.fileCleanup.enabled", "true")
     return beside
 
 
