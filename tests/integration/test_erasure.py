@@ -22,20 +22,16 @@ from spark_apps.session_tracker import SESSION_TRACKER
 from spark_apps.ticks import TICKS
 from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
-from storekeeper.changelog.bounded_reader import partitions_of, read_range, stable_bounds
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.scan import Changelog
 from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.cli.entry import app
 from storekeeper.engine.runtime.topics import Topics
-from storekeeper.erasure.keys import ErasedKeys
-from storekeeper.erasure.search import Searched
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.windows import window_row_key
-from storekeeper.stores.rocksdb import open_rocksdb
 from storekeeper.stores.rocksdb_sealed import open_sealed
-from storekeeper.stores.store_definitions import ServedKind
 from tests.cleanup.plans import PLAN
+from tests.erasure.found import files_with, topics_with
 from tests.snapshots.played_app import App
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("called_here")]
@@ -164,22 +160,9 @@ def called(broker: Broker, run_dir: Path, *words: str, **settings: str) -> tuple
 
 
 def everything_with(key: str, run_dir: Path, case: Case, broker: Broker) -> list[str]:
-    """Every file below the run directory, and every topic, with the bytes of a key: plain, or as decompressed."""
-    keys, searched = ErasedKeys(ServedKind.KEY_VALUE, (key.encode(),)), Searched()
-    searched.read_files(run_dir, keys)
-    found = [one["file"].removeprefix(f"{run_dir}/") for one in searched.found]
-    for current in run_dir.rglob("CURRENT"):
-        opener = open_sealed if "tasks" in current.parts else open_rocksdb
-        store = opener(current.parent, current.parent.name)
-        found += [str(current) for row_key, value in store.scan(None, None) if keys.in_any((row_key, value))]
-        store.close()
-    for topic in (case.store.changelog_topic, DEAD):
-        for partition in partitions_of(broker.kafka, topic):
-            first, end = stable_bounds(broker.kafka, topic, partition)
-            for one in read_range(broker.kafka, topic, partition, first, end, isolation="read_uncommitted"):
-                if keys.in_any((one.key(), one.value(), *(value for _, value in one.headers() or ()))):
-                    found.append(topic)
-    return sorted(found)
+    """Every file and store below the run directory, and every topic, with the bytes of a key."""
+    topics = topics_with(key, broker.kafka, [case.store.changelog_topic, DEAD])
+    return sorted([*files_with(key, run_dir), *topics])
 
 
 def local_store(run_dir: Path, case: Case) -> Path:
@@ -227,7 +210,7 @@ def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_li
     folder, cleanups = local_store(run_dir, case), archived(run_dir, case, broker)
     peers = {"STOREKEEPER_PEERS": node.environment["STOREKEEPER_PEERS"]}
     assert case.words(node, ALICE) == {"apple"}
-    before = everything_with_tables(ALICE, run_dir)
+    before = files_with(ALICE, run_dir / "delta")
     assert {path.partition("/")[0] for path in before} >= {store, f"{store}_history"}
 
     code, plan, _ = called(broker, run_dir, "erase", store, ALICE, **peers)
@@ -263,12 +246,6 @@ def test_after_an_erasure_nothing_has_the_keys_bytes_but_what_the_certificate_li
     assert left["n"] == rows * len(OTHERS)
     again = called(broker, run_dir, "erase", store, "--run", plan["erasure_id"], **peers)
     assert (again[0], again[1]) == (0, certificate)
-
-
-def everything_with_tables(key: str, run_dir: Path) -> list[str]:
-    keys, searched = ErasedKeys(ServedKind.KEY_VALUE, (key.encode(),)), Searched()
-    searched.read_files(run_dir / "delta", keys)
-    return [one["file"].removeprefix(f"{run_dir}/delta/") for one in searched.found]
 
 
 def test_keys_come_from_a_condition_or_a_file(played: App, tmp_path: Path) -> None:
