@@ -69,7 +69,8 @@ def test_about_half_is_prime_and_two_fifths_are_delivered(invoices: list[dict[st
     delivered = [invoice for invoice in invoices if invoice["DeliveryType"].upper() == "HOME-DELIVERY"]
     assert 0.45 < len(prime) / len(invoices) < 0.55
     assert 0.38 < len(delivered) / len(invoices) < 0.42
-    assert all(("DeliveryAddress" in invoice) == (invoice in delivered) for invoice in invoices[:2000])
+    assert len([invoice for invoice in invoices if "DeliveryAddress" in invoice]) == len(delivered)
+    assert all("DeliveryAddress" in invoice for invoice in delivered)
 
 
 def test_a_customer_is_prime_or_not_and_buys_in_several_stores(invoices: list[dict[str, Any]]) -> None:
