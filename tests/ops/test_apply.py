@@ -249,6 +249,15 @@ def test_a_setting_of_apps_restarts_the_apps_alone(bench: Bench, monkeypatch: py
     assert plan_of(bench.instance(), bench.supervisor) == ()
 
 
+def test_a_setting_of_nodes_restarts_the_nodes_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.begin()
+    monkeypatch.setenv("STOREKEEPER_MAX_SCANS", "1")
+    assert bench.apply() == ()
+    touched = {word.split()[1] for word in bench.supervisor.did if not word.startswith("update")}
+    assert touched == {name for name in bench.supervisor.running if name.startswith("node-")} != set()
+    assert plan_of(bench.instance(), bench.supervisor) == ()
+
+
 def test_nodes_are_added_first_and_restarted_one_after_the_other(bench: Bench) -> None:
     bench.begin(node_names="a,b", replicas=1)
     assert bench.apply(node_names="a,b,c") == ()
