@@ -23,7 +23,7 @@ from harness.crashes.harm import Harm, Stores
 from harness.crashes.inputs import LINE_ITEMS, POS, SYSTEMS, kind_of
 from harness.crashes.living import Living, Outcome
 from harness.crashes.oracle import Difference, PosOracle, bad, dead_letters
-from harness.crashes.points import POINTS, PROCESSES, Point, Victim, lives
+from harness.crashes.points import POINTS, PROCESSES, Point, Victim, coming_again, lives
 from harness.crashes.stores import local_stores, query_node, snapshot
 from harness.crashes.systems import SystemsOracle
 from harness.node_process import NodeProcess, make_nodes
@@ -48,7 +48,7 @@ SETTINGS = {
     "apps": f"{project.TILLS},harness.crashes.careless:CARELESS",
 }
 CONSTANTS: dict[str, object] = {
-    "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
+    "storekeeper.engine.runtime.session:ARROW_BATCH_ROWS": 10,  # so a JVM may die between two blocks of a task's rows
     "storekeeper.engine.table_sink.stream:TRIGGER_INTERVAL_MS": 200,
     "storekeeper.engine.driver.process:_PAUSE_S": 0.5,
     "storekeeper.engine.driver.process:_RETRIES": 6,  # an app that is out for good can't be killed
@@ -198,7 +198,7 @@ class Campaign:
 
     def _run_process(self, process: str) -> None:
         living, until_s = self.livings[process], time.monotonic() + self.minutes * 60
-        for number, life in enumerate(lives(process, self.seed)):
+        for number, life in enumerate(coming_again(lives(process, self.seed), living.missed)):
             if time.monotonic() > until_s:
                 return
             try:

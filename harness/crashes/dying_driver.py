@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.crashes.armed import Armed, Place
 from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.points import Point
-from storekeeper.engine import stream
+from storekeeper.engine import kafka_rows, stream
 from storekeeper.engine.runtime.batch_query import ProcessBatch
 from storekeeper.engine.runtime.checkpoint import BatchCheckpoint
 from storekeeper.engine.table_sink import letters
@@ -24,8 +24,11 @@ _PAUSE_S = 0.002
 
 def prepare(armed: Armed) -> None:
     """Makes the steps of all apps of this process mortal, before one of them opens its stream."""
-    for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
-        setattr(module, name, DyingTask(getattr(module, name)))
+    for module, name, app in (
+        *((stream, "run_sources", ""), (stream, "run_gathered", "")),
+        *((kafka_rows, "_rows", "hadoop_export"), (letters, "_write_letters", "")),
+    ):
+        setattr(module, name, DyingTask(getattr(module, name), app))
     write = TableWriter._write_rows
 
     def dying(self: TableWriter, items: DataFrame, batch_id: int) -> None:

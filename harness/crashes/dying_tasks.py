@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from harness.crashes.armed import Armed, Place
 from harness.crashes.points import Point
-from storekeeper.engine import local_store
+from storekeeper.changelog import bounded_reader
+from storekeeper.engine import local_store, source_records
 from storekeeper.engine.local_store import LocalStore
 from storekeeper.engine.task_run import TaskRun
 from storekeeper.engine.transaction import Slot, Transaction, WriterPlan
@@ -29,6 +30,8 @@ _FLUSH_S = 30.0
 _COMMITS_WITHIN_S = 0.006
 _RESTORED_AT_ONCE = 10
 """Records: so a restore has many steps, and can be left in the middle."""
+_CONSUMED_AT_ONCE = 1
+"""Records: so a range of a few records is read in several parts, and each part's outputs are written."""
 
 
 class _Task:
@@ -48,10 +51,14 @@ class DyingTask:
     """Takes the place of what Spark runs in a worker."""
 
     run: RunTask
+    app: str = ""
+    """The only one that is run so; empty if the task itself says it."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
         """Runs the task in a process that may be killed at its points."""
         become_mortal(Armed.here())
+        if self.app:
+            _Task.place = Place(self.app)
         return self.run(batches, **arguments)
 
 
@@ -61,8 +68,13 @@ def become_mortal(armed: Armed) -> None:
     _Task.armed = armed
     if mortal:
         return
-    vars(local_store)["_RESTORE_RECORDS"]  # it goes by another name if this fails
-    local_store._RESTORE_RECORDS = _RESTORED_AT_ONCE
+    for module, name, value in (
+        (local_store, "_RESTORE_RECORDS", _RESTORED_AT_ONCE),
+        (bounded_reader, "_PART_RECORDS", _CONSUMED_AT_ONCE),
+    ):
+        vars(module)[name]  # it goes by another name if this fails
+        setattr(module, name, value)
+    _wrap(source_records, "read_parts", _read)
     _wrap(TaskRun, "__call__", _run)
     _wrap(TaskRun, "_write", _write)
     _wrap(Transaction, "__init__", _open)
@@ -89,6 +101,15 @@ def _run(inner: Callable[..., Any], run: TaskRun, records: Any) -> Any:
         return inner(run, records)
     finally:
         _Task.place = Place()
+
+
+def _read(inner: Callable[..., Iterator[Any]], *where: Any) -> Iterator[Any]:
+    *_, end = where
+    for part in inner(*where):
+        yield part
+        if part[-1].offset() + 1 < end:
+            _Task.at(Point.BETWEEN_READS)
+    _Task.at(Point.RANGE_READ)
 
 
 def _write(inner: Callable[..., None], run: TaskRun, outputs: Any, transaction: Transaction, forwarded: Any) -> None:

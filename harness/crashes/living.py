@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -16,7 +17,7 @@ from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker
 from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import FATAL, IN_RESTORE, PROCESSES, Kill, Life, Point, Victim
+from harness.crashes.points import FATAL, IN_RESTORE, PROCESSES, Kill, Life, Point, Victim, again
 from storekeeper.engine.runtime.heartbeat import AppState
 from storekeeper.program import NO_RESTART
 
@@ -65,6 +66,7 @@ class Living:
         harms: what was done to its local stores.
         starts_s: how long it took from each start to where all of its apps said that they run.
         complaints: what must not happen.
+        missed: lives of the kills that met nobody, as when the app ended before.
     """
 
     app: str
@@ -76,6 +78,7 @@ class Living:
     harms: list[Harm] = field(default_factory=list)
     starts_s: list[float] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    missed: list[Life] = field(default_factory=list)
     _kills: Iterator[int] = field(default_factory=count)
 
     @property
@@ -89,6 +92,7 @@ class Living:
             life = self._harmed(life, life.harm)
             if not life.kills:
                 return  # nothing would be restored
+        met = len(self.outcomes)
         one = _One(self, number, life)
         try:
             for kill in life.kills:
@@ -101,6 +105,10 @@ class Living:
             code = one.end()
         if code in _UNASKED:
             self.complaints.append(f"{self.app}, {life}: it ended with {code}")
+        hit = Counter(outcome.kill for outcome in self.outcomes[met:] if outcome.hit)
+        missed = tuple((Counter(life.kills) - hit).elements())
+        if missed:
+            self.missed.append(again(life, missed))
 
     def _harmed(self, life: Life, harm: Harm) -> Life:
         """The life with what was harmed: where there is nothing to be harmed, nothing would be restored."""
@@ -110,7 +118,7 @@ class Living:
         harmed = [kill.app for kill in life.kills if kill.point in IN_RESTORE and self.stores[str(kill.app)].harm(harm)]
         self.harms += [harm] * len(harmed)
         kills = tuple(kill for kill in life.kills if kill.point not in IN_RESTORE or kill.app in harmed)
-        return replace(life, kills=kills if harmed else ())
+        return replace(life, kills=kills)
 
     def _end_zombies(self) -> None:
         """Returns when no process of an earlier life is there: none may have a store open that is to be harmed."""

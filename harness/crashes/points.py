@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, cycle, repeat
 
@@ -31,7 +31,9 @@ class Point(StrEnum):
     PLANNED = "batch planned"
     TASK_BEGUN = "task begun"
     TRANSACTION_OPEN = "transaction open"
+    BETWEEN_READS = "between two reads of a range"
     PARTLY_WRITTEN = "some outputs written, more input to come"
+    RANGE_READ = "range read to its end"
     RESTORE_BEGUN = "restore begun"
     RESTORING = "restoring"
     RECORDS_SENT = "records sent, before the commit"
@@ -50,6 +52,9 @@ class Point(StrEnum):
 IN_DRIVER = (Point.PLANNED, Point.DEAD_LETTERS_WRITTEN, Point.WRITTEN, Point.COMMITTED)
 """The points that the driver passes; the others are passed by its Python workers."""
 
+IN_READ = (Point.BETWEEN_READS, Point.RANGE_READ)
+"""The points that a task passes for each partition that it reads of a topic."""
+
 IN_RESTORE = (Point.RESTORE_BEGUN, Point.RESTORING)
 """The points that a task passes if its local stores are not whole."""
 
@@ -62,7 +67,10 @@ IN_TRANSACTION = (
 )
 """The points that every task passes."""
 
-_OF_TOPOLOGIES = (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED)
+_OF_TOPOLOGIES = (
+    *(Point.PLANNED, *IN_TRANSACTION, *IN_READ, Point.PARTLY_WRITTEN),
+    *(*IN_STORE, Point.WRITTEN, Point.COMMITTED),
+)
 PROCESSES = {
     "pos": ("pos",),
     "hadoop_export": ("hadoop_export",),
@@ -71,7 +79,7 @@ PROCESSES = {
 }
 """The apps of each process."""
 POINTS = {app: _OF_TOPOLOGIES for apps in PROCESSES.values() for app in apps} | {
-    "hadoop_export": (Point.PLANNED, *IN_TRANSACTION, *IN_DRIVER[1:])
+    "hadoop_export": (Point.PLANNED, *IN_READ, *IN_TRANSACTION, *IN_DRIVER[1:])
 }
 """The points that each app passes."""
 
@@ -127,7 +135,8 @@ def lives(process: str, seed: int) -> Iterator[Life]:
     in_task = [(app, point) for app, point in passed if point not in IN_DRIVER]
     # A driver passes few points, and is killed only where the app ends.
     workers, drivers, fatal = cycle(in_task), cycle(in_driver), cycle(FATAL)
-    brokers = drivers if several else cycle(passed)
+    # The broker dies first where a task reads.
+    brokers = drivers if several else cycle(sorted(passed, key=lambda at: at[1] not in IN_READ))
     ends = drivers if several else chain.from_iterable(zip(drivers, drivers, cycle(in_task), strict=False))
     harms = cycle([None, *Harm] if process != _WITHOUT_STATE else [None])
     harmed = cycle(apps)
@@ -156,13 +165,28 @@ def lives(process: str, seed: int) -> Iterator[Life]:
         yield Life(harm, retries=True, kills=tuple(kills))
 
 
+def again(life: Life, missed: Sequence[Kill]) -> Life:
+    """A life of the kills that another one has missed. They are of whichever task comes to their points first."""
+    harm = life.harm if any(kill.point in IN_RESTORE for kill in missed) else None
+    kills = tuple(replace(kill, partition=None, stateful=None) for kill in missed)
+    return replace(life, harm=harm, kills=kills)
+
+
+def coming_again(planned: Iterable[Life], missed: list[Life]) -> Iterator[Life]:
+    """Planned lives, and before each those that are in `missed` by then, which it takes out of there."""
+    for life in planned:
+        due = list(missed)
+        missed.clear()
+        yield from (*due, life)
+
+
 _WITHOUT_STATE = "hadoop_export"
 _ONLY_STATE = ("careless", "ticks", "leaderboard", "order_location", "session_tracker")
 """All of their tasks have local stores."""
 _FEW_KEYS = "ticks"
 """Not all of its partitions have records."""
 _HARMS = len([None, *Harm])
-_WORKERS, _WORKERS_OF_SEVERAL = 6, 9
+_WORKERS, _WORKERS_OF_SEVERAL = 6, 10
 """Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
 
 
@@ -171,6 +195,6 @@ def _kill(app: str, point: Point, victim: Victim, rng: random.Random) -> Kill:
     # The export writes only the few dead letters, and all of them may be of one partition.
     if point in IN_DRIVER or app == _WITHOUT_STATE:
         return Kill(point, victim, app, pause_s=pause_s)
-    stateful = point in IN_STORE or app in _ONLY_STATE or rng.choice((True, False))
+    stateful = point in IN_STORE or app in _ONLY_STATE or rng.choice((True, False)) if point not in IN_READ else None
     partition = None if app == _FEW_KEYS else rng.choice((None, *range(4)))
     return Kill(point, victim, app, partition, stateful, pause_s)

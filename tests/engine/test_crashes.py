@@ -6,16 +6,19 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
-from harness.broker import Broker
+from harness.broker import Broker, start_broker
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import IN_STORE, IN_TRANSACTION, Kill, Point, Victim
+from harness.crashes.points import IN_READ, IN_STORE, IN_TRANSACTION, Kill, Point, Victim
+from harness.waiting import eventually
+from storekeeper.apps.errors import BrokerRefusedError
 from tests.engine import dying_tasks
 from tests.engine.dying_tasks import armed_in
 from tests.engine.spark_run import SparkRun
@@ -28,7 +31,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.broker]
 NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
 NUMBERS = 40
 """In each batch."""
-_BLOCK_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class Oracle:
@@ -61,16 +63,18 @@ class Oracle:
 
 
 @pytest.fixture
-def oracle(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Iterator[Oracle]:
+def oracle(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Oracle:
+    return oracle_on(broker, spark_session, tmp_path)
+
+
+def oracle_on(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Oracle:
+    """The app on a broker, with its first batch done."""
     run = SparkRun("shuffled", dying_tasks.shuffled, broker, spark_session, tmp_path / "run")
     run.make_topics({"shuffled-numbers": 2, "shuffled-copies": 1, "shuffled-out": 1})
     oracle = Oracle(run)
-    # A task writes its outputs after each of these: several times in a batch.
-    spark_session.conf.set(_BLOCK_ROWS, 5)
     oracle.give()
     run.run()
-    yield oracle
-    spark_session.conf.unset(_BLOCK_ROWS)
+    return oracle
 
 
 def stores(oracle: Oracle) -> Path:
@@ -79,7 +83,7 @@ def stores(oracle: Oracle) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("point", [*IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE])
+@pytest.mark.parametrize("point", [*IN_TRANSACTION, *IN_READ, Point.PARTLY_WRITTEN, *IN_STORE])
 def test_a_task_may_die_at_every_step(oracle: Oracle, point: Point) -> None:
     armed = armed_in(oracle.run.settings.run_dir)
     oracle.give()
@@ -91,6 +95,32 @@ def test_a_task_may_die_at_every_step(oracle: Oracle, point: Point) -> None:
     assert armed.is_taken(1), f"no task came to: {point}"
     oracle.run.run()
     oracle.check()
+
+
+def test_nothing_is_lost_or_doubled_if_the_broker_dies_between_two_reads(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    broker = start_broker(tmp_path / "broker")
+
+    def come_back() -> None:
+        eventually(lambda: armed.is_taken(1), 60, "a task is between two reads")
+        broker.kill()  # it may need a moment to be gone
+        broker.start()
+
+    try:
+        oracle = oracle_on(broker, spark_session, tmp_path)
+        armed = armed_in(oracle.run.settings.run_dir)
+        oracle.give()
+        armed.arm(1, Kill(Point.BETWEEN_READS, Victim.BROKER), broker.pid)
+        with ThreadPoolExecutor(1) as pool:
+            back = pool.submit(come_back)
+            with suppress(BrokerRefusedError):  # a task that has read its range may be first to need the broker
+                oracle.run.run()
+            back.result()
+        oracle.run.run()
+        oracle.check()
+    finally:
+        broker.stop()
 
 
 def test_local_stores_heal(oracle: Oracle, tmp_path: Path) -> None:

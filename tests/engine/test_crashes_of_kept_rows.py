@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.broker import Broker
-from harness.crashes.points import IN_STORE, IN_TRANSACTION, Kill, Point, Victim
+from harness.crashes.points import IN_READ, IN_STORE, IN_TRANSACTION, Kill, Point, Victim
 from tests.engine import dying_tasks
 from tests.engine.dying_tasks import armed_in
 from tests.engine.spark_run import SparkRun
@@ -106,5 +106,5 @@ def test_rows_that_live_for_a_time_outlive_a_torn_write_and_a_restore(oracle: Or
 @pytest.mark.long("test_rows_that_live_for_a_time_outlive_a_torn_write_and_a_restore")
 @pytest.mark.timeout(1200)
 def test_rows_that_live_for_a_time_outlive_a_death_at_every_step(oracle: Oracle) -> None:
-    for number, point in enumerate([*IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE]):
+    for number, point in enumerate([*IN_TRANSACTION, *IN_READ, Point.PARTLY_WRITTEN, *IN_STORE]):
         die_at(oracle, number, point)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from harness.crashes import armed as armed_kills
 from harness.crashes.armed import Armed, Place
 from harness.crashes.harm import Harm, Stores
-from harness.crashes.points import POINTS, PROCESSES, Kill, Life, Point, Victim, lives
+from harness.crashes.points import POINTS, PROCESSES, Kill, Life, Point, Victim, again, coming_again, lives
 from storekeeper.stores.rocksdb import open_rocksdb
 
 
@@ -55,6 +56,22 @@ def test_an_app_that_only_loses_workers_or_the_broker_lives_on() -> None:
         survived = life.kills[:-1]
         assert {kill.victim for kill in survived} <= {Victim.WORKER, Victim.BROKER}
         assert life.retries or not survived
+
+
+def test_what_a_life_has_missed_comes_again_for_any_task_until_it_is_hit() -> None:
+    reading = Kill(Point.BETWEEN_READS, Victim.WORKER, "pos", partition=3, stateful=False)
+    restoring = Kill(Point.RESTORING, Victim.WORKER, "pos", stateful=True)
+    end = Kill(Point.PLANNED, Victim.JVM, "pos")
+    life = Life(Harm.DELETED, retries=True, kills=(restoring, reading, end))
+    assert again(life, [reading, end]) == Life(None, True, (Kill(Point.BETWEEN_READS, Victim.WORKER, "pos"), end))
+    assert again(life, [restoring]) == Life(Harm.DELETED, True, (Kill(Point.RESTORING, Victim.WORKER, "pos"),))
+    missed: list[Life] = []
+    met: list[str] = []
+    for one in coming_again((Life(None, True, (replace(end, app=app),)) for app in "abc"), missed):
+        app = str(one.kills[0].app)
+        met.append(app)
+        missed += [one] if met.count(app) < {"a": 3, "b": 1, "c": 1}[app] else []
+    assert "".join(met) == "aabac", "those that are missed hold up no other"
 
 
 def test_a_kill_is_taken_once_by_who_comes_to_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
