@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from typing import TypeVar
 
@@ -37,6 +37,8 @@ _CLIENT = "range"
 _POLL_S = 0.2
 _PAUSE_S = 0.2
 _PART_RECORDS = 10_000
+_LEADER_S = 1.0
+"""So seldom a consumer that is connected looks for the leaders of topics that are new to it, unless it is asked."""
 _MOST_KEPT = 4
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
@@ -89,6 +91,9 @@ def read_parts(
         return
     where = TopicPartition(topic, partition, start)
     with _named_in_errors(topic), _lent(kafka, isolation) if keep else closing(_consumer(kafka, isolation)) as consumer:
+        if keep:
+            with suppress(KafkaException):  # a broker that restarts is waited for below
+                consumer.list_topics(topic, timeout=_LEADER_S)
         consumer.assign([where])
         reached, deadline_s, has_begun = start, time.monotonic() + PATIENCE_S, not keep
         while True:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from harness.secured_broker import SecuredBroker
 from storekeeper.changelog import bounded_reader
-from storekeeper.changelog.bounded_reader import read_range
+from storekeeper.changelog.bounded_reader import read_parts, read_range
 from storekeeper.changelog.errors import BrokerUnavailableError
 from storekeeper.errors import ConfigurationError
 from storekeeper.kafka.connection import Kafka
@@ -69,6 +69,26 @@ def read(monkeypatch: pytest.MonkeyPatch, *script: Sent) -> list[int | None]:
     monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: SlowConsumer(iter(script), clock))
     monkeypatch.setattr(bounded_reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     return [message.offset() for message in read_range(Kafka("nowhere:1"), "topic", 0, 0, 10)]
+
+
+def test_a_kept_consumer_asks_for_the_leader_before_it_gets_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    class Recorded(SlowConsumer):
+        def list_topics(self, topic: str, timeout: float) -> None:
+            calls.append(f"asks for {topic}")
+
+        def assign(self, _: object) -> None:
+            calls.append("is assigned")
+
+        def unassign(self) -> None:
+            calls.append("is kept")
+
+    monkeypatch.setattr(bounded_reader, "_KEPT", {})
+    monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: Recorded(iter([Sent(9)]), [0.0]))
+    [part] = read_parts(Kafka("nowhere:1"), "topic", 0, 0, 10)
+    assert [message.offset() for message in part] == [9]
+    assert calls == ["asks for topic", "is assigned", "is kept"], "the first read of a topic would take a second"
 
 
 def test_silence_is_no_end_and_offsets_without_records_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
