@@ -28,7 +28,7 @@ def prepare(armed: Armed) -> None:
         *((stream, "run_sources", ""), (stream, "run_gathered", "")),
         *((kafka_rows, "_rows", "hadoop_export"), (letters, "_write_letters", "")),
     ):
-        setattr(module, name, DyingTask(getattr(module, name), app))
+        setattr(module, name, DyingTask.of(getattr(module, name), app))
     write = TableWriter._write_rows
 
     def dying(self: TableWriter, items: DataFrame, batch_id: int) -> None:

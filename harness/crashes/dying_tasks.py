@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import signal
@@ -48,18 +49,31 @@ class _Task:
 
 @dataclass(frozen=True)
 class DyingTask:
-    """Takes the place of what Spark runs in a worker."""
+    """Takes the place of what Spark runs in a worker, a function of a module. It travels by its name: by value, it
+    would take along what can't be pickled.
 
-    run: RunTask
+    Attributes:
+        module: the function's.
+        name: the function's.
+        app: the only one that is run so; empty if the task itself says it.
+    """
+
+    module: str
+    name: str
     app: str = ""
-    """The only one that is run so; empty if the task itself says it."""
+
+    @classmethod
+    def of(cls, run: RunTask, app: str) -> DyingTask:
+        """That of a function."""
+        return cls(run.__module__, run.__name__, app)
 
     def __call__(self, batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
         """Runs the task in a process that may be killed at its points."""
         become_mortal(Armed.here())
         if self.app:
             _Task.place = Place(self.app)
-        return self.run(batches, **arguments)
+        run: RunTask = getattr(importlib.import_module(self.module), self.name)
+        return run(batches, **arguments)
 
 
 def become_mortal(armed: Armed) -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from pyspark import cloudpickle
 
 from harness.crashes import armed as armed_kills
 from harness.crashes.armed import Armed, Place
+from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.points import POINTS, PROCESSES, Kill, Life, Point, Victim, again, coming_again, lives
+from storekeeper.engine import kafka_rows, stream
+from storekeeper.engine.table_sink import letters
 from storekeeper.stores.rocksdb import open_rocksdb
 
 
@@ -89,6 +96,17 @@ def test_a_kill_is_taken_once_by_who_comes_to_its_place(tmp_path: Path, monkeypa
     for _ in range(2):
         own.at(Point.APPLIED, place)
     assert (killed, own.is_taken(7), own.withdraw(7)) == ([Victim.JVM], True, False)
+
+
+@pytest.mark.parametrize("module", [kafka_rows, letters, stream])
+def test_what_dies_travels_to_workers(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = {kafka_rows: "_rows", letters: "_write_letters", stream: "run_sources"}[module]
+    run = getattr(module, name)
+    dying = DyingTask.of(run, "pos")
+    monkeypatch.setattr(module, name, dying)
+    assert cloudpickle.loads(cloudpickle.dumps(partial(dying, work=1))).func == dying
+    monkeypatch.undo()
+    assert getattr(sys.modules[dying.module], dying.name) is run
 
 
 @pytest.fixture
