@@ -104,7 +104,8 @@ def test_what_dies_travels_to_workers(module: ModuleType, monkeypatch: pytest.Mo
     run = getattr(module, name)
     dying = DyingTask.of(run, "pos")
     monkeypatch.setattr(module, name, dying)
-    assert cloudpickle.loads(cloudpickle.dumps(partial(dying, work=1))).func == dying
+    sent = cloudpickle.dumps(partial(dying, work=1))  # type: ignore[no-untyped-call]
+    assert cloudpickle.loads(sent).func == dying
     monkeypatch.undo()
     assert getattr(sys.modules[dying.module], dying.name) is run
 
