@@ -38,7 +38,6 @@ _POLL_S = 0.2
 _PAUSE_S = 0.2
 _PART_RECORDS = 10_000
 _LEADER_S = 1.0
-"""So seldom a consumer that is connected looks for the leaders of topics that are new to it, unless it is asked."""
 _MOST_KEPT = 4
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
@@ -46,7 +45,8 @@ _OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
 """The client goes on by itself: a broker that restarts is back within `PATIENCE_S`."""
 
-_KEPT: dict[tuple[Kafka, str], deque[Consumer]] = {}
+_KEPT: dict[tuple[Kafka, str], deque[tuple[Consumer, set[str]]]] = {}
+"""Consumers, each with the topics that it has read."""
 
 _Answer = TypeVar("_Answer")
 
@@ -90,10 +90,8 @@ def read_parts(
     if start >= end:
         return
     where = TopicPartition(topic, partition, start)
-    with _named_in_errors(topic), _lent(kafka, isolation) if keep else closing(_consumer(kafka, isolation)) as consumer:
-        if keep:
-            with suppress(KafkaException):  # a broker that restarts is waited for below
-                consumer.list_topics(topic, timeout=_LEADER_S)
+    lent = _lent(kafka, topic, isolation) if keep else closing(_consumer(kafka, isolation))
+    with _named_in_errors(topic), lent as consumer:
         consumer.assign([where])
         reached, deadline_s, has_begun = start, time.monotonic() + PATIENCE_S, not keep
         while True:
@@ -209,13 +207,18 @@ def _named_in_errors(topic: str) -> Iterator[None]:
 
 
 @contextmanager
-def _lent(kafka: Kafka, isolation: str) -> Iterator[Consumer]:
+def _lent(kafka: Kafka, topic: str, isolation: str) -> Iterator[Consumer]:
     """A consumer that this process keeps, unless what it is used for fails or is given up."""
     kept = _KEPT.setdefault((kafka, isolation), deque())
     try:
-        consumer = kept.pop()
+        consumer, known = kept.pop()
     except IndexError:
-        consumer = _consumer(kafka, isolation)
+        consumer, known = _consumer(kafka, isolation), {topic}
+    if topic not in known:
+        # A connected consumer looks up the leader of a new topic once a second, unless it is asked.
+        with suppress(KafkaException):  # the reader waits for a broker that restarts
+            consumer.list_topics(topic, timeout=_LEADER_S)
+        known.add(topic)
     try:
         yield consumer
         consumer.unassign()
@@ -223,7 +226,7 @@ def _lent(kafka: Kafka, isolation: str) -> Iterator[Consumer]:
         consumer.close()
         raise
     if len(kept) < _MOST_KEPT:
-        kept.append(consumer)
+        kept.append((consumer, known))
     else:
         consumer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from types import SimpleNamespace
 
 import pytest
@@ -71,7 +72,7 @@ def read(monkeypatch: pytest.MonkeyPatch, *script: Sent) -> list[int | None]:
     return [message.offset() for message in read_range(Kafka("nowhere:1"), "topic", 0, 0, 10)]
 
 
-def test_a_kept_consumer_asks_for_the_leader_before_it_gets_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_consumer_asks_once_for_the_leader_of_each_further_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     class Recorded(SlowConsumer):
@@ -85,10 +86,13 @@ def test_a_kept_consumer_asks_for_the_leader_before_it_gets_a_partition(monkeypa
             calls.append("is kept")
 
     monkeypatch.setattr(bounded_reader, "_KEPT", {})
-    monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: Recorded(iter([Sent(9)]), [0.0]))
-    [part] = read_parts(Kafka("nowhere:1"), "topic", 0, 0, 10)
-    assert [message.offset() for message in part] == [9]
-    assert calls == ["asks for topic", "is assigned", "is kept"], "the first read of a topic would take a second"
+    monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: Recorded(repeat(Sent(9)), [0.0]))
+    for topic in ("new", "other", "other", "new"):
+        [part] = read_parts(Kafka("nowhere:1"), topic, 0, 0, 10)
+        assert [message.offset() for message in part] == [9]
+    reads = " ".join(calls).removesuffix(" is kept").split(" is kept ")
+    asked = "asks for other is assigned"
+    assert reads == ["is assigned", asked, "is assigned", "is assigned"], "the first read of a topic takes a second"
 
 
 def test_silence_is_no_end_and_offsets_without_records_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
