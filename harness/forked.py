@@ -1,7 +1,7 @@
 """Programs that start as forks of a process which has imported what they need: in a tenth of the processor time.
 
 `python -m harness.forked` is that process. Its standard input is a socket. An order there is the arguments and
-variables of a program as JSON, with two files: the program's log, and a pipe on which its id and its end are told.
+variables of a program as JSON, with two files: the program's log, and a pipe for its id and its exit code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForkedProcess:
 
     args: Sequence[str]
     pid: int
-    _told: BinaryIO
+    _reports: BinaryIO
     returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -60,10 +60,10 @@ class ForkedProcess:
     def _looked(self, timeout_s: float | None) -> int | None:
         if self.returncode is None:
             poll = select.poll()
-            poll.register(self._told, select.POLLIN)
+            poll.register(self._reports, select.POLLIN)
             if poll.poll(None if timeout_s is None else timeout_s * 1000):
-                with self._told:
-                    self.returncode = int(self._told.readline())
+                with self._reports:
+                    self.returncode = int(self._reports.readline())
         return self.returncode
 
 
@@ -86,12 +86,12 @@ class Starter:
     def start(self, words: Sequence[str], variables: Mapping[str, str], log: BinaryIO) -> ForkedProcess:
         """Starts `storekeeper WORDS`, which writes to a log."""
         order = json.dumps({"words": list(words), "variables": dict(variables)}).encode()
-        told, tells = os.pipe()
+        reports, reporter = os.pipe()
         try:
-            socket.send_fds(self._orders, [order], [log.fileno(), tells])
+            socket.send_fds(self._orders, [order], [log.fileno(), reporter])
         finally:
-            os.close(tells)
-        answers = os.fdopen(told, "rb")
+            os.close(reporter)
+        answers = os.fdopen(reports, "rb")
         return ForkedProcess(words, int(answers.readline()), answers)
 
     def end(self) -> None:
@@ -135,26 +135,26 @@ def _obey(orders: socket.socket) -> Sequence[str] | None:
             return None
         if os.fork() == 0:
             orders.close()
-            log, tells = files
-            return _begin(json.loads(order), log, tells)
+            log, reporter = files
+            return _begin(json.loads(order), log, reporter)
         for file in files:
             os.close(file)
 
 
-def _begin(order: Mapping[str, object], log: int, tells: int) -> Sequence[str]:
-    """Forks once more. This process tells of the program's end; the fork gets its files and variables, and returns."""
+def _begin(order: Mapping[str, object], log: int, reporter: int) -> Sequence[str]:
+    """Forks once more. This process reports the program's end; the fork gets its files and variables, and returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     program = os.fork()
     if program:
-        os.write(tells, b"%d\n" % program)
+        os.write(reporter, b"%d\n" % program)
         _, status = os.waitpid(program, 0)
-        os.write(tells, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os.write(reporter, b"%d\n" % os.waitstatus_to_exitcode(status))
         os._exit(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for file, place in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(file, place)
-    for file in (nothing, log, tells):
+    for file in (nothing, log, reporter):
         os.close(file)
     words, variables = order["words"], order["variables"]
     assert isinstance(words, list)

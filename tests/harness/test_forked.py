@@ -51,7 +51,7 @@ def test_a_program_has_words_variables_and_a_log_of_its_own(starters: Starters, 
     assert "STOREKEEPER_REPLICAS" in (wrong / "log").read_text()
 
 
-def test_a_signal_ends_it_and_the_end_is_told(starters: Starters, tmp_path: Path) -> None:
+def test_a_signal_ends_it_and_its_exit_code_is_reported(starters: Starters, tmp_path: Path) -> None:
     process = waiting(starters, tmp_path)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.01)
@@ -70,9 +70,9 @@ def test_it_outlives_the_process_that_it_was_forked_from(tmp_path: Path) -> None
 
 
 def test_constants_are_others_before_anything_is_imported(starters: Starters, tmp_path: Path) -> None:
-    told = starters.of({"storekeeper.program:ERROR_PREFIX": "told: "})
-    assert told is not starters.of({}) is starters.of({})
+    changed = starters.of({"storekeeper.program:ERROR_PREFIX": "changed: "})
+    assert changed is not starters.of({}) is starters.of({})
     environment = {**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), "STOREKEEPER_REPLICAS": "many"}  # noqa: TID251
     with (tmp_path / "log").open("ab") as log:
-        assert told.start(["node", "a"], environment, log).wait(60) == 78
-    assert (tmp_path / "log").read_text().startswith("told: ")
+        assert changed.start(["node", "a"], environment, log).wait(60) == 78
+    assert (tmp_path / "log").read_text().startswith("changed: ")

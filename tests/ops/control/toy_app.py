@@ -1,6 +1,6 @@
 """An app without Spark that behaves as the file `behaviour/<app>` in its run directory says.
 
-It beats for the apps that it is told, and loads none of them: that would take longer than all that it does.
+It beats for the apps that its arguments name, and loads none of them: that would take longer than all that it does.
 
 `run` (also without a file): beats until TERM. `silent`: beats once, then hangs. `misconfigured`: says why and exits 78.
 `crash`: says why and exits 3. `never`: runs, but never beats. `rewind`: as `run`, but from the first offset on.

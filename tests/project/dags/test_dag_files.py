@@ -23,11 +23,11 @@ from tests.ops.control.supervised import environment
 _PARSE = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
-def told(bag):
+def summary(bag):
     found = bag.dags.values()
     dags = {dag.dag_id: [task.arguments for task in dag.tasks if hasattr(task, "arguments")] for dag in found}
     return {"errors": bag.import_errors, "dags": dags}
-print("\\n" + json.dumps([told(DagBag(folder)) for folder in sys.argv[1:]]))
+print("\\n" + json.dumps([summary(DagBag(folder)) for folder in sys.argv[1:]]))
 """
 
 
