@@ -13,6 +13,8 @@ _SAMPLE = 16
 """Connections that are compared to close one of them: all would hold up the event loop in a flood."""
 _SAMPLES = 8
 """How many times others are compared if all of a sample have a request on its way, as many newcomers at once have."""
+MOST_COMPARED = _SAMPLE * _SAMPLES
+"""If none of so many connections in a row can be closed, a new one is refused."""
 
 
 class LimitedConnection(Protocol):

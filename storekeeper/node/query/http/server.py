@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from storekeeper.node.query.http.connection import ConnectionLimits, Connections, HotAnswer, has_unread_bytes
+from storekeeper.node.query.http.limiter import MOST_COMPARED
 from storekeeper.node.query.protection.request_counts import Traffic
 
 log = structlog.get_logger(__name__)
@@ -38,8 +39,10 @@ class Acceptor:
         self._listening = listening
         self._connections = connections
         self._tls = tls
-        # A handshake takes milliseconds: many at once would hold up every request.
-        self._at_once = max(1, connections.limits.max_client_connections // _TURNS) if tls is None else 1
+        # Requests of the newest connections wait some turns to be read, and none of them can be closed for the next
+        # one. So they must be fewer than are compared. Many handshakes at once, of milliseconds each, hold up requests.
+        fewest = min(connections.limits.max_client_connections, MOST_COMPARED)
+        self._at_once = max(1, fewest // _TURNS) if tls is None else 1
         self._pending: set[_PendingConnection] = set()
         self._resume()
 

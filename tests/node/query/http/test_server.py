@@ -126,3 +126,43 @@ def test_a_connection_whose_request_came_before_it_was_taken_over_is_waited_for(
         silent = pending.has_unread_request
         peer.send(b"GET /")
         assert (silent, pending.has_unread_request) == (False, True)
+
+
+@pytest.mark.parametrize("loop", [None, uvloop.new_event_loop])
+def test_a_request_is_answered_however_many_came_since_the_last_turn(
+    loop: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    request, response = b"GET /state HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"
+    limits, traffic = ConnectionLimits(), Traffic()
+
+    def connected(port: int, sent: bytes) -> socket.socket:
+        """As another process would: the loop doesn't turn in between."""
+        opened = socket.create_connection(("127.0.0.1", port))
+        opened.sendall(sent)
+        opened.setblocking(False)
+        return opened
+
+    async def answer(caller: socket.socket) -> bytes:
+        try:
+            return await asyncio.get_running_loop().sock_recv(caller, 100)
+        except ConnectionError:
+            return b""
+
+    async def scenario() -> list[bytes]:
+        (port,), stop = free_ports(1), asyncio.Event()
+        served = asyncio.create_task(
+            serve(application, "127.0.0.1", port, stop, hot={request: response}.get, limits=limits, traffic=traffic)
+        )
+        await asyncio.sleep(0)
+        with contextlib.ExitStack() as opened:
+            for _ in range(limits.max_client_connections):
+                opened.enter_context(connected(port, b"\r\n"))
+            await eventually_in_loop(lambda: traffic.connections == limits.max_client_connections)
+            callers = [opened.enter_context(connected(port, request)) for _ in range(400)]
+            answers = await asyncio.gather(*(answer(caller) for caller in callers))
+            stop.set()
+            await served
+        return answers
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert set(runner.run(scenario())) == {response}
