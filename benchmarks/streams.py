@@ -47,7 +47,6 @@ SETTINGS = {
     "max_offsets_per_trigger": "400000",
     # A task for each partition: what waits for the broker leaves the cores to others.
     "spark_master": "local[4]",
-    "spark": '{"driver.memory": "2g", "driver.extraJavaOptions": "-XX:+UseParallelGC"}',
 }
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
 PEERS = {
