@@ -53,7 +53,9 @@ def history(
 def diff(  # noqa: PLR0917 - each is an option of its own
     store: Store,
     since: Annotated[str, typer.Argument(metavar="T1", help=f"The first time: {TIMES}.")],
-    until: Annotated[str, typer.Argument(metavar="T2", help="The second time.")],
+    until: Annotated[
+        str | None, typer.Argument(metavar="[T2]", help="The second time; by default the latest in the history.")
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", help="Only the rows of this key.")] = None,
     totals: Annotated[
         bool, typer.Option("--totals", help="The number of rows, and the sum of each column of numbers, instead.")
@@ -63,14 +65,19 @@ def diff(  # noqa: PLR0917 - each is an option of its own
 ) -> None:
     """Compare the rows of two times.
 
-    Exit code 3: they do not differ.
+    Without the second one, it is that of the newest rows in the history. Exit code 3: they do not differ.
 
-    Example: storekeeper diff rewards -1d 2026-01-31T18:00:00Z
+    Example: storekeeper diff rewards -1d
     """
+    from storekeeper.snapshots.as_of import iso_ms  # noqa: PLC0415
     from storekeeper.snapshots.differences import difference  # noqa: PLC0415 (loads Delta)
 
-    times = time_option(since, "T1", ""), time_option(until, "T2", "")
-    found = difference(_history_of(store), *times, most=limit, key=None if key is None else key.encode())
+    known = _history_of(store)
+    from_ms = time_option(since, "T1", "")
+    to_ms = known.coverage.last if until is None else time_option(until, "T2", "")
+    found = difference(known, from_ms, to_ms, most=limit, key=None if key is None else key.encode())
+    if until is None:
+        say(f"the second time is {iso_ms(to_ms)}, the latest that the history knows")
     if totals:
         write_rows(({**asdict(one), "difference": one.difference} for one in found.totals), output)
         return

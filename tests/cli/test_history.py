@@ -87,6 +87,13 @@ def test_the_difference_of_two_times(produced: Produced) -> None:
     assert (same.exit_code, same.stdout) == (3, "")
 
 
+def test_the_second_time_is_the_latest_that_the_history_knows(produced: Produced) -> None:
+    first = str(produced.states[0][0])
+    shown = run("diff", "rewards", first)
+    assert shown.stdout == run("diff", "rewards", first, str(produced.now_ms)).stdout
+    assert shown.stderr.startswith(f"the second time is {iso_ms(produced.now_ms)}, the latest that the history knows")
+
+
 def test_the_totals_of_two_times(produced: Produced) -> None:
     first, last = produced.states[0][0], produced.states[2][0]
     csv = run("diff", "rewards", str(first), str(last), "--totals", "-o", "csv").stdout

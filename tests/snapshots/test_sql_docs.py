@@ -13,10 +13,12 @@ import pytest
 from deltalake import write_deltalake
 
 from storekeeper.snapshots.sql import query
+from tests.snapshots.made_history import Produced, value_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "how-to" / "query-with-sql.md").read_text("utf-8")
 SQL_BLOCK = re.compile(r"```sql\n(.*?)```", re.DOTALL)
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 EXAMPLES = SQL_BLOCK.findall(PAGE)
 DAY = datetime.date(2026, 1, 2)
 NOON = datetime.datetime(2026, 1, 2, 12, tzinfo=datetime.UTC)
@@ -67,6 +69,19 @@ def test_the_page_has_examples() -> None:
 @pytest.mark.parametrize("statement", EXAMPLES)
 def test_an_example_finds_something(root: Path, statement: str) -> None:
     assert query(root, statement).rows
+
+
+def test_the_page_makes_frames_of_pandas_and_polars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("c1", "1.5", 1))])
+    produced.commit([(0, b"c2", value_of("c2", "7", 2))])
+    produced.write(tmp_path / ".run" / "delta", "rewards")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    program = PYTHON_BLOCK.findall(PAGE)[1].replace("1767268800000", str(produced.states[0][0]))
+    exec(program, names)  # noqa: S102 (the page's)
+    assert (len(names["frame"]), names["lazy"].collect().height) == (2, 2)
+    assert names["then"]["Card"].tolist() == ["c1"]
 
 
 def test_the_runbook_of_the_gate_finds_a_leak(root: Path) -> None:
