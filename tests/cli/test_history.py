@@ -111,6 +111,16 @@ def test_a_time_that_is_not_known_is_wrong_usage(produced: Produced) -> None:
     assert "the earliest exact time is 2026-01-01T00:00:00.000Z" in outcome.stderr
 
 
+def test_sql_as_of_a_time(produced: Produced) -> None:
+    asked = ("sql", "SELECT sum(Points) AS points FROM rewards", "--as-of")
+    for (at_ms, _), points in zip(produced.states, (8.5, 10.25, 3.25), strict=True):
+        assert [row["points"] for row in lines(*asked, iso_ms(at_ms))] == [points]
+    assert lines(*asked, str(produced.states[0][0]), "--at", "rewards=0")[0]["points"] == 3.25
+    outcome = run(*asked, str(START_MS - 1))
+    assert outcome.exit_code == 2
+    assert "the earliest exact time is 2026-01-01T00:00:00.000Z" in outcome.stderr
+
+
 def test_tables_are_listed_with_what_was_found_in_them(produced: Produced, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "delta" / "export", pa.table({"a": [1, 2]}), description="What was published.")
     put_verdict(tmp_path, CheckVerdict("verify", "rewards", passed=True, reasons=(), decided_at_ms=START_MS))

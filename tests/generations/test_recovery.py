@@ -17,6 +17,7 @@ from storekeeper.changelog.position import Position
 from storekeeper.clock import ManualClock
 from storekeeper.engine.runtime.lease import Lease
 from storekeeper.engine.runtime.topics import TopicBounds, Topics
+from storekeeper.errors import SnapshotDamagedError
 from storekeeper.generations import steps
 from storekeeper.generations.catalog import check_since, first_journal
 from storekeeper.generations.desired_state import Role, desired_state_of, generation_lease
@@ -182,6 +183,22 @@ def test_the_rows_are_those_of_the_batch(tmp_path: Path, seed: int) -> None:
             assert part.column("_timestamp_ms").to_pylist() == [7] * part.num_rows
             rows |= dict(zip(part.column("_key").to_pylist(), part.column("_value").to_pylist(), strict=True))
         assert rows == expected[one.batch]
+
+
+def test_a_history_that_is_not_as_it_was_sealed_is_no_place_to_begin(tmp_path: Path) -> None:
+    played, settings = PlayedStore(tmp_path / "delta", PlayedLog("log-1")), AppSettings(run_dir=tmp_path)
+    assert SealedHistory.of(settings, "words") is None
+    played.log.batch(0, BEGIN_MS, {"a": "ale"})
+    played.take(batch_of(1, 0, BEGIN_MS), 0)
+    found = SealedHistory.of(settings, "words")
+    assert found is not None
+    assert [one.batch for one in found.manifests] == [0]
+    (file,) = (tmp_path / "delta" / "words_history").glob("_day=*/*.parquet")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(SnapshotDamagedError, match=rf"{file.name} was changed"):
+        SealedHistory.of(settings, "words")
 
 
 class _KilledError(BaseException):

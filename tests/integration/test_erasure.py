@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,11 @@ from storekeeper.apps.settings import AppSettings
 from storekeeper.apps.spec import AppSpec, StoreSpec
 from storekeeper.changelog.partitioner import partition_for
 from storekeeper.changelog.scan import Changelog
+from storekeeper.cleanup.cleanup_plan import CleanupPlan
 from storekeeper.cleanup.folder import CleanupFolder
 from storekeeper.cli.entry import app
 from storekeeper.engine.runtime.topics import Topics
+from storekeeper.program import ExitCode
 from storekeeper.serdes.keys.sessions import session_row_key
 from storekeeper.serdes.keys.windows import window_row_key
 from storekeeper.stores.rocksdb_sealed import open_sealed
@@ -175,11 +177,11 @@ def local_store(run_dir: Path, case: Case) -> Path:
     return folder
 
 
-def archived(run_dir: Path, case: Case, broker: Broker) -> CleanupFolder:
-    """A clean-up that can't be undone any more, with the rows in its archive."""
+def archived(run_dir: Path, case: Case, broker: Broker, plan: CleanupPlan = PLAN) -> CleanupFolder:
+    """A clean-up with the rows in its archive, by default one that can't be undone any more."""
     folder = CleanupFolder(run_dir / "cleanups" / case.name, case.name)
-    folder.put_plan(PLAN)
-    archive, partition = folder.archive(PLAN), partition_for(ALICE.encode(), PARTITIONS)
+    folder.put_plan(plan)
+    archive, partition = folder.archive(plan), partition_for(ALICE.encode(), PARTITIONS)
     archive.begin(0)
     changelog = Changelog(broker.kafka, case.store.changelog_topic)
     records = changelog.scan(partition, *changelog.committed(partition))
@@ -263,3 +265,32 @@ def test_keys_come_from_a_condition_or_a_file(played: App, tmp_path: Path) -> No
     assert called(played.broker, run_dir, "erase", "prices", "--where", "nonsense(")[0] == 2
     assert called(played.broker, run_dir, "erase", "prices")[0] == 2
     assert called(played.broker, run_dir, "erase", "prices", BOB, "--run", plan["erasure_id"])[0] == 2
+
+
+def test_the_command_names_what_keeps_a_key_and_erases_nothing(played: App, tmp_path: Path) -> None:
+    broker, run_dir, changelog = played.broker, tmp_path / "run", played.store.changelog_topic
+    code, plan, _ = called(broker, run_dir, "erase", "prices", ALICE)
+    assert code == 0
+    before = Changelog(broker.kafka, changelog).committed_ends()
+
+    def check_refused(why: str) -> None:
+        for words in ((ALICE,), ("--run", plan["erasure_id"])):
+            code, _, error = called(broker, run_dir, "erase", "prices", *words)
+            assert code == ExitCode.REFUSED, error
+            assert "nothing was erased: " in error
+            assert why in error
+        assert Changelog(broker.kafka, changelog).committed_ends() == before
+
+    promise, folder = run_dir / "promises" / "prices" / "report.json", run_dir / "tasks" / "ticks" / "gen-7"
+    promise.parent.mkdir(parents=True)
+    promise.write_text('{"version": 1, "until_ms": null}')
+    check_refused("report.json promises version 1 of table prices")
+    promise.unlink()
+    folder.mkdir(parents=True)
+    check_refused("ticks/gen-7 of another generation is still there")
+    folder.rmdir()
+    broker.create_topic(f"{changelog}-g7")
+    check_refused(f"changelog {changelog}-g7 of another generation is still there")
+    broker.delete_topic(f"{changelog}-g7")
+    archived(run_dir, PRICES, broker, replace(PLAN, undo_ms=10**14))
+    check_refused(f"clean-up {PLAN.cleanup_id} of prices has rows of them archived, and can be undone until")

@@ -13,7 +13,14 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from storekeeper.snapshots import append, table_writer
 from storekeeper.snapshots.as_of import HISTORY
@@ -208,5 +215,5 @@ def fold(rows: list[dict[str, Any]], manifest: HistoryManifest, at_ms: int) -> d
     return {key.decode(): row["Word"] for key, row in newest.items() if row["_value"] is not None}
 
 
-Life.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
-TestLife = Life.TestCase
+def test_each_record_is_there_once_and_every_exact_time_is_right_wherever_runs_die() -> None:
+    run_state_machine_as_test(Life, settings=settings(max_examples=30, stateful_step_count=20, deadline=None))

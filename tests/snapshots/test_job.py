@@ -6,6 +6,7 @@ import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -111,6 +112,36 @@ def test_the_tables_of_an_app_are_due_together(broker: Broker, tmp_path: Path, m
         taken = take_snapshots(stores, settings, SystemClock(), when_due=True)
         assert [one.as_dict()["due"] for one in taken] == [bool(due)] * len(stores)
     assert all(one.due for one in take_snapshots(stores, settings, SystemClock()))
+
+
+def test_the_tables_of_an_app_are_of_one_batch_though_it_commits_meanwhile(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = next(app for app in APPS.values() if len(app.stores) > 1)
+    stores = [StoreSpec(one.name, spec.name, WORDS, topic=f"of-one-batch-{one.name}") for one in spec.stores]
+    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
+    apps = [App(broker, settings, store) for store in stores]
+    for store in stores:
+        broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
+    batches, take = itertools.count(), job.Snapshot.take
+
+    def commits() -> None:
+        batch = next(batches)
+        for app in apps:
+            app.write(batch, {"a": f"of batch {batch}"})
+        apps[0].commit(batch)
+
+    def taken_meanwhile(*arguments: Any, **options: Any) -> Any:
+        taken = take(*arguments, **options)
+        commits()
+        return taken
+
+    commits()
+    monkeypatch.setattr(job.Snapshot, "take", taken_meanwhile)
+    for first in (0, len(stores)):
+        taken = take_snapshots(stores, settings, SystemClock())
+        assert [one.manifest.source_offsets for one in taken] == [Position({"pos": {0: 10 * first}})] * len(stores)
+        assert [app.rows() for app in apps] == [{b"a": apps[0].encode(f"of batch {first}")}] * len(stores)
 
 
 def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:

@@ -78,6 +78,8 @@ class World:
     node: list[dict[bytes, ReplicaRow]] = field(default_factory=list)
     ahead: int = 0
     ends: list[int] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    """The paths by which the node was asked to set rows aside."""
 
     @property
     def settings(self) -> SnapshotSettings:
@@ -165,17 +167,20 @@ class World:
         log, node = [list(records) for records in self.log], [dict(rows) for rows in self.node]
         return World(run_dir, log, node, ends=[*self.ends])
 
-    def verdict(self, patch: Any) -> CheckVerdict:
-        """What `storekeeper verify rewards` says."""
+    def verdict(self, patch: Any, repair: str | None = None) -> CheckVerdict:
+        """What `storekeeper verify rewards` says, with `--repair` of a holder."""
         patch.setattr(verify, "Changelog", lambda *_: FakeChangelog(self.log))
         patch.setattr(verify, "Topics", lambda *_: FakeTopics(self))
         transport = httpx2.MockTransport(self._answer)
         patch.setattr(verify, "NodeCopies", lambda known, found: NodeCopies(known, found, transport=transport))
-        return verify.verify_store("rewards", self.settings)
+        return verify.verify_store("rewards", self.settings, repair=repair)
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/state/cluster":
             return httpx2.Response(200, json={"members": [{"name": "a", "address": "http://a"}]})
+        if request.method == "POST":
+            self.repaired.append(request.url.path)
+            return httpx2.Response(202)
         partition = int(request.url.path.rpartition("/")[2])
         hashes = {
             key: stored_row_hash(key, row.value, row.timestamp_ms, row.schema_version)
