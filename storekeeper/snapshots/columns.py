@@ -54,7 +54,7 @@ _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
 _US_PER_MS = 1000
 _MOST_DIGITS = 19  # of a whole number with 64 bits
-_MAX_MS = (1 << 63) // _US_PER_MS
+_LEAST_MS, _MOST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999: readers can't show others
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _as_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -135,13 +135,13 @@ def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
 def _to_microseconds(value: Any) -> int | None:
     if type(value) is int:
-        return value * _US_PER_MS if abs(value) < _MAX_MS else None
+        return value * _US_PER_MS if _LEAST_MS <= value <= _MOST_MS else None
     at = _parsed(datetime.fromisoformat, value)
     if not isinstance(at, datetime) or at.tzinfo is None:
         return None
     try:
         return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-    except OverflowError:  # in UTC it is before the year 1 or after 9999, which readers can't show
+    except OverflowError:  # in UTC it is in none of these years
         return None
 
 
