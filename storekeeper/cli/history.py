@@ -102,7 +102,10 @@ def _row_of(change: Change, columns: Sequence[str]) -> dict[str, Any]:
     fields = dict.fromkeys(columns) if change.fields is None else change.fields
     what = "deleted" if change.fields is None else "written"
     place = {name: getattr(change, name) for name in ("batch", "generation", "partition", "offset")}
-    return {"changed_at_ms": change.at_ms, **change.row, "change": what, **fields, **place}
+    shown = {"changed_at_ms": change.at_ms, **change.row, "change": what}
+    # A column of the store that is named like one of these comes apart.
+    named = {f"{name}_1" if name in shown or name in place else name: value for name, value in fields.items()}
+    return {**shown, **named, **place}
 
 
 def _with_sources(

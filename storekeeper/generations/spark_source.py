@@ -8,9 +8,9 @@ frame, and a second query of the frame without them would lack rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +22,8 @@ from storekeeper.errors import InvalidArgumentError
 from storekeeper.generations.live import live_store
 from storekeeper.locations import Location, location
 from storekeeper.snapshots.as_of import (
+    OF_CHANGES,
+    apart,
     changes_between_keys,
     changes_sql,
     changes_until,
@@ -56,6 +58,11 @@ class Now:
     """The rows of a store now."""
 
     read: RowsNow
+
+    @property
+    def changes(self) -> bool:
+        """Whether the changes are asked for."""
+        return False
 
     @property
     def kind(self) -> ServedKind:
@@ -115,7 +122,7 @@ class Past:
         if self.changes:
             changes = history.changes(changes_until(self.at_ms), *named)
             eras = [first for first in history.coverage.eras if first <= self.at_ms]
-            sql = changes_sql("changes", value_columns(history.columns), eras)
+            sql = changes_sql("changes", _changed_columns(history), eras)
         else:
             changes = history.as_of(self.at_ms, *named)
             sql = fold_sql("changes", row_columns(history.columns))
@@ -155,7 +162,7 @@ class StorekeeperDataSource(DataSource):
         if self._is_now():
             store, settings = live_store(self._store(), AppSettings.of_platform())
             below = table_below(store, SealedTable.of(settings, store.table_name))
-            columns = _key_columns(store.kind) | columns_now(store, settings, below) | PLACE_COLUMNS
+            columns = _beside_key(store.kind, columns_now(store, settings, below) | PLACE_COLUMNS)
         else:
             columns = _columns(self._past().history(), changes=self._flag("changes"))
         return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
@@ -244,7 +251,10 @@ class StorekeeperReader(DataSourceReader):
             name: pa.array([row[name] for row in rows], pa.int64()) for name in _KEY_COLUMNS.get(kind, ())
         }
         keys["key"] = pa.array([row["key"] if isinstance(row["key"], str) else None for row in rows], pa.string())
-        columns = [keys[name] if name in keys else batch[name] for name in self._columns]
+        # Those of changes have the names under which they are shown.
+        shown = {} if self._asked.changes else apart(keys, batch.schema.names)
+        of_batch = {to: name for name, to in shown.items()}
+        columns = [keys[name] if name in keys else batch[of_batch.get(name, name)] for name in self._columns]
         return pa.record_batch(columns, names=self._columns)
 
 
@@ -255,8 +265,19 @@ def _key_columns(kind: ServedKind) -> dict[str, str]:
 
 def _columns(history: StoreHistory, *, changes: bool) -> dict[str, str]:
     """SQL type by name of the columns that a read of a history gives."""
-    key = _key_columns(history.kind)
-    values: dict[str, Any] = {name: history.columns[name] for name in value_columns(history.columns)}
-    if changes:
-        return key | {"changed_at": "timestamp", "deleted": "boolean"} | values | {"_key": "binary"}
-    return key | {name: history.columns[name] for name in row_columns(history.columns)}
+    if not changes:
+        return _beside_key(history.kind, {name: history.columns[name] for name in row_columns(history.columns)})
+    key = _key_columns(history.kind) | {"changed_at": "timestamp", "deleted": "boolean"}
+    values = {shown: history.columns[name] for name, shown in _changed_columns(history).items()}
+    return key | values | {"_key": "binary"}
+
+
+def _changed_columns(history: StoreHistory) -> dict[str, str]:
+    """The columns of values, and the names under which changes show them."""
+    return apart([*_key_columns(history.kind), *OF_CHANGES], value_columns(history.columns))
+
+
+def _beside_key(kind: ServedKind, columns: Mapping[str, str]) -> dict[str, str]:
+    """SQL type by name of the columns of the key, and of others beside them."""
+    key = _key_columns(kind)
+    return key | {shown: columns[name] for name, shown in apart(key, [*columns]).items()}

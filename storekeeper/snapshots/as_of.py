@@ -8,7 +8,7 @@ a new generation, for example, begins one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -20,6 +20,8 @@ from storekeeper.stores.store_definitions import ServedKind
 
 CHANGES = "_changes"
 """What the changes of a store are named in SQL, behind its name."""
+OF_CHANGES = ("key", "_key", "changed_at", "deleted")
+"""The columns of changes in SQL that say which change it is."""
 HISTORY = "_history"
 """What a history is named, behind the name of its store."""
 CHANGE_COLUMNS = ("_schema_version", "_generation", "_batch", "_batch_ms", "_day")
@@ -131,7 +133,7 @@ def fold_sql(changes: str, columns: Sequence[str]) -> str:
     return f"SELECT {', '.join(map(quoted, columns))} FROM ({folded}) WHERE is_there"  # noqa: S608 (as above)
 
 
-def changes_sql(changes: str, columns: Sequence[str], eras: Sequence[int]) -> str:
+def changes_sql(changes: str, columns: Mapping[str, str], eras: Sequence[int]) -> str:
     """What became of each key, for joins with times, in DuckDB's SQL: a row for each key and batch that changed it.
 
     Its columns are `key` as text (null if it is none), `_key`, `changed_at`, `deleted`, then `columns`, which are null
@@ -139,14 +141,14 @@ def changes_sql(changes: str, columns: Sequence[str], eras: Sequence[int]) -> st
 
     Args:
         changes: the relation that has all changes.
-        columns: those that follow from values.
+        columns: those that follow from values, and the names under which they are shown.
         eras: the first time of each era.
     """
     plain = "".join(f", {quoted(name)}" for name in columns)
     place = "_key, _batch_ms, _offset, _value IS NOT NULL AS is_there"
     selects = [f"SELECT {place}{plain} FROM {changes}"]  # noqa: S608 (names are quoted, times are numbers)
     selects += [_ends_sql(changes, columns, before, first) for before, first in pairwise(sorted(eras))]
-    newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(name)}" for name in columns)
+    newest = "".join(f", arg_max_null({quoted(name)}, _offset) AS {quoted(shown)}" for name, shown in columns.items())
     return f"""
 SELECT TRY(decode(_key)) AS key, _key, make_timestamptz(_batch_ms * 1000) AS changed_at,
     NOT arg_max(is_there, _offset) AS deleted{newest}
@@ -155,7 +157,7 @@ GROUP BY _key, _batch_ms
 """  # noqa: S608 (as above)
 
 
-def _ends_sql(changes: str, columns: Sequence[str], before: int, first: int) -> str:
+def _ends_sql(changes: str, columns: Iterable[str], before: int, first: int) -> str:
     """The keys that were there at the end of an era, as deletions: a change that the next begins with is newer."""
     nulls = "".join(f", NULL AS {quoted(name)}" for name in columns)
     return f"""
@@ -173,6 +175,21 @@ def row_columns(columns: Iterable[str]) -> list[str]:
 def value_columns(columns: Iterable[str]) -> list[str]:
     """The columns of a history that follow from values."""
     return [name for name in columns if name not in _TECHNICAL]
+
+
+def apart(taken: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
+    """The names under which columns stand beside others: SQL takes names for the same in any case.
+
+    `Key` beside `key` is `Key_1`, and `Key_2` if there is a column of that name.
+    """
+    first = {name.lower() for name in taken}
+    known = first | {name.lower() for name in columns}
+    shown = {name: name for name in columns}
+    for name in columns:
+        if name.lower() in first:
+            shown[name] = next(each for n in range(1, len(columns) + 2) if (each := f"{name}_{n}").lower() not in known)
+            known.add(shown[name].lower())
+    return shown
 
 
 def quoted(name: str) -> str:

@@ -29,6 +29,8 @@ from storekeeper.locations import Location
 from storekeeper.snapshots.as_of import (
     CHANGES,
     HISTORY,
+    OF_CHANGES,
+    apart,
     changes_sql,
     changes_until,
     fold_sql,
@@ -184,7 +186,7 @@ def _register_changes(
     if history is None:
         return
     eras = [first for first in history.coverage.eras if at_ms is None or first <= at_ms]
-    columns, name, all_changes = value_columns(history.columns), table + CHANGES, quoted(path.name)
+    columns, name, all_changes = apart(OF_CHANGES, value_columns(history.columns)), table + CHANGES, quoted(path.name)
     of_keys = f"(FROM {all_changes} WHERE _key IN (SELECT encode(unnest(keys))))"
     connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {changes_sql(all_changes, columns, eras)}")
     # DuckDB takes the keys out of a plain table, but not out of a view that groups.

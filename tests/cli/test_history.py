@@ -61,6 +61,15 @@ def test_the_history_of_a_key(produced: Produced) -> None:
     assert run("history", "rewards", "c2", "-o", "csv").stdout.startswith("changed_at_ms,key,change,Card,Points")
 
 
+def test_columns_of_a_store_are_told_from_those_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("other", "1.5", 7))])
+    produced.write(tmp_path / "delta", "rewards", names={"Card": "key", "Visits": "batch"})
+    (row,) = lines("history", "rewards", "c1")
+    assert (row["key"], row["key_1"], row["batch"], row["batch_1"], row["Points"]) == ("c1", "other", 1, 7, 1.5)
+
+
 def test_the_history_names_how_far_the_sources_were_read(produced: Produced) -> None:
     rows = lines("history", "rewards", "c1", "--sources")
     assert [row["sources"] for row in rows] == [{"pos": {"0": produced.now_ms}}] * 2

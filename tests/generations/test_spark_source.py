@@ -25,7 +25,7 @@ from storekeeper.serdes.keys.windows import decode_window_row_key, window_row_ke
 from storekeeper.snapshots import duck
 from storekeeper.snapshots.history_reads import StoreHistory
 from storekeeper.stores.store_definitions import ServedKind
-from tests.snapshots.made_history import START_MS, Produced, fields_of, played
+from tests.snapshots.made_history import START_MS, Produced, fields_of, played, value_of
 from tests.snapshots.test_rows_now import WORDS, World
 from tests.snapshots.test_training import KEYS, known, labels
 
@@ -98,6 +98,47 @@ def test_the_columns_follow_from_the_store(
 ) -> None:
     source = StorekeeperDataSource({"path": path, "tables": str(made[0]), **options})
     assert source.schema().startswith(columns)
+
+
+NAMED_ALIKE = {"Card": "Key", "Points": "changed_at", "Visits": "start_ms"}
+"""Columns of a store whose names Spark takes for those of the source's own columns."""
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of windows; its second change is a deletion."""
+    root = tmp_path_factory.mktemp("alike")
+    produced = Produced(ServedKind.WINDOW)
+    for value in (value_of("c1", "1.5", 7), None):
+        produced.commit([(0, window_row_key(b"a", 60_000), value)])
+    produced.write(root, "sales", names=NAMED_ALIKE)
+    return root
+
+
+def test_columns_of_a_store_are_told_from_those_of_the_source(alike: Path) -> None:
+    at_ms = START_MS + 60_000
+    source = StorekeeperDataSource({"path": "sales", "tables": str(alike), "asOf": str(at_ms)})
+    columns = "`key` string, `start_ms` bigint, `Key_1` string, `changed_at` decimal(18,4), `start_ms_1` int, "
+    assert source.schema().startswith(columns)
+    (row,) = read(reader(alike, "sales", at_ms, "start_ms_1", "key", "Key_1", "start_ms", "changed_at"))
+    assert [*map(str, row.values())] == ["7", "a", "c1", "60000", "1.5000"]
+    source = StorekeeperDataSource({"path": "sales", "tables": str(alike), "changes": "true"})
+    names = [column.split()[0].strip("`") for column in source.schema().split(", ")]
+    own = ["key", "start_ms", "changed_at", "deleted"]
+    assert names == [*own, "Key_1", "changed_at_1", "start_ms_1", "_key"]
+    rows = read(reader(alike, "sales", at_ms + 60_000, *own, "Key_1", "changed_at_1", "start_ms_1", changes=True))
+    rows.sort(key=lambda row: row.pop("changed_at"))
+    assert [[*map(str, row.values())] for row in rows] == [
+        ["a", "60000", "False", "c1", "1.5000", "7"],
+        ["a", "60000", "True", "None", "None", "None"],
+    ]
+
+
+@pytest.mark.spark
+def test_spark_selects_a_key_beside_a_column_of_its_name(spark: SparkSession, alike: Path) -> None:
+    changes = load(spark, alike, "sales", changes="true")
+    (row,) = changes.where("key = 'a' and not deleted").select("key", "Key_1", "start_ms").collect()
+    assert tuple(row) == ("a", "c1", 60_000)
 
 
 @pytest.mark.parametrize(

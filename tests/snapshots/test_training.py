@@ -38,7 +38,7 @@ def test_random_joins_give_what_was_known_then(seed: int) -> None:
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("history", produced.table())
-        changes = changes_sql("history", list(COLUMNS), produced.eras)
+        changes = changes_sql("history", {name: name for name in COLUMNS}, produced.eras)
         connection.execute("CREATE TEMP TABLE labels(number INT, key VARCHAR, at_ms BIGINT)")
         connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(n, key.decode(), at) for n, key, at in asked])
         connection.execute(f"CREATE TEMP VIEW changes AS {changes}")
@@ -52,6 +52,15 @@ def test_random_joins_give_what_was_known_then(seed: int) -> None:
         assert found == number
         assert fields == ([None] * 3 if expected is None else list(expected.values()))
         assert (deleted is False) == (expected is not None)
+
+
+def test_columns_of_a_store_are_told_from_those_of_a_change(tmp_path: Path) -> None:
+    produced = Produced()
+    produced.commit([(0, b"c1", value_of("other", "0", 1))])
+    produced.write(tmp_path, "rewards", names={"Card": "Key", "Points": "Key_1", "Visits": "DELETED"})
+    for changes in ("rewards_changes", "rewards_changes_of(['c1'])"):
+        found = query(tmp_path, f"SELECT key, deleted, Key_2, Key_1, deleted_1 FROM {changes}")  # noqa: S608 (ours)
+        assert [*found.rows] == [("c1", False, "other", 0, 1)]
 
 
 def test_the_example_of_the_guide(tmp_path: Path) -> None:
