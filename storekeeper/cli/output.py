@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import datetime
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from enum import StrEnum
@@ -84,7 +84,7 @@ def write_markdown(text: str) -> None:
 
 
 def write_rows(
-    rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None, *, whole: bool = False
+    rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None, *, queried: bool = False
 ) -> int:
     """Rows as lines of JSON as they arrive, as one table, or as CSV. Returns how many there were.
 
@@ -92,8 +92,8 @@ def write_rows(
         rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV.
         output: JSON and CSV have all fields.
         columns: the fields that a table shows, in this order; None shows those that the rows have.
-        whole: whether rows that are wider than the terminal are lines of a name and a value, instead of a table that
-            breaks values.
+        queried: whether they are the answer to a statement: a table has its names as they are, and rows that are wider
+            than the terminal are lines of a name and a value, instead of a table that breaks values.
     """
     if output is ListOutput.JSON:
         count = 0
@@ -107,14 +107,14 @@ def write_rows(
         lines = csv.writer(sys.stdout, lineterminator="\n")
         lines.writerows([names, *([_cell(name, row.get(name)) for name in names] for row in shown)] if names else [])
     elif shown:
-        _show_rows(names if columns is None else columns, shown, whole=whole)
+        _show_rows(names if columns is None else columns, shown, queried=queried)
     return len(shown)
 
 
-def _show_rows(names: Sequence[str], rows: Sequence[Fields], *, whole: bool) -> None:
-    as_table, console = table(names, rows), _console()
+def _show_rows(names: Sequence[str], rows: Sequence[Fields], *, queried: bool) -> None:
+    as_table, console = table(names, rows, str if queried else None), _console()
     widest = Measurement.get(console, console.options.update(width=_ANY_WIDTH), as_table).maximum
-    console.print(_lines(names, rows) if whole and widest > console.width else as_table)
+    console.print(_lines(names, rows) if queried and widest > console.width else as_table)
 
 
 def _lines(names: Sequence[str], rows: Iterable[Fields]) -> Table:
@@ -122,7 +122,7 @@ def _lines(names: Sequence[str], rows: Iterable[Fields]) -> Table:
     for number, row in enumerate(rows, 1):
         lines.add_row(Text(f"row {number}", style="bold"), "")
         for name in names:
-            lines.add_row(Text(_label(name)), Text(_cell(name, row.get(name))))
+            lines.add_row(Text(name), Text(_cell(name, row.get(name))))
     return lines
 
 
@@ -145,11 +145,18 @@ def write_answer(answer: Fields, output: AnswerOutput, brief: Fields | None = No
         show(table(list(dict.fromkeys(field for row in value for field in row)), value))
 
 
-def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
-    """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line."""
+def table(columns: Sequence[str], rows: Iterable[Fields], label: Callable[[str], str] | None = None) -> Table:
+    """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line.
+
+    Args:
+        columns: the fields.
+        rows: by field.
+        label: the heading of a field; None shows it in words.
+    """
     rows = list(rows)
     shown = Table(
-        *(Column(_label(name), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
+        *(Column(Text((label or _label)(name)), overflow="fold", justify=_justify(name, rows)) for name in columns),
+        box=SIMPLE,
     )
     for row in rows:
         shown.add_row(*(Text(_cell(name, row.get(name))) for name in columns))

@@ -28,11 +28,11 @@ def run_sql(
     result = query(root, sql, at_version=at_version, as_of_ms=as_of_ms)
     names = _distinct([column.name for column in result.columns])
     rows = (dict(zip(names, row, strict=True)) for row in result.rows)
-    count = write_rows(rows, output, names, whole=True)
+    count = write_rows(rows, output, names, queried=True)
     if output is ListOutput.TABLE:
         say(f"{count} row" if count == 1 else f"{count} rows")
         if not list_tables(root):
-            say(f"{root} holds no Delta table yet: the DAG snapshot_stores writes the first")
+            say(f"{root} holds no Delta table yet: `storekeeper snapshot create` writes the first")
 
 
 def parse_versions(assignments: list[str], last_good: Callable[[str], int | None]) -> dict[str, int]:

@@ -145,6 +145,13 @@ def test_tables_are_listed_with_what_was_found_in_them(produced: Produced, tmp_p
     assert "rewards_history" in run("tables").stdout
 
 
+def test_it_is_said_what_writes_the_first_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    outcome = run("tables")
+    assert (outcome.exit_code, outcome.stdout) == (0, "")
+    assert "`storekeeper snapshot create` writes the first" in outcome.stderr
+
+
 def test_a_table_is_shown_with_its_columns_and_versions(produced: Produced, tmp_path: Path) -> None:
     del produced
     archive = VerdictArchive(tmp_path / "quality" / "verdicts" / "rewards_history")

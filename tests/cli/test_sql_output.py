@@ -43,6 +43,16 @@ def test_a_table_shows_text_and_counts_rows(tmp_path: Path, capsys: Captured) ->
     assert shown.err.startswith("1 row\n")
 
 
+@pytest.mark.parametrize("width", ["", "x" * 300])
+def test_columns_have_their_names(tmp_path: Path, capsys: Captured, width: str) -> None:
+    """In a table, and in lines where that is too wide."""
+    run_sql(
+        tmp_path, f"SELECT 5 AS count_of_it, 7 AS read_at_ms, 8 AS \"[b]\", '{width}' AS wide", output=ListOutput.TABLE
+    )
+    shown = capsys.readouterr().out.split()
+    assert {"count_of_it", "read_at_ms", "[b]"} <= {*shown}
+
+
 def test_a_result_without_rows_has_its_columns_in_csv(tmp_path: Path, capsys: Captured) -> None:
     run_sql(tmp_path, "SELECT 1 AS one WHERE false", output=ListOutput.CSV)
     assert capsys.readouterr().out == "one\n"
@@ -68,7 +78,7 @@ def test_rows_wider_than_the_terminal_are_shown_whole(tmp_path: Path, capsys: Ca
 
 def test_without_a_snapshot_it_is_said_what_makes_one(tmp_path: Path, capsys: Captured) -> None:
     run_sql(tmp_path, "SHOW TABLES", output=ListOutput.TABLE)
-    assert "the DAG snapshot_stores writes the first" in capsys.readouterr().err
+    assert "`storekeeper snapshot create` writes the first" in capsys.readouterr().err
 
 
 def _no_gate(_table: str) -> None:
