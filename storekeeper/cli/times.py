@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import typer
 
@@ -11,6 +11,7 @@ from storekeeper.clock import SystemClock
 
 TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
 """The forms, for an option's help."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d{1,9})([smhd])")
 
@@ -35,7 +36,7 @@ def parse_time(text: str, now_ms: int) -> int:
         return max(0, now_ms - int(ago[1]) * _UNIT_MS[ago[2]])
     try:
         at = datetime.fromisoformat(text)
-        return max(0, round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000))
+        return max(0, (at.replace(tzinfo=at.tzinfo or UTC) - _EPOCH) // timedelta(milliseconds=1))
     except (ValueError, OverflowError) as error:
         msg = f"{text!r} is not a time: write epoch milliseconds, 2026-01-31T18:00:00Z, now, or -15m, -1h, -2d"
         raise ValueError(msg) from error

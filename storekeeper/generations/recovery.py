@@ -132,7 +132,7 @@ def common_batch(histories: Mapping[str, SealedHistory]) -> dict[str, HistoryMan
         GenerationRefusedError: there is none; the message names what each has.
     """
     by_store = {
-        store: {(one.generation, one.batch): one for one in reversed(history.manifests) if history.exact(one)}
+        store: {(one.app, one.generation, one.batch): one for one in reversed(history.manifests) if history.exact(one)}
         for store, history in histories.items()
     }
     common = set.intersection(*(set(batches) for batches in by_store.values()))
@@ -217,8 +217,9 @@ class Recovering:
         histories = self._histories()
         manifests = common_batch(histories)
         at = next(iter(manifests.values()))
-        if at.generation not in journal.generations:
-            msg = f"the tables are of generation {at.generation}, which the journal of {spec.name} doesn't know"
+        if at.app != spec.name or at.generation not in journal.generations:
+            told = f"the tables are of generation {at.generation} of {at.app}"
+            msg = f"{told}, which the journal of {spec.name} doesn't know"
             raise GenerationRefusedError(msg)
         number = max(journal.generations) + (journal.candidate is None)
         new = replace(live, number=number, topics={})

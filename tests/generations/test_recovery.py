@@ -362,3 +362,13 @@ def test_a_recovery_that_has_begun_is_no_generation_to_hand_over_to(make: Make) 
 
 def test_the_tables_are_a_place_to_begin() -> None:
     check_since(TABLES)
+
+
+def test_a_batch_of_an_app_of_another_name_is_no_batch_of_this_one() -> None:
+    """An app was renamed, and each store has batches of both."""
+    old = manifest(batch=3, app="old")
+    found = common_batch({
+        "a": history(manifest("a", 3, exact_to_ms=BEGIN_MS + 90), manifest("a", 2, exact_to_ms=BEGIN_MS + 80), old),
+        "b": history(manifest("b", 2, exact_to_ms=BEGIN_MS + 80), old),
+    })  # fmt: skip
+    assert {(one.app, one.batch) for one in found.values()} == {("app", 2)}
